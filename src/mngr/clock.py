@@ -1,0 +1,44 @@
+"""Times as they are written down, and lengths of time as people write them."""
+
+from __future__ import annotations
+
+import re
+import time
+
+from mngr.errors import UsageError
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def stamp(at: float | None = None) -> str:
+    """UTC as `2026-11-15T21:30:00.123Z`."""
+    at = time.time() if at is None else at
+    whole = int(at)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{int((at - whole) * 1000):03d}Z"
+
+
+def parse_stamp(text: str) -> float:
+    """Seconds since the epoch of what `stamp` wrote."""
+    import calendar
+
+    whole, _, rest = text.rstrip("Z").partition(".")
+    seconds = calendar.timegm(time.strptime(whole, "%Y-%m-%dT%H:%M:%S"))
+    return seconds + (float(f"0.{rest}") if rest else 0.0)
+
+
+def parse_length(text: str) -> float:
+    """Seconds of `90`, `90s`, `10m`, `1h30m`, `2d`."""
+    found = re.fullmatch(r"(?:\d+(?:\.\d+)?[smhd])+|\d+(?:\.\d+)?", text.strip())
+    if not found:
+        raise UsageError(f"{text!r} is not a length of time", "write it as 90s, 10m, 1h30m or 2d")
+    if text.strip()[-1].isdigit():
+        return float(text)
+    return sum(float(n) * _UNITS[u] for n, u in re.findall(r"(\d+(?:\.\d+)?)([smhd])", text))
+
+
+def age(seconds: float) -> str:
+    """A length of time in the one unit that says most: `12s`, `5m`, `3h`, `2d`."""
+    for unit, size in (("d", 86400.0), ("h", 3600.0), ("m", 60.0)):
+        if seconds >= size:
+            return f"{int(seconds // size)}{unit}"
+    return f"{max(0, int(seconds))}s"

@@ -1,0 +1,50 @@
+"""Everything that can go wrong on purpose: a message, the next step, an exit code."""
+
+from __future__ import annotations
+
+
+class MngrError(Exception):
+    """An expected failure: what happened and why, with a hint that names the next step."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(MngrError):
+    """The command line or a setting cannot be understood."""
+
+    exit_code = 2
+
+
+class PartialFailure(MngrError):
+    """Some of several targets failed."""
+
+    exit_code = 4
+
+
+class TimedOut(MngrError):
+    """What was waited for did not come in time."""
+
+    exit_code = 5
+
+
+class Unreachable(MngrError):
+    """A host or provider could not be reached."""
+
+    exit_code = 6
+
+
+class NotFound(MngrError):
+    """No agent, host, snapshot or setting has that name."""
+
+
+def closest(word: str, known: list[str]) -> str | None:
+    """A hint that names the nearest known word, or None."""
+    import difflib
+
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"did you mean {near[0]!r}?" if near else None

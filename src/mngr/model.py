@@ -1,0 +1,156 @@
+"""The vocabulary: frozen data that every layer speaks.
+
+`Record` behaves like a frozen keyword-only dataclass; it exists because importing `dataclasses`
+(and with it `inspect`) costs a quarter of what `mngr list` may take (docs/adr/0001).
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Self, dataclass_transform
+else:
+
+    def dataclass_transform(**_):  # noqa: D103
+        return lambda cls: cls
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class Record:
+    """Immutable keyword-only fields with equality, a repr and `replace`."""
+
+    _fields: tuple[str, ...] = ()
+    _defaults: dict[str, Any] = {}
+
+    def __init_subclass__(cls) -> None:
+        own = [name for name in cls.__dict__.get("__annotations__", {}) if not name.startswith("_")]
+        cls._fields = cls._fields + tuple(name for name in own if name not in cls._fields)
+        cls._defaults = {**cls._defaults, **{n: cls.__dict__[n] for n in own if n in cls.__dict__}}
+
+    def __init__(self, **values: Any) -> None:
+        merged = {**self._defaults, **values}
+        if len(merged) != len(self._fields) or any(name not in merged for name in self._fields):
+            wrong = sorted(set(self._fields) ^ set(merged))
+            raise TypeError(f"{type(self).__name__}: missing or unknown fields: {', '.join(wrong)}")
+        self.__dict__.update(merged)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen")
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        return hash((type(self), repr(self)))
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{name}={self.__dict__[name]!r}" for name in self._fields)
+        return f"{type(self).__name__}({inside})"
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed."""
+        return type(self)(**{**self.__dict__, **changes})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, in the order they were declared."""
+        return {name: self.__dict__[name] for name in self._fields}
+
+
+STATES = ("STARTING", "RUNNING", "WAITING", "PARKED", "DONE", "FAILED", "STOPPED", "UNKNOWN")
+TRANSFERS = ("worktree", "mirror", "copy", "none")
+
+
+class AgentRecord(Record):
+    """What is written down about an agent on its host: `agents/ID/agent.json`."""
+
+    v: int = 1
+    id: str
+    name: str
+    kind: str
+    phase: str  # creating | ready | destroying: what `gc` may finish or undo
+    owner: dict[str, Any] | None = None  # the process that is at work in this phase
+    host: str = "local"
+    provider: str = "local"
+    project: str
+    source: str | None  # the repository or directory it was made from
+    work_dir: str
+    transfer: str
+    branch: str | None = None
+    base: str | None = None  # commit the work started from
+    branch_is_new: bool = False  # we made the branch, so we may take it away again
+    created_at: str
+    labels: dict[str, str] = {}
+    command: list[str] = []
+    options: dict[str, Any] = {}  # what its kind keeps for itself
+    windows: dict[str, str] = {}
+    idle_timeout: float | None = None
+    lifetime: float | None = None
+
+
+class State(Record):
+    """A state and why we believe it."""
+
+    state: str
+    reason: str | None = None
+    source: str  # record | exit | process | hook | transcript | screen
+    since: str | None = None
+    parked_until: str | None = None
+
+
+class Evidence(Record):
+    """Everything a host told about one agent, as read in one go."""
+
+    now: float
+    owner_alive: bool = False
+    pane: dict[str, str] | None = None
+    exit: dict[str, Any] | None = None
+    stopped: dict[str, Any] | None = None
+    status: dict[str, Any] | None = None  # the last word of the agent's own hooks
+    pid: int | None = None
+    watcher: bool = False
+    tmux_answers: bool = True
+
+
+class AgentView(Record):
+    """An agent as everyone outside sees it; the JSON of CONTRACT."""
+
+    id: str
+    name: str
+    kind: str
+    state: str
+    state_reason: str | None = None
+    state_source: str
+    state_since: str | None = None
+    parked_until: str | None = None
+    host: str
+    provider: str
+    host_state: str = "RUNNING"
+    project: str
+    work_dir: str
+    branch: str | None = None
+    base: str | None = None
+    created_at: str | None = None
+    activity_at: str | None = None
+    labels: dict[str, str] = {}
+    pid: int | None = None
+    exit_code: int | None = None
+    usage: dict[str, Any] | None = None
+    unpulled: int | None = None
+    dirty: bool | None = None
+
+
+class Outcome(Record):
+    """What became of one of several targets."""
+
+    id: str | None
+    name: str
+    ok: bool = True
+    error: str | None = None
+    hint: str | None = None
+    exit_code: int = 0  # of our table, when not ok
+    extra: dict[str, Any] = {}
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it stands in `results`."""
+        return {"id": self.id, "name": self.name, "ok": self.ok, "error": self.error, **self.extra}

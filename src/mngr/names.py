@@ -1,0 +1,91 @@
+"""Names and addresses: `[NAME][@[HOST][.PROVIDER]][:PATH]`."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from mngr.errors import UsageError
+from mngr.model import Record
+
+NAME_RE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+ID_RE = re.compile(r"a-[0-9a-f]{12}")
+_HOST_RE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,252})")
+PROVIDERS = ("local", "ssh", "docker", "modal", "ray", "slurm")
+
+_ADJECTIVES = (
+    "amber ample brave brisk calm clear crisp deft eager early fair fleet fresh gentle glad grand keen "
+    "kind light lively lucid merry mild neat nimble noble plain proud quick quiet ready sharp sleek "
+    "snug solid spry steady stout sunny swift tidy true vivid warm wise witty"
+).split()
+_NOUNS = (
+    "ant badger bat bear bee bison crab crane crow deer dove duck elk ermine falcon finch fox frog gecko "
+    "goose hare hawk heron ibex jay kite koala lark lemur lion lynx marten mole moose moth newt otter owl "
+    "panda puffin quail raven robin seal shrew sloth snail sparrow stoat swan tern toad trout vole wolf wren"
+).split()
+
+
+class Address(Record):
+    """The parts of an address; every part may be missing."""
+
+    name: str | None = None
+    host: str | None = None
+    provider: str | None = None
+    path: str | None = None
+
+    def __str__(self) -> str:
+        where = ""
+        if self.host is not None or self.provider is not None:
+            where = "@" + (self.host or "") + (f".{self.provider}" if self.provider else "")
+        return (self.name or "") + where + (f":{self.path}" if self.path is not None else "")
+
+
+def parse_address(text: str, providers: tuple[str, ...] = PROVIDERS) -> Address:
+    """The address in `text`; UsageError says what is wrong with it."""
+    front, colon, path = text.partition(":")
+    name, at, where = front.partition("@")
+    if name and not (NAME_RE.fullmatch(name) or ID_RE.fullmatch(name)):
+        raise UsageError(*_bad_name(name))
+    host: str | None = None
+    provider: str | None = None
+    if at:
+        head, dot, tail = where.rpartition(".")
+        if dot and tail in providers:
+            host, provider = head or None, tail
+        elif where.startswith("."):
+            raise UsageError(f"there is no provider {where[1:]!r}", "known: " + ", ".join(providers))
+        else:
+            host = where or None
+        if host is not None and not _HOST_RE.fullmatch(host):
+            raise UsageError(f"{host!r} is not a host name", "write NAME@HOST, NAME@HOST.PROVIDER or NAME@.PROVIDER")
+        if host is None and provider is None:
+            raise UsageError(f"nothing follows the @ in {text!r}", "write NAME@HOST or NAME@.PROVIDER")
+    if not name and not at:
+        raise UsageError(f"{text!r} names no agent and no host", "write NAME, NAME@HOST or @HOST")
+    return Address(name=name or None, host=host, provider=provider, path=path if colon else None)
+
+
+def check_name(name: str) -> str:
+    """`name` if a new agent may have it."""
+    if ID_RE.fullmatch(name):
+        raise UsageError(f"{name!r} looks like an agent's id", "choose another name")
+    if not NAME_RE.fullmatch(name):
+        raise UsageError(*_bad_name(name))
+    return name
+
+
+def _bad_name(name: str) -> tuple[str, str]:
+    fixed = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")[:63]
+    hint = "names are lower-case letters, digits, - and _, at most 63, starting with a letter or digit"
+    return f"{name!r} is not a valid name", hint + (f"; for example {fixed!r}" if fixed else "")
+
+
+def new_id() -> str:
+    """An id that no other agent has."""
+    return "a-" + os.urandom(6).hex()
+
+
+def new_name() -> str:
+    """A name that is easy to say."""
+    a, b = os.urandom(2)
+    return f"{_ADJECTIVES[a % len(_ADJECTIVES)]}-{_NOUNS[b % len(_NOUNS)]}"
