@@ -1,0 +1,172 @@
+"""Settings in layers; every value knows where it came from."""
+
+from __future__ import annotations
+
+import os
+
+from mngr.errors import MngrError, UsageError, closest
+from mngr.model import Record
+from mngr.paths import LOCAL_SETTINGS, SETTINGS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# What may stand in a settings file: `*` is a name the user chooses, the text says what the value is for.
+SCHEMA: dict[str, tuple[type, str]] = {
+    "project.setup": (str, "the command that makes a fresh copy of the project runnable"),
+    "project.carry": (list, "ignored files an agent needs, as glob patterns"),
+    "project.lock": (list, "more files whose contents decide whether setup must run again"),
+    "project.program": (str, "the command-line program the project is about"),
+    "project.pytest": (str, "the command that runs the project's tests"),
+    "tutorial.file": (str, "the tutorial script"),
+    "tutorial.tests": (str, "the tests that cite it"),
+    "tmux.source": (str, "a tmux configuration of the user's own, read after ours"),
+    "stop.grace": (str, "how long an agent may take to end before it is killed"),
+    "graveyard.keep": (str, "how long destroyed agents are kept"),
+    "commands.*.*": (object, "the default of an option of a command"),
+    "templates.*.*": (object, "options of create that `-t NAME` stands for"),
+    "agents.*.*": (object, "an agent kind of the user's own, with `parent` and its settings"),
+    "providers.*.*": (object, "a provider's settings"),
+}
+DEFAULTS: dict[str, Any] = {"stop": {"grace": "2s"}, "graveyard": {"keep": "30d"}}
+
+
+class Layer(Record):
+    """One source of settings."""
+
+    source: str  # default | user | project | local | env | -S
+    path: str | None = None
+    data: dict[str, Any]
+
+
+class Settings:
+    """All layers merged, each leaf with the layer that set it."""
+
+    def __init__(self, layers: list[Layer]) -> None:
+        self.layers = layers
+        self.values: dict[str, Any] = {}
+        self.sources: dict[str, Layer] = {}
+        for layer in layers:
+            for key, value in flatten(layer.data):
+                if key.endswith("+="):
+                    plain = key.removesuffix("+=").rstrip()
+                    self.values[plain] = [*_as_list(self.values.get(plain)), *_as_list(value)]
+                    self.sources[plain] = layer
+                else:
+                    self.values[key] = value
+                    self.sources[key] = layer
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of `a.b.c`, else `default`."""
+        return self.values.get(key, default)
+
+    def table(self, prefix: str) -> dict[str, Any]:
+        """Everything directly or deeper under `prefix`, by the rest of its key."""
+        start = prefix + "."
+        return {key[len(start) :]: value for key, value in self.values.items() if key.startswith(start)}
+
+    def source(self, key: str) -> str:
+        """Where a value came from: the layer and, for files, the path."""
+        layer = self.sources[key]
+        return f"{layer.source} ({layer.path})" if layer.path else layer.source
+
+
+def load(
+    home_settings: str, project_root: str | None, assignments: list[str], environ: dict[str, str]
+) -> Settings:
+    """Read every layer that exists; nothing is imported to parse files that are not there."""
+    layers = [Layer(source="default", data=DEFAULTS)]
+    files = [("user", home_settings)]
+    if project_root is not None:
+        files.append(("project", os.path.join(project_root, SETTINGS)))
+        files.append(("local", os.path.join(project_root, LOCAL_SETTINGS)))
+    for source, path in files:
+        data = read_file(path)
+        if data is not None:
+            layers.append(Layer(source=source, path=path, data=data))
+    env = {key[6:].lower().replace("__", "."): value for key, value in environ.items() if key.startswith("MNGR__")}
+    if env:
+        layers.append(Layer(source="env", data=_nest({k: parse_value(v) for k, v in env.items()}, "the environment")))
+    if assignments:
+        layers.append(Layer(source="-S", data=_nest(dict(parse_assignment(a) for a in assignments), "-S")))
+    return Settings(layers)
+
+
+def read_file(path: str) -> dict[str, Any] | None:
+    """The checked contents of a settings file, None when there is none."""
+    if not os.path.exists(path):
+        return None
+    import tomllib
+
+    try:
+        with open(path, "rb") as file:
+            data = tomllib.load(file)
+    except tomllib.TOMLDecodeError as error:
+        raise MngrError(f"{path} is not valid TOML: {error}", "mend the file, or move it away") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise MngrError(f"cannot read {path}: {error}", "mend the file, or move it away") from None
+    for key, value in flatten(data):
+        check_key(key.removesuffix("+="), path, value)
+    return data
+
+
+def flatten(data: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Leaves as `a.b.c`; an empty table vanishes."""
+    found: list[tuple[str, Any]] = []
+    for key, value in data.items():
+        if isinstance(value, dict):
+            found.extend(flatten(value, f"{prefix}{key}."))
+        else:
+            found.append((f"{prefix}{key}", value))
+    return found
+
+
+def check_key(key: str, where: str, value: Any = None) -> str:
+    """`key` if the schema has it; the error names the nearest one."""
+    parts = key.split(".")
+    for known, (kind, _) in SCHEMA.items():
+        wanted = known.split(".")
+        if len(parts) < len(wanted) or (len(parts) > len(wanted) and wanted[-1] != "*"):
+            continue
+        if all(w in ("*", p) for w, p in zip(wanted, parts, strict=False)):
+            if value is not None and not isinstance(value, kind):
+                raise MngrError(f"{where}: {key} must be a {_NOUNS[kind]}, not {value!r}", f"mend it in {where}")
+            return key
+    hint = closest(key, list(SCHEMA)) or "known keys: " + ", ".join(SCHEMA)
+    raise MngrError(f"{where}: there is no setting {key!r}", hint)
+
+
+_NOUNS: dict[type, str] = {str: "text", list: "list", object: "value"}
+
+
+def parse_assignment(text: str) -> tuple[str, Any]:
+    """`key=value` or `key+=value` as given to -S and `config set`."""
+    key, eq, value = text.partition("=")
+    if not eq or not key.strip("+ "):
+        raise UsageError(f"{text!r} is not KEY=VALUE", "for example: -S project.setup='uv sync'")
+    if key.endswith("+"):
+        return key[:-1].strip() + "+=", parse_value(value)
+    return key.strip(), parse_value(value)
+
+
+def parse_value(text: str) -> Any:
+    """A TOML value where `text` is one, else the text itself."""
+    import tomllib
+
+    try:
+        return tomllib.loads(f"v = {text}")["v"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _nest(flat: dict[str, Any], where: str) -> dict[str, Any]:
+    for key, value in flat.items():
+        check_key(key.removesuffix("+="), where, None if key.endswith("+=") else value)
+    return flat
+
+
+def _as_list(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
