@@ -1,0 +1,21 @@
+"""What runs on a host: POSIX sh, sent in one piece or kept in the home's `lib`."""
+
+from __future__ import annotations
+
+import os
+
+_HERE = os.path.dirname(__file__)
+KEPT = ("enter.sh", "launch.sh", "event.sh", "stop.sh", "watch.sh")  # what outlives the command that sent it
+
+
+def program(name: str) -> str:
+    """The text of a program."""
+    with open(os.path.join(_HERE, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def kept_version() -> str:
+    """A short name for the kept programs as they are now."""
+    import zlib
+
+    return f"{zlib.crc32(''.join(program(name) for name in KEPT).encode()):08x}"

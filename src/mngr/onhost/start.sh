@@ -1,0 +1,55 @@
+# start.sh SOCKET CONF LIB DIR NAME WORK [WINDOW CMD]…: start the agent's session; answers "running PID" or "ended".
+# The server starts with a clean environment, so that nothing of ours leaks into an agent.
+socket=$1 conf=$2 lib=$3 dir=$4 name=$5 work=$6
+shift 6
+id=${dir##*/}
+place=${socket%/*}
+mkdir -m 700 "$place" 2>/dev/null
+if [ -L "$place" ] || ! [ -O "$place" ] || ! [ -d "$place" ]; then
+    echo "$place is not a directory of yours" >&2
+    exit 9
+fi
+clean() {
+    env -i HOME="$HOME" PATH="$PATH" SHELL=/bin/sh USER="${USER:-}" LANG="${LANG:-C.UTF-8}" LC_ALL="${LC_ALL:-}" \
+        tmux -u -S "$socket" -f "$conf" "$@"
+}
+rm -f "$dir/exit" "$dir/proc" "$dir/stopped" "$dir/status"
+tries=0
+while :; do
+    said=$(clean new-session -d -s "$name" -n agent -c "$work" sh "$lib/launch.sh" "$dir" \; \
+        set-option -t "=$name:" @mngr_id "$id" \; set-option -w -t "=$name:" @mngr_role agent 2>&1) && break
+    case $said in
+    *"server exited"* | *"lost server"* | *"no server running"* | *"error connecting"*) ;;
+    *)
+        echo "$said" >&2
+        exit 8
+        ;;
+    esac
+    tries=$((tries + 1))
+    if [ $tries -gt 40 ]; then
+        echo "$said" >&2
+        exit 8
+    fi
+    sleep 0.05
+done
+while [ $# -ge 2 ]; do
+    clean new-window -d -t "=$name:" -n "$1" -c "$work" \
+        env -i TERM=tmux-256color sh "$lib/enter.sh" "$dir" sh -c "$2" || exit 8
+    shift 2
+done
+tries=0
+until [ -s "$dir/proc" ] || [ -s "$dir/exit" ]; do
+    tries=$((tries + 1))
+    if [ $tries -gt 2000 ]; then
+        echo "the agent's process did not start within 20s" >&2
+        exit 8
+    fi
+    sleep 0.005
+done
+if [ -s "$dir/proc" ]; then
+    read -r pid <"$dir/proc"
+    echo "running $pid"
+else
+    echo ended
+    clean capture-pane -p -t "=$name:"
+fi

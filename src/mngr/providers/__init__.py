@@ -1,0 +1,1 @@
+"""Where agents can live, one module a provider."""

@@ -1,0 +1,105 @@
+"""This machine."""
+
+from __future__ import annotations
+
+import os
+
+from mngr import shell
+from mngr.errors import MngrError, NotFound
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mngr.host import Host
+    from mngr.paths import Home
+    from mngr.shell import Process, Result, Stream
+
+# A git that is run from a hook would otherwise act on the repository of that hook.
+_GIT_LOCAL = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX")
+
+
+class LocalHost:
+    """The machine mngr runs on."""
+
+    name = "local"
+    provider = "local"
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self._env = {k: v for k, v in os.environ.items() if k not in _GIT_LOCAL}
+        self._env["LC_MESSAGES"] = "C"
+        self._env["GIT_TERMINAL_PROMPT"] = "0"
+
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float | None = None) -> Result:
+        return shell.run(argv, stdin=stdin, timeout=timeout, env=self._env)
+
+    def stream(
+        self, argv: Sequence[str], *, stdin: Stream = None, stdout: Stream = None, stderr: Stream = None
+    ) -> Process[bytes]:
+        return shell.start(argv, stdin=stdin, stdout=stdout, stderr=stderr, env=self._env)
+
+    def read(self, path: str) -> bytes:
+        try:
+            with open(path, "rb") as file:
+                return file.read()
+        except (FileNotFoundError, NotADirectoryError):
+            raise NotFound(f"there is no file {path}") from None
+        except OSError as error:
+            raise MngrError(f"cannot read {path}: {error.strerror}") from None
+
+    def write(self, path: str, data: bytes, mode: int = 0o600) -> None:
+        fresh = f"{path}.{os.getpid()}-{os.urandom(3).hex()}.new"
+        try:
+            fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            try:
+                os.write(fd, data)
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            os.replace(fresh, path)
+        except OSError as error:
+            try:
+                os.unlink(fresh)
+            except OSError:
+                pass
+            hint = "make room and try again" if error.errno == 28 else "check the directory's permissions"
+            raise MngrError(f"cannot write {path}: {error.strerror}", hint) from None
+
+    def attach_argv(self, argv: Sequence[str]) -> list[str]:
+        return list(argv)
+
+    def close(self) -> None:
+        pass
+
+
+class LocalProvider:
+    """Has one host, which is always there."""
+
+    name = "local"
+    can_create_hosts = False
+    can_snapshot_hosts = False
+    can_stop_hosts = False
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def list(self) -> list[str]:
+        return ["local"]
+
+    def open(self, host: str) -> Host:
+        if host != "local":
+            raise NotFound(f"the local provider has no host {host!r}", "its one host is called local")
+        return LocalHost(self._home)
+
+    def create(self, host: str | None, options: dict[str, str]) -> Host:
+        raise MngrError("the local provider makes no hosts", "leave out the @ part of the address")
+
+    def start(self, host: str) -> None:
+        self.open(host)
+
+    def stop(self, host: str) -> None:
+        raise MngrError("this machine is not ours to stop", "stop the agent instead: mngr stop NAME")
+
+    def destroy(self, host: str) -> None:
+        raise MngrError("this machine is not ours to destroy", "destroy the agent instead: mngr destroy NAME")

@@ -1,0 +1,146 @@
+"""Agent records, events and names in a home. The record is the commit point of every operation."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from mngr import clock, names
+from mngr.errors import MngrError, NotFound
+from mngr.model import AgentRecord
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.host import Host
+    from mngr.paths import Home
+
+
+def encode(record: AgentRecord) -> bytes:
+    """One line, so that a whole home can be read by one grep."""
+    return json.dumps(record.to_dict(), ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+
+
+def decode(text: str | bytes) -> AgentRecord:
+    """The record in `text`; ValueError says what is wrong with it."""
+    data = json.loads(text)
+    if not isinstance(data, dict):
+        raise ValueError("not an object")
+    if data.get("v") != 1:
+        raise ValueError(f"written by a newer mngr (v {data.get('v')!r})")
+    unknown = {key: data[key] for key in AgentRecord._fields if key in data}
+    try:
+        record = AgentRecord(**unknown)
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+    if not names.ID_RE.fullmatch(str(record.id)) or not names.NAME_RE.fullmatch(str(record.name)):
+        raise ValueError("bad id or name")
+    if not isinstance(record.labels, dict) or not isinstance(record.work_dir, str):
+        raise ValueError("bad fields")
+    return record
+
+
+def save(host: Host, record: AgentRecord) -> AgentRecord:
+    """Write the record in one step."""
+    host.write(os.path.join(host.home.agent(record.id), "agent.json"), encode(record))
+    return record
+
+
+def load(host: Host, agent_id: str) -> AgentRecord:
+    """The record of an agent; NotFound, or MngrError when it is damaged."""
+    try:
+        data = host.read(os.path.join(host.home.agent(agent_id), "agent.json"))
+    except NotFound:
+        raise NotFound(f"there is no agent {agent_id}", "see: mngr list") from None
+    try:
+        return decode(data)
+    except ValueError as error:
+        raise MngrError(
+            f"the record of {agent_id} is damaged: {error}", f"look at it, or put it away: mngr destroy --force {agent_id}"
+        ) from None
+
+
+def add_event(host: Host, agent_id: str, kind: str, **data: Any) -> None:
+    """Append a row to the agent's events."""
+    row = {"v": 1, "at": clock.stamp(), "agent": agent_id, "type": kind, "source": "mngr", "data": data}
+    path = os.path.join(host.home.agent(agent_id), "events.jsonl")
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    except FileNotFoundError:
+        return
+    try:
+        os.write(fd, json.dumps(row, separators=(",", ":")).encode() + b"\n")
+    finally:
+        os.close(fd)
+
+
+def reserve_name(home: Home, name: str, agent_id: str) -> None:
+    """Take a name for this home; MngrError when somebody has it. Atomic between processes."""
+    try:
+        os.symlink(agent_id, os.path.join(home.names, name))
+    except FileExistsError:
+        raise MngrError(
+            f"there is already an agent called {name!r}",
+            f"choose another name, use --reuse, or: mngr destroy {name}",
+        ) from None
+
+
+def release_name(home: Home, name: str, agent_id: str) -> None:
+    """Give a name back if it is this agent's."""
+    if find_id(home, name) == agent_id:
+        try:
+            os.unlink(os.path.join(home.names, name))
+        except FileNotFoundError:
+            pass
+
+
+def find_id(home: Home, name: str) -> str | None:
+    """The id behind a name."""
+    try:
+        return os.readlink(os.path.join(home.names, name))
+    except OSError:
+        return None
+
+
+def list_names(home: Home) -> list[str]:
+    """All names of this home."""
+    try:
+        return sorted(name for name in os.listdir(home.names) if names.NAME_RE.fullmatch(name))
+    except OSError:
+        return []
+
+
+def this_process() -> dict[str, Any]:
+    """Who is at work: enough to tell later whether that process still lives."""
+    return {"pid": os.getpid(), "start": _start_time(os.getpid()), "boot": boot_id()}
+
+
+def is_alive(owner: dict[str, Any] | None) -> bool:
+    """Whether the process that `this_process` described still runs on this machine."""
+    if not owner or owner.get("boot") != boot_id():
+        return False
+    started = _start_time(int(owner.get("pid") or 0))
+    return started is not None and started == owner.get("start")
+
+
+def boot_id() -> str:
+    """Changes with every boot; empty where the system does not tell."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _start_time(pid: int) -> str | None:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        pass
+    try:
+        os.kill(pid, 0)
+    except (OSError, ValueError):
+        return None
+    return "alive" if not os.path.exists("/proc/self/stat") else None

@@ -1,0 +1,82 @@
+"""Our own tmux server: one per home, never the user's."""
+
+from __future__ import annotations
+
+import os
+
+from mngr.errors import MngrError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.host import Host
+    from mngr.paths import Home
+
+WATCHER = "_watcher"  # the hidden session; no agent can have this name
+
+_CONF = """\
+# Written by mngr; changes here are lost. Your own keys: mngr config set tmux.source FILE
+set -g default-terminal tmux-256color
+set -g default-size 200x50
+set -g history-limit 10000
+set -g remain-on-exit on
+set -g update-environment ""
+set -g window-size latest
+set -g mouse on
+set -g focus-events on
+set -s extended-keys on
+set -s escape-time 10
+set -g allow-rename off
+set -g automatic-rename off
+set -g set-titles on
+set -g set-titles-string "#{session_name} - mngr"
+set -g status-style bg=colour236,fg=colour252
+set -g status-left "#[bold] #{session_name} #[default] "
+set -g status-left-length 70
+set -g status-right " detach: #{prefix} d "
+set -g window-status-format " #{window_name} "
+set -g window-status-current-format "#[reverse] #{window_name} "
+"""
+
+
+def socket_path(home: Home) -> str:
+    """`/tmp/mngr-UID/HASH12`: short enough for a socket, the same for everyone who uses this home."""
+    try:
+        return os.readlink(home.socket_link)
+    except OSError:
+        import hashlib
+
+        digest = hashlib.sha256(os.path.realpath(home.root).encode()).hexdigest()[:12]
+        return f"/tmp/mngr-{os.getuid()}/{digest}"
+
+
+def prepare(home: Home, source: str | None) -> str:
+    """Write the server's configuration and the link to its socket; the socket's path."""
+    socket = socket_path(home)
+    conf = _CONF + (f"source-file -q {_tmux_quote(os.path.expanduser(source))}\n" if source else "")
+    try:
+        try:
+            with open(home.tmux_conf, encoding="utf-8") as file:
+                same = file.read() == conf
+        except FileNotFoundError:
+            same = False
+        if not same:
+            fresh = f"{home.tmux_conf}.{os.getpid()}-{os.urandom(3).hex()}"
+            with open(fresh, "w", encoding="utf-8") as file:
+                file.write(conf)
+            os.replace(fresh, home.tmux_conf)
+        if not os.path.islink(home.socket_link):
+            fresh = f"{home.socket_link}.{os.getpid()}-{os.urandom(3).hex()}"
+            os.symlink(socket, fresh)
+            os.replace(fresh, home.socket_link)
+    except OSError as error:
+        raise MngrError(f"cannot write to {home.root}: {error.strerror}", "choose a writable home with --home") from None
+    return socket
+
+
+def argv(host: Host, *words: str) -> list[str]:
+    """A call of tmux on our server."""
+    return ["tmux", "-u", "-S", socket_path(host.home), *words]
+
+
+def _tmux_quote(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$") + '"'
