@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from mngr.errors import MngrError
 from mngr.model import Record
 
@@ -45,29 +43,17 @@ def _hint(problem: str) -> str | None:
 
 def find_repo(host: Host, where: str) -> Repo | None:
     """The repository that holds `where`, None when there is none."""
-    result = run(host, where, "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir", "HEAD")
+    ask = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir")
+    result = run(host, where, *ask, "HEAD", "--symbolic-full-name", "HEAD")
     lines = result.text.split("\n")
     if result.code and len(lines) < 2:
         if b"dubious ownership" in result.err:
             raise MngrError(result.problem, _hint("dubious ownership"))
         return None
-    head = lines[2] if result.code == 0 and len(lines) > 2 else None
-    branch: str | None = None
-    try:  # the symbolic HEAD of this worktree; a call of git would say the same in 2 ms more
-        branch = _symbolic_head(lines[0], lines[1])
-    except OSError:
-        branch = run(host, where, "symbolic-ref", "-q", "--short", "HEAD").text or None
-    return Repo(root=lines[0], common_dir=lines[1], head=head, branch=branch)
-
-
-def _symbolic_head(root: str, common: str) -> str | None:
-    git_dir = os.path.join(root, ".git")
-    if os.path.isfile(git_dir):
-        with open(git_dir, encoding="utf-8") as file:
-            git_dir = os.path.join(root, file.read().removeprefix("gitdir:").strip())
-    with open(os.path.join(git_dir, "HEAD"), encoding="utf-8") as file:
-        text = file.read().strip()
-    return text.removeprefix("ref: refs/heads/") if text.startswith("ref: refs/heads/") else None
+    if result.code:  # no commit yet
+        return Repo(root=lines[0], common_dir=lines[1], head=None, branch=None)
+    branch = lines[3].removeprefix("refs/heads/") if lines[3].startswith("refs/heads/") else None
+    return Repo(root=lines[0], common_dir=lines[1], head=lines[2], branch=branch)
 
 
 def resolve(host: Host, where: str, name: str) -> str | None:
@@ -100,4 +86,4 @@ def count_commits(host: Host, where: str, spec: list[str]) -> int:
 def unique_commits(host: Host, where: str, branch: str) -> int:
     """Commits of a branch that no other branch, remote branch or tag has."""
     ref = f"refs/heads/{branch}"
-    return count_commits(host, where, [ref, "--not", f"--exclude={ref}", "--branches", "--tags", "--remotes"])
+    return count_commits(host, where, [ref, "--not", f"--exclude={branch}", "--branches", "--tags", "--remotes"])

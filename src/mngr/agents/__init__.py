@@ -1,0 +1,1 @@
+"""Agent kinds, one module a kind: `mngr.agents.NAME` has a `KIND`."""

@@ -1,0 +1,43 @@
+"""Kind `command`: any program, as it is."""
+
+from __future__ import annotations
+
+from mngr.agents.delivery import Delivery
+from mngr.agents.evidence import state_of
+from mngr.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.host import Host
+    from mngr.model import AgentRecord, Evidence, State
+
+
+class CommandKind:
+    """Runs what follows `--`; a single word with spaces in it is a line for the shell."""
+
+    name = "command"
+    summary = "any program: what follows --"
+
+    def check(self, args: list[str], options: dict[str, str]) -> None:
+        if not args or not args[0].strip():
+            raise UsageError("there is no command to run", "write it after --, for example: mngr create foo -- make test")
+
+    def prepare(self, host: Host, record: AgentRecord) -> None:
+        pass
+
+    def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
+        if len(record.command) == 1 and any(c.isspace() for c in record.command[0]):
+            return ["sh", "-c", record.command[0]]
+        return record.command
+
+    def state(self, record: AgentRecord, evidence: Evidence) -> State:
+        return state_of(record, evidence)
+
+    def delivery(self, record: AgentRecord, text: str) -> Delivery:
+        return Delivery(text=text)
+
+    def transcript(self, host: Host, record: AgentRecord) -> str | None:
+        return None
+
+
+KIND = CommandKind()

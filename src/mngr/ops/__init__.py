@@ -1,0 +1,1 @@
+"""One verb a file. Nothing here prints or knows a command line."""

@@ -1,0 +1,195 @@
+"""`list`: one program per host, in parallel, and a state with its reason for every agent."""
+
+from __future__ import annotations
+
+import json
+
+from mngr import clock, names, onhost, store, tmux
+from mngr.errors import MngrError
+from mngr.fanout import fanout
+from mngr.model import AgentRecord, AgentView, Evidence, Record, State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.host import Host
+    from mngr.ops.context import Context
+
+DEADLINE = 20.0
+
+
+class Seen(Record):
+    """An agent as a host showed it: its record, the evidence, and the state that follows."""
+
+    host: Host
+    id: str
+    record: AgentRecord | None  # None when damaged
+    damage: str | None = None
+    evidence: Evidence
+    state: State
+
+
+class Listing(Record):
+    """All agents, and the hosts that did not answer."""
+
+    agents: list[AgentView]
+    errors: list[dict[str, str]] = []
+    notes: list[str] = []
+
+
+def list_agents(ctx: Context) -> Listing:
+    """Every agent on every host; a host that does not answer is an error row, not a failure."""
+    if not ctx.home.exists() and len(ctx.providers) == 1:
+        return Listing(agents=[])
+    places = [(p.name, host) for p in ctx.providers.values() for host in p.list()]
+    answers = fanout(lambda place: look(ctx, ctx.host(*place)), places, at_once=32)
+    agents: list[AgentView] = []
+    errors: list[dict[str, str]] = []
+    notes: list[str] = []
+    for (provider, host), answer in zip(places, answers, strict=True):
+        if isinstance(answer, MngrError):
+            errors.append({"provider": provider, "host": host, "error": answer.message})
+        elif isinstance(answer, Exception):
+            raise answer
+        else:
+            agents.extend(view(seen) for seen in answer)
+            if any(_misses_watcher(seen) for seen in answer):
+                notes.append(f"{host}: limits are not being watched; mngr limit NAME sets the watcher up again")
+    agents.sort(key=lambda a: (a.created_at or "", a.name))
+    ctx.hooks.tell("mngr_listed", agents=agents)
+    return Listing(agents=agents, errors=errors, notes=notes)
+
+
+def look(ctx: Context, host: Host, ids: list[str] | None = None) -> list[Seen]:
+    """What a host shows of all its agents, or of some."""
+    seen = _look_once(ctx, host, ids)
+    lost = [s.id for s in seen if s.state.reason == "lost"]
+    if lost:  # its pane may have come, or its exit record, between our two readings: look again
+        again = {s.id: s for s in _look_once(ctx, host, lost)}
+        seen = [again.get(s.id, s) for s in seen]
+    return seen
+
+
+def _look_once(ctx: Context, host: Host, ids: list[str] | None) -> list[Seen]:
+    import time
+
+    socket = tmux.socket_path(host.home)
+    argv = ["sh", "-c", onhost.program("list.sh"), "list.sh", host.home.root, socket, *(ids or [])]
+    result = host.run(argv, timeout=DEADLINE)
+    now = time.time()
+    order: list[str] = []
+    panes: dict[str, dict[str, str]] = {}
+    files: dict[str, dict[str, list[str]]] = {}
+    watcher = False
+    for line in result.out.decode("utf-8", "replace").split("\n"):
+        word, _, rest = line.partition(" ")
+        if word == "dir":
+            order.append(rest)
+        elif word == "pane":
+            part = rest.split(" ")
+            if len(part) != 8:
+                watcher = watcher or tmux.WATCHER in part
+            elif part[1] == "agent" and part[0]:
+                keys = ("session", "pane", "pid", "dead", "activity", "attached")
+                panes[part[0]] = dict(zip(keys, part[2:], strict=True))
+        elif "/" in word:
+            path, _, text = line.partition(":")
+            agent_id, _, name = path.partition("/")
+            files.setdefault(agent_id, {}).setdefault(name, []).append(text)
+    return [
+        _understand(ctx, host, agent_id, files.get(agent_id, {}), panes.get(agent_id), now, watcher)
+        for agent_id in order
+        if names.ID_RE.fullmatch(agent_id) and (ids is None or agent_id in files)
+    ]
+
+
+def _understand(
+    ctx: Context,
+    host: Host,
+    agent_id: str,
+    files: dict[str, list[str]],
+    pane: dict[str, str] | None,
+    now: float,
+    watcher: bool,
+) -> Seen:
+    proc = files.get("proc", [""])[0].strip()
+    evidence = Evidence(
+        now=now,
+        pane=pane,
+        exit=_row(files.get("exit")),
+        stopped=_row(files.get("stopped")),
+        status=_row(files.get("status")),
+        pid=int(proc) if proc.isdigit() else None,
+        watcher=watcher,
+    )
+    try:
+        if "agent.json" not in files:
+            raise ValueError("it is missing or empty")
+        record = store.decode("\n".join(files["agent.json"]))
+        if record.id != agent_id:
+            raise ValueError(f"it is of another agent, {record.id}")
+    except ValueError as error:
+        state = State(state="UNKNOWN", reason=f"damaged record: {error}", source="record")
+        return Seen(host=host, id=agent_id, record=None, damage=str(error), evidence=evidence, state=state)
+    if record.phase != "ready":
+        evidence = evidence.replace(owner_alive=store.is_alive(record.owner))
+    try:
+        state = ctx.kind(record.kind).state(record, evidence)
+    except MngrError as error:
+        state = State(state="UNKNOWN", reason=error.message, source="record")
+    return Seen(host=host, id=agent_id, record=record, evidence=evidence, state=state)
+
+
+def view(seen: Seen) -> AgentView:
+    """What the outside sees."""
+    record, evidence, state = seen.record, seen.evidence, seen.state
+    if record is None:
+        return AgentView(
+            id=seen.id, name=seen.id, kind="?", state=state.state, state_reason=state.reason,
+            state_source=state.source, host=seen.host.name, provider=seen.host.provider, project="?", work_dir="?",
+        )  # fmt: skip
+    return AgentView(
+        id=record.id,
+        name=record.name,
+        kind=record.kind,
+        state=state.state,
+        state_reason=state.reason,
+        state_source=state.source,
+        state_since=state.since,
+        parked_until=state.parked_until,
+        host=record.host,
+        provider=record.provider,
+        project=record.project,
+        work_dir=record.work_dir,
+        branch=record.branch,
+        base=record.base,
+        created_at=record.created_at,
+        activity_at=_activity(record, evidence, state),
+        labels=record.labels,
+        pid=evidence.pid if state.state in ("STARTING", "RUNNING", "WAITING", "PARKED") else None,
+        exit_code=(evidence.exit or {}).get("code") if state.state in ("DONE", "FAILED") else None,
+    )
+
+
+def _activity(record: AgentRecord, evidence: Evidence, state: State) -> str | None:
+    if evidence.pane is not None and evidence.pane["activity"].isdigit():
+        seen = clock.stamp(float(evidence.pane["activity"]))
+        return max(seen, state.since or "")
+    return state.since or record.created_at
+
+
+def _misses_watcher(seen: Seen) -> bool:
+    record = seen.record
+    limited = record is not None and (record.idle_timeout is not None or record.lifetime is not None)
+    return limited and not seen.evidence.watcher and seen.state.state in ("STARTING", "RUNNING", "WAITING", "PARKED")
+
+
+def _row(lines: list[str] | None) -> dict[str, Any] | None:
+    if not lines:
+        return None
+    try:
+        row = json.loads(lines[0])
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) else None
