@@ -89,7 +89,9 @@ def _look_once(ctx: Context, host: Host, ids: list[str] | None) -> list[Seen]:
         elif word == "pane":
             part = rest.split(" ")
             if len(part) != 8:
-                watcher = watcher or tmux.WATCHER in part
+                continue
+            if part[2] == tmux.WATCHER:
+                watcher = True
             elif part[1] == "agent" and part[0]:
                 keys = ("session", "pane", "pid", "dead", "activity", "attached")
                 panes[part[0]] = dict(zip(keys, part[2:], strict=True))

@@ -1,0 +1,124 @@
+"""Help, written from the declarations."""
+
+from __future__ import annotations
+
+from mngr.cli.spec import COMMON, Argument, Command, Option
+from mngr.cli.table import ALIASES, COMMANDS, GROUPS, SECTIONS, module_name
+from mngr.errors import UsageError, closest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from mngr.cli.parse import Args
+    from mngr.cli.run import Cli
+
+COMMAND = Command(
+    name="help",
+    summary=COMMANDS["help"][1],
+    description="Explains a command, a group of commands, or one of the topics: addresses, exit-codes, filters, formats, states.",
+    arguments=(Argument(name="TOPIC", help="a command or a topic", required=False, many=True, complete="commands"),),
+    examples=(("mngr help create", "every option of create"), ("mngr help states", "what the states mean")),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Explain what was asked for."""
+    import importlib
+    import sys
+
+    words = " ".join(args["topic"])
+    topic = ALIASES.get(words, words)
+    if not topic:
+        print_overview(sys.stdout)
+    elif topic in COMMANDS:
+        print_command(importlib.import_module(module_name(topic)).COMMAND, sys.stdout)
+    elif topic in GROUPS:
+        for name, (_, summary) in COMMANDS.items():
+            if name.startswith(topic + " "):
+                cli.out(f"  mngr {name:18} {summary}")
+    else:
+        from mngr.cli.topics import TOPICS
+
+        if topic not in TOPICS:
+            for module in cli.context.hooks.commands():
+                if topic == module.COMMAND.name:
+                    print_command(module.COMMAND, sys.stdout)
+                    return 0
+            known = [*COMMANDS, *TOPICS, *GROUPS]
+            raise UsageError(f"there is no help on {words!r}", closest(words, known) or "topics: " + ", ".join(TOPICS))
+        cli.out(TOPICS[topic])
+    return 0
+
+
+def print_overview(stream: TextIO) -> None:
+    """What `mngr --help` shows."""
+    write = stream.write
+    write("mngr runs coding agents, many at a time, each with its own copy of your repository.\n\n")
+    write("Usage: mngr COMMAND [NAME] [OPTIONS]\n")
+    aliases = {name: alias for alias, name in ALIASES.items()}
+    for section in SECTIONS:
+        write(f"\n{section}\n")
+        for name, (where, summary) in COMMANDS.items():
+            if where == section:
+                shown = f"{name}, {aliases[name]}" if name in aliases else name
+                write(f"  {shown:18} {summary}\n")
+    write("\nOptions everywhere\n")
+    for option in COMMON:
+        write(_option_line(option))
+    write("\nStart here\n")
+    write("  mngr create foo -- make test   an agent that runs a command in a worktree of its own\n")
+    write("  mngr list                      what runs, and why we think so\n")
+    write("  mngr help COMMAND              every option, with examples\n")
+
+
+def print_command(command: Command, stream: TextIO) -> None:
+    """What `mngr COMMAND --help` shows."""
+    write = stream.write
+    write(f"Usage: {usage(command)}\n\n{command.summary[:1].upper()}{command.summary[1:]}.\n")
+    if command.description:
+        write(f"\n{command.description}\n")
+    if command.arguments or command.rest:
+        write("\nArguments\n")
+        for argument in command.arguments:
+            write(f"  {argument.name:28} {argument.help}\n")
+        if command.rest:
+            write(f"  {'-- ' + command.rest:28} what follows is passed on as it is\n")
+    if command.options:
+        write("\nOptions\n")
+        for option in command.options:
+            write(_option_line(option))
+    write("\nOptions everywhere\n")
+    for option in COMMON:
+        write(_option_line(option))
+    if command.examples:
+        write("\nExamples\n")
+        for line, what in command.examples:
+            write(f"  # {what}\n  {line}\n")
+
+
+def usage(command: Command) -> str:
+    """One line: the command, its arguments, its options."""
+    parts = ["mngr", command.name]
+    for argument in command.arguments:
+        text = argument.name + ("…" if argument.many else "")
+        parts.append(text if argument.required else f"[{text}]")
+    if command.options:
+        parts.append("[OPTIONS]")
+    if command.rest:
+        parts.append(f"[-- {command.rest}]")
+    return " ".join(parts)
+
+
+def _option_line(option: Option) -> str:
+    flags = ", ".join(option.flags) + (f" {option.metavar}" if option.metavar else "")
+    text = option.help
+    if option.choices:
+        text += f" ({'|'.join(option.choices)})"
+    if option.many:
+        text += "; may be repeated"
+    if option.default not in (None, False, "", ()) and option not in COMMON:
+        text += f" (default: {option.default})"
+    if len(flags) > 28:
+        return f"  {flags}\n  {'':28} {text}\n"
+    return f"  {flags:28} {text}\n"

@@ -1,0 +1,152 @@
+"""The entry point: finds the command, runs it, and is the one place where errors end."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from mngr.cli.table import ALIASES, COMMANDS, GROUPS, module_name
+from mngr.errors import MngrError, UsageError, closest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from mngr.cli.run import Cli
+
+# Common options may stand before the command; these take a value.
+_VALUED = ("--format", "--home", "-S", "--set")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command line; the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _dispatch(words)
+        sys.stdout.flush()
+        return code
+    except MngrError as error:
+        _report(error, words)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except OSError as error:
+        if error.errno not in (13, 28, 30, 122):
+            return _crash(error, words)
+        hint = "make room and try again" if error.errno in (28, 122) else "choose a place that can be written to"
+        _report(MngrError(f"{error.strerror}: {error.filename or 'standard output'}", hint), words)
+        return 1
+    except Exception as error:
+        return _crash(error, words)
+
+
+def _dispatch(words: list[str]) -> int:
+    before, words = _split_common(words)
+    if not words or words[0] in ("-h", "--help"):
+        from mngr.cli.help import print_overview
+
+        if not words and not before:
+            print_overview(sys.stderr)
+            return 2
+        print_overview(sys.stdout)
+        return 0
+    if words[0] == "--version":
+        words[0] = "version"
+    name, rest = _name(words)
+    from mngr.cli.run import Cli, execute
+
+    cli = Cli(name, [*before, *rest])
+    return execute(cli, _module(name, cli))
+
+
+def _split_common(words: list[str]) -> tuple[list[str], list[str]]:
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] not in ("-h", "--help", "--version", "--"):
+        at += 2 if words[at] in _VALUED else 1
+    return words[:at], words[at:]
+
+
+def _name(words: list[str]) -> tuple[str, list[str]]:
+    first = ALIASES.get(words[0], words[0])
+    if first in GROUPS:
+        if len(words) > 1 and f"{first} {words[1]}" in COMMANDS:
+            return f"{first} {words[1]}", words[2:]
+        if len(words) > 1 and words[1] in ("-h", "--help"):
+            return "help", [first]
+        parts = [c.split()[1] for c in COMMANDS if c.startswith(first + " ")]
+        said = f"mngr {first} has no command {words[1]!r}" if len(words) > 1 else f"mngr {first} needs a command"
+        raise UsageError(said, f"one of: {', '.join(parts)}")
+    return first, words[1:]
+
+
+def _module(name: str, cli: Cli) -> ModuleType:
+    if name in COMMANDS:
+        import importlib
+
+        return importlib.import_module(module_name(name))
+    for module in cli.context.hooks.commands():
+        if module.COMMAND.name == name:
+            return module
+    known = [*COMMANDS, *ALIASES, *GROUPS]
+    raise UsageError(f"mngr has no command {name!r}", closest(name, known) or "see: mngr --help")
+
+
+def _report(error: MngrError, words: list[str]) -> None:
+    if _wants_json(words):
+        import json
+
+        code = {"message": error.message, "hint": error.hint, "code": error.exit_code}
+        print(json.dumps({"v": 1, "error": code}), file=sys.stderr)
+        return
+    from mngr.cli.render import clean
+
+    print(f"Error: {clean(error.message)}", file=sys.stderr)
+    if error.hint:
+        print(f"Hint: {clean(error.hint)}", file=sys.stderr)
+
+
+def _wants_json(words: list[str]) -> bool:
+    for at, word in enumerate(words):
+        if word == "--":
+            return False
+        if word in ("--format=json", "--format=jsonl"):
+            return True
+        if word == "--format" and words[at + 1 : at + 2] in (["json"], ["jsonl"]):
+            return True
+    return False
+
+
+def _crash(error: BaseException, words: list[str]) -> int:
+    """A bug of ours: two lines for the user, everything else in a file."""
+    import platform
+    import tempfile
+    import time
+    import traceback
+
+    from mngr import __version__
+    from mngr.paths import default_home
+
+    shown = [word if word.startswith("-") and "=" not in word else "…" for word in words[1:]]
+    lines = [f"mngr {__version__}, Python {platform.python_version()}, {platform.platform()}", f"command: {words[:1]} {shown}"]
+    text = "\n".join(lines) + "\n\n" + "".join(traceback.format_exception(error))
+    name = f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
+    where = "nowhere: it could not be written"
+    for place in (os.path.join(default_home(), "crashes"), tempfile.gettempdir()):
+        try:
+            if place.endswith("crashes"):
+                if not os.path.isdir(os.path.dirname(place)):
+                    continue
+                os.makedirs(place, mode=0o700, exist_ok=True)
+            fd = os.open(os.path.join(place, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(fd, "w", encoding="utf-8") as file:
+                file.write(text)
+            where = os.path.join(place, name)
+            break
+        except OSError:
+            continue
+    print(f"Error: this is a bug in mngr: {type(error).__name__}", file=sys.stderr)
+    print(f"Hint: please report it with the crash log: {where}", file=sys.stderr)
+    return 3

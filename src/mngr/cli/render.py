@@ -1,0 +1,135 @@
+"""The one renderer: tables, JSON, templates. What an agent wrote is never passed to a terminal raw."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+from mngr.errors import UsageError, closest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, TextIO
+
+    from mngr.cli.run import Cli
+    from mngr.model import Outcome
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_COLOURS = {
+    "RUNNING": "32", "STARTING": "36", "WAITING": "33;1", "PARKED": "35", "DONE": "34",
+    "FAILED": "31;1", "STOPPED": "90", "UNKNOWN": "31",
+}  # fmt: skip
+
+
+def clean(text: str) -> str:
+    """`text` without anything a terminal would obey."""
+    return _CONTROL.sub("?", text)
+
+
+def coloured(stream: TextIO) -> bool:
+    """Whether colour is welcome."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def colour_state(state: str) -> str:
+    """A state in its colour."""
+    return f"\x1b[{_COLOURS.get(state, '0')}m{state}\x1b[0m"
+
+
+def width() -> int:
+    """Columns of the terminal, unlimited where there is none."""
+    if not sys.stdout.isatty():
+        return 10_000
+    try:
+        return os.get_terminal_size().columns
+    except OSError:
+        return 80
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, state_column: int | None = None) -> str:
+    """Columns as wide as they must be; the last one is cut at the terminal's edge."""
+    cells = [[clean(str(cell)) for cell in row] for row in rows]
+    sizes = [max(len(line[i]) for line in [list(head), *cells]) for i in range(len(head))]
+    limit = width()
+    colour = coloured(sys.stdout)
+    lines = []
+    for number, line in enumerate([list(head), *cells]):
+        text = "  ".join(cell.ljust(size) for cell, size in zip(line, sizes, strict=True)).rstrip()[:limit]
+        if colour and number == 0:
+            text = f"\x1b[1m{text}\x1b[0m"
+        elif colour and state_column is not None:
+            text = text.replace(line[state_column], colour_state(line[state_column]), 1)
+        lines.append(text)
+    return "\n".join(lines) + "\n"
+
+
+def dump(value: Any, *, pretty: bool = False) -> str:
+    """JSON that is plain ASCII, so that no terminal obeys it."""
+    import json
+
+    return json.dumps(value, indent=2 if pretty else None, default=str)
+
+
+def rows(cli: Cli, key: str, items: Sequence[dict[str, Any]], human: str | None = None, **more: Any) -> None:
+    """A list in the format asked for; `human` is what people see."""
+    if cli.format == "json":
+        cli.out(dump({"v": 1, key: list(items), **more}, pretty=sys.stdout.isatty()))
+    elif cli.format == "jsonl":
+        for item in items:
+            cli.out(dump({"v": 1, **item}))
+    elif cli.format == "human":
+        if human is not None:
+            cli.out(human)
+    else:
+        for item in items:
+            cli.out(fill(cli.format, item))
+
+
+def fill(template: str, item: dict[str, Any]) -> str:
+    """`{field}` and `{labels.team}` replaced; a field that does not exist is an error."""
+
+    def one(match: re.Match[str]) -> str:
+        value = field(item, match[1])
+        if value is None:
+            return ""
+        return clean(value if isinstance(value, str) else dump(value))
+
+    return re.sub(r"\{([A-Za-z_][A-Za-z0-9_.-]*)\}", one, template.replace("\\t", "\t").replace("\\n", "\n"))
+
+
+def field(item: dict[str, Any], path: str) -> Any:
+    """The value at `a` or `a.b`; unknown first parts are an error, missing deeper ones are None."""
+    first, _, rest = path.partition(".")
+    if first not in item:
+        raise UsageError(f"there is no field {first!r}", closest(first, list(item)) or "fields: " + ", ".join(item))
+    value = item[first]
+    while rest:
+        part, _, rest = rest.partition(".") if not isinstance(value, dict) or rest not in value else (rest, "", "")
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def results(cli: Cli, outcomes: Sequence[Outcome], human: Any = None) -> int:
+    """Several targets: a line each for people, `results` for programs; the exit code."""
+    from mngr.cli.run import code_of, raise_if_alone
+
+    if cli.format == "human":
+        raise_if_alone(outcomes)
+        for outcome in outcomes:
+            if outcome.ok and human is not None:
+                text = human(outcome)
+                if text and not cli.quiet:
+                    cli.out(clean(text))
+            for note in outcome.notes:
+                cli.say(note)
+            if not outcome.ok:
+                print(f"Error: {clean(outcome.name)}: {clean(outcome.error or 'failed')}", file=sys.stderr)
+                if outcome.hint:
+                    print(f"Hint: {clean(outcome.hint)}", file=sys.stderr)
+        return code_of(outcomes)
+    rows(cli, "results", [outcome.to_dict() for outcome in outcomes])
+    if len(outcomes) == 1 and not outcomes[0].ok:
+        return outcomes[0].exit_code or 1
+    return code_of(outcomes)

@@ -1,0 +1,54 @@
+"""Every command, as data: the group's help and completion are read from here and import nothing else."""
+
+from __future__ import annotations
+
+SECTIONS = ("Agents", "Work", "Life", "Set-up")
+
+# name: (section, summary). The module is mngr.cli.NAME with the space of a two-word name as _.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "create": ("Agents", "make an agent with its own copy of the project, and start it"),
+    "list": ("Agents", "show agents, their state and why"),
+    "connect": ("Agents", "attach this terminal to an agent"),
+    "next": ("Agents", "attach to the agent that has waited longest"),
+    "message": ("Agents", "send a message, and know that it arrived"),
+    "wait": ("Agents", "wait until agents reach a state"),
+    "exec": ("Work", "run a command in an agent's work dir"),
+    "capture": ("Work", "print an agent's screen"),
+    "transcript": ("Work", "print an agent's conversation"),
+    "events": ("Work", "print what happened to an agent"),
+    "explain": ("Work", "say why an agent has the state it has"),
+    "diff": ("Work", "show an agent's work since its base"),
+    "pull": ("Work", "bring an agent's commits and outputs here"),
+    "push": ("Work", "merge this branch into an agent's branch"),
+    "stop": ("Life", "end an agent's process and keep everything"),
+    "start": ("Life", "bring a stopped agent back"),
+    "destroy": ("Life", "put an agent in the graveyard"),
+    "undestroy": ("Life", "bring an agent back from the graveyard"),
+    "gc": ("Life", "clean up what interrupted commands and old graves left"),
+    "rename": ("Life", "give an agent another name"),
+    "label": ("Life", "set or remove an agent's labels"),
+    "clone": ("Life", "make a second agent from an agent's whole state"),
+    "limit": ("Life", "stop an agent when it is idle or too old"),
+    "snapshot create": ("Life", "keep an agent's whole state under a name"),
+    "snapshot list": ("Life", "show the snapshots"),
+    "snapshot restore": ("Life", "make an agent from a snapshot"),
+    "snapshot destroy": ("Life", "delete a snapshot"),
+    "init": ("Set-up", "look at the project and write .mngr/settings.toml"),
+    "config list": ("Set-up", "show all settings and where each comes from"),
+    "config get": ("Set-up", "print one setting"),
+    "config set": ("Set-up", "write a setting"),
+    "config unset": ("Set-up", "remove a setting"),
+    "config path": ("Set-up", "print where the settings files are"),
+    "plugin list": ("Set-up", "show the installed plugins and what they add"),
+    "doctor": ("Set-up", "check what this machine has and name what is missing"),
+    "completion": ("Set-up", "print the completion script of a shell"),
+    "help": ("Set-up", "explain a command or a topic"),
+    "version": ("Set-up", "print the version"),
+}
+ALIASES = {"ls": "list", "conn": "connect", "msg": "message", "rm": "destroy"}
+GROUPS = ("snapshot", "config", "plugin")
+
+
+def module_name(command: str) -> str:
+    """The module that declares a command."""
+    return "mngr.cli." + command.replace(" ", "_")
