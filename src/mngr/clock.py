@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 
 from mngr.errors import UsageError
@@ -28,6 +27,8 @@ def parse_stamp(text: str) -> float:
 
 def parse_length(text: str) -> float:
     """Seconds of `90`, `90s`, `10m`, `1h30m`, `2d`."""
+    import re
+
     found = re.fullmatch(r"(?:\d+(?:\.\d+)?[smhd])+|\d+(?:\.\d+)?", text.strip())
     if not found:
         raise UsageError(f"{text!r} is not a length of time", "write it as 90s, 10m, 1h30m or 2d")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 
 from mngr.errors import UsageError
 from mngr.model import Record
 
-NAME_RE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
-ID_RE = re.compile(r"a-[0-9a-f]{12}")
-_HOST_RE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,252})")
+_NAME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-")
+_HEX = frozenset("0123456789abcdef")
+_HOST = _NAME | frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ.")
 PROVIDERS = ("local", "ssh", "docker", "modal", "ray", "slurm")
 
 _ADJECTIVES = (
@@ -40,11 +39,26 @@ class Address(Record):
         return (self.name or "") + where + (f":{self.path}" if self.path is not None else "")
 
 
+def is_name(text: str) -> bool:
+    """Whether an agent can be called that: `[a-z0-9][a-z0-9_-]{0,62}`."""
+    return 0 < len(text) < 64 and text[0] not in "_-" and _NAME.issuperset(text)
+
+
+def is_id(text: str) -> bool:
+    """Whether this is an id of ours: `a-` and 12 hex digits."""
+    return len(text) == 14 and text.startswith("a-") and _HEX.issuperset(text[2:])
+
+
+def is_host(text: str) -> bool:
+    """Whether a host can be called that."""
+    return 0 < len(text) < 254 and text[0] not in "._-" and _HOST.issuperset(text)
+
+
 def parse_address(text: str, providers: tuple[str, ...] = PROVIDERS) -> Address:
     """The address in `text`; UsageError says what is wrong with it."""
     front, colon, path = text.partition(":")
     name, at, where = front.partition("@")
-    if name and not (NAME_RE.fullmatch(name) or ID_RE.fullmatch(name)):
+    if name and not is_name(name):
         raise UsageError(*_bad_name(name))
     host: str | None = None
     provider: str | None = None
@@ -56,7 +70,7 @@ def parse_address(text: str, providers: tuple[str, ...] = PROVIDERS) -> Address:
             raise UsageError(f"there is no provider {where[1:]!r}", "known: " + ", ".join(providers))
         else:
             host = where or None
-        if host is not None and not _HOST_RE.fullmatch(host):
+        if host is not None and not is_host(host):
             raise UsageError(f"{host!r} is not a host name", "write NAME@HOST, NAME@HOST.PROVIDER or NAME@.PROVIDER")
         if host is None and provider is None:
             raise UsageError(f"nothing follows the @ in {text!r}", "write NAME@HOST or NAME@.PROVIDER")
@@ -67,14 +81,16 @@ def parse_address(text: str, providers: tuple[str, ...] = PROVIDERS) -> Address:
 
 def check_name(name: str) -> str:
     """`name` if a new agent may have it."""
-    if ID_RE.fullmatch(name):
+    if is_id(name):
         raise UsageError(f"{name!r} looks like an agent's id", "choose another name")
-    if not NAME_RE.fullmatch(name):
+    if not is_name(name):
         raise UsageError(*_bad_name(name))
     return name
 
 
 def _bad_name(name: str) -> tuple[str, str]:
+    import re
+
     fixed = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")[:63]
     hint = "names are lower-case letters, digits, - and _, at most 63, starting with a letter or digit"
     return f"{name!r} is not a valid name", hint + (f"; for example {fixed!r}" if fixed else "")

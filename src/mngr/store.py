@@ -34,7 +34,7 @@ def decode(text: str | bytes) -> AgentRecord:
         record = AgentRecord(**unknown)
     except TypeError as error:
         raise ValueError(str(error)) from None
-    if not names.ID_RE.fullmatch(str(record.id)) or not names.NAME_RE.fullmatch(str(record.name)):
+    if not names.is_id(str(record.id)) or not names.is_name(str(record.name)):
         raise ValueError("bad id or name")
     if not isinstance(record.labels, dict) or not isinstance(record.work_dir, str):
         raise ValueError("bad fields")
@@ -61,9 +61,9 @@ def load(host: Host, agent_id: str) -> AgentRecord:
         ) from None
 
 
-def add_event(host: Host, agent_id: str, kind: str, **data: Any) -> None:
+def add_event(host: Host, agent_id: str, event: str, **data: Any) -> None:
     """Append a row to the agent's events."""
-    row = {"v": 1, "at": clock.stamp(), "agent": agent_id, "type": kind, "source": "mngr", "data": data}
+    row = {"v": 1, "at": clock.stamp(), "agent": agent_id, "type": event, "source": "mngr", "data": data}
     path = os.path.join(host.home.agent(agent_id), "events.jsonl")
     try:
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -77,13 +77,19 @@ def add_event(host: Host, agent_id: str, kind: str, **data: Any) -> None:
 
 def reserve_name(home: Home, name: str, agent_id: str) -> None:
     """Take a name for this home; MngrError when somebody has it. Atomic between processes."""
-    try:
-        os.symlink(agent_id, os.path.join(home.names, name))
-    except FileExistsError:
-        raise MngrError(
-            f"there is already an agent called {name!r}",
-            f"choose another name, use --reuse, or: mngr destroy {name}",
-        ) from None
+    link = os.path.join(home.names, name)
+    for _ in range(2):
+        try:
+            os.symlink(agent_id, link)
+            return
+        except FileExistsError:
+            holder = find_id(home, name)
+            if holder is not None and os.path.isdir(home.agent(holder)):
+                break
+            release_name(home, name, holder or "")  # its agent is gone: a command was interrupted
+    raise MngrError(
+        f"there is already an agent called {name!r}", f"choose another name, use --reuse, or: mngr destroy {name}"
+    )
 
 
 def release_name(home: Home, name: str, agent_id: str) -> None:
@@ -106,7 +112,7 @@ def find_id(home: Home, name: str) -> str | None:
 def list_names(home: Home) -> list[str]:
     """All names of this home."""
     try:
-        return sorted(name for name in os.listdir(home.names) if names.NAME_RE.fullmatch(name))
+        return sorted(name for name in os.listdir(home.names) if names.is_name(name))
     except OSError:
         return []
 

@@ -43,6 +43,17 @@ def main(argv: list[str] | None = None) -> int:
         return _crash(error, words)
 
 
+def entry() -> None:
+    """The console script: leaves without tearing the interpreter down, which costs 3 ms and nobody misses."""
+    code = main()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        code = code or 1
+    os._exit(code)
+
+
 def _dispatch(words: list[str]) -> int:
     before, words = _split_common(words)
     if not words or words[0] in ("-h", "--help"):

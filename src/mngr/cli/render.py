@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 
 from mngr.errors import UsageError, closest
@@ -11,12 +10,13 @@ from mngr.errors import UsageError, closest
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    import re
     from typing import Any, TextIO
 
     from mngr.cli.run import Cli
     from mngr.model import Outcome
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = {n: "?" for n in (*range(9), *range(11, 32), *range(127, 160))}  # all but tab and line end
 _COLOURS = {
     "RUNNING": "32", "STARTING": "36", "WAITING": "33;1", "PARKED": "35", "DONE": "34",
     "FAILED": "31;1", "STOPPED": "90", "UNKNOWN": "31",
@@ -25,7 +25,7 @@ _COLOURS = {
 
 def clean(text: str) -> str:
     """`text` without anything a terminal would obey."""
-    return _CONTROL.sub("?", text)
+    return text.translate(_CONTROL)
 
 
 def coloured(stream: TextIO) -> bool:
@@ -89,6 +89,8 @@ def rows(cli: Cli, key: str, items: Sequence[dict[str, Any]], human: str | None 
 
 def fill(template: str, item: dict[str, Any]) -> str:
     """`{field}` and `{labels.team}` replaced; a field that does not exist is an error."""
+
+    import re
 
     def one(match: re.Match[str]) -> str:
         value = field(item, match[1])

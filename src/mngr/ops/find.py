@@ -39,7 +39,7 @@ def get_seen(ctx: Context, text: str) -> Seen:
     if not ctx.home.exists():
         raise NotFound(f"there is no agent {wanted.name!r}", "make one: mngr create NAME -- COMMAND")
     known = store.find_id(ctx.home, wanted.name)
-    if known is None and names.ID_RE.fullmatch(wanted.name):
+    if known is None and names.is_id(wanted.name):
         known = wanted.name
     if known is not None and wanted.provider in (None, "local") and wanted.host in (None, "local"):
         found = listing.look(ctx, ctx.local, [known])

@@ -102,7 +102,7 @@ def _look_once(ctx: Context, host: Host, ids: list[str] | None) -> list[Seen]:
     return [
         _understand(ctx, host, agent_id, files.get(agent_id, {}), panes.get(agent_id), now, watcher)
         for agent_id in order
-        if names.ID_RE.fullmatch(agent_id) and (ids is None or agent_id in files)
+        if names.is_id(agent_id) and (ids is None or agent_id in files)
     ]
 
 

@@ -1,0 +1,96 @@
+"""An agent's variables: what it is given and nothing else, in a file only its owner can read."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from mngr.errors import MngrError, UsageError
+from mngr.shell import quote
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.host import Host
+    from mngr.model import AgentRecord
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_BASE = ("HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
+
+
+def gather(files: list[str], passed: list[str], given: list[str]) -> dict[str, str]:
+    """What the user passes on: files first, then named variables of ours, then K=V."""
+    found: dict[str, str] = {}
+    for path in files:
+        found.update(_read(path))
+    for name in passed:
+        _check(name)
+        if name not in os.environ:
+            raise MngrError(f"--pass-env: {name} is not set here", f"set it first, or give it with --env {name}=…")
+        found[name] = os.environ[name]
+    for text in given:
+        name, eq, value = text.partition("=")
+        if not eq:
+            raise UsageError(f"--env: {text!r} is not K=V", "to pass a variable of yours on: --pass-env K")
+        found[_check(name)] = value
+    return found
+
+
+def base() -> dict[str, str]:
+    """What every agent needs to find its programs and its language."""
+    return {name: os.environ[name] for name in _BASE if os.environ.get(name)}
+
+
+def own(host: Host, record: AgentRecord) -> dict[str, str]:
+    """What an agent finds about itself."""
+    directory = host.home.agent(record.id)
+    return {
+        "MNGR_AGENT_ID": record.id,
+        "MNGR_AGENT_NAME": record.name,
+        "MNGR_AGENT_DIR": directory,
+        "MNGR_WORK_DIR": record.work_dir,
+        "MNGR_OUTPUT_DIR": os.path.join(directory, "outputs"),
+        "MNGR_BASE": record.base or "",
+        "MNGR_BRANCH": record.branch or "",
+    }
+
+
+def encode(variables: dict[str, str]) -> bytes:
+    """A file for `.` of a POSIX shell; every value arrives as it is."""
+    lines = [f"export {name}={quote(value)}" for name, value in variables.items()]
+    return ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape")
+
+
+def _check(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is not a variable name", "letters, digits and _, not starting with a digit")
+    if name.startswith("MNGR_"):
+        raise UsageError(f"{name} is set by mngr itself", "choose another name")
+    return name
+
+
+def _read(path: str) -> dict[str, str]:
+    try:
+        with open(os.path.expanduser(path), encoding="utf-8", errors="surrogateescape") as file:
+            text = file.read()
+    except OSError as error:
+        raise MngrError(f"--env-file: cannot read {path}: {error.strerror}", "check the path") from None
+    found: dict[str, str] = {}
+    lines = iter(enumerate(text.split("\n"), 1))
+    for number, raw in lines:
+        line = raw.strip()
+        if not line or line.startswith("#"):
+            continue
+        name, eq, value = line.removeprefix("export ").partition("=")
+        if not eq or not _NAME.fullmatch(name.strip()):
+            raise MngrError(f"--env-file: {path}:{number} is not K=V", "one variable a line, # for comments")
+        value = value.lstrip()
+        if value[:1] in ("'", '"'):
+            mark, value = value[0], value[1:]
+            while not value.rstrip().endswith(mark):  # a quoted value may go over several lines
+                number, more = next(lines, (number, None))
+                if more is None:
+                    raise MngrError(f"--env-file: {path}:{number}: a quote is not closed", f"close it with {mark}")
+                value += "\n" + more
+            value = value.rstrip()[:-1]
+        found[_check(name.strip())] = value
+    return found

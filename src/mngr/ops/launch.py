@@ -1,0 +1,61 @@
+"""Start an agent's process in a session of our tmux server."""
+
+from __future__ import annotations
+
+import os
+
+from mngr import onhost, tmux
+from mngr.errors import MngrError
+from mngr.shell import ProgramMissing, quote
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.host import Host
+    from mngr.model import AgentRecord
+    from mngr.ops.context import Context
+
+
+def install_lib(host: Host) -> str:
+    """Put the programs that outlive this command on the host; the directory they are in."""
+    version = onhost.kept_version()
+    place = os.path.join(host.home.lib, version)
+    current = os.path.join(host.home.lib, "current")
+    if not os.path.exists(os.path.join(place, "complete")):
+        host.run(["mkdir", "-p", place])
+        for name in onhost.KEPT:
+            host.write(os.path.join(place, name), onhost.program(name).encode())
+        host.write(os.path.join(place, "complete"), b"")
+    if not os.path.islink(current) or os.readlink(current) != version:
+        fresh = f"{current}.{os.getpid()}-{os.urandom(3).hex()}"
+        os.symlink(version, fresh)
+        os.replace(fresh, current)
+    return place
+
+
+def write_command(ctx: Context, host: Host, record: AgentRecord, *, resume: bool) -> None:
+    """What the launch wrapper will run, quoted."""
+    argv = ctx.kind(record.kind).command(host, record, resume=resume)
+    text = "set -- " + " ".join(quote(word) for word in argv) + "\n"
+    host.write(os.path.join(host.home.agent(record.id), "command"), text.encode("utf-8", "surrogateescape"))
+
+
+def launch(ctx: Context, host: Host, record: AgentRecord) -> int:
+    """Start the session; returns the pid once the agent's process really runs."""
+    lib = install_lib(host)
+    socket = tmux.prepare(host.home, ctx.settings.get("tmux.source"))
+    windows = [word for pair in record.windows.items() for word in pair]
+    directory = host.home.agent(record.id)
+    argv = ["sh", "-c", onhost.program("start.sh"), "start.sh", socket, host.home.tmux_conf, lib, directory]
+    result = host.run([*argv, record.name, record.work_dir, *windows], timeout=60.0)
+    if result.code == 127 or b"tmux: not found" in result.err or b"tmux: No such file" in result.err:
+        raise ProgramMissing("tmux")
+    if result.code:
+        if b"duplicate session" in result.err:
+            raise MngrError(f"a stray session called {record.name!r} is in the way", "mngr gc removes it")
+        raise MngrError(f"the agent could not be started: {result.problem}", "see: mngr doctor")
+    words = result.text.split()
+    if words[:1] == ["running"] and len(words) == 2 and words[1].isdigit():
+        return int(words[1])
+    screen = [line for line in result.text.splitlines()[1:] if line.strip() and not line.startswith("Pane is dead")]
+    said = "; ".join(line.strip() for line in screen[-3:]) or "it ended at once"
+    raise MngrError(f"the agent's command did not start: {said}", "check the command and the agent's PATH")
