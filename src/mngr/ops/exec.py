@@ -1,0 +1,74 @@
+"""`exec`: run a command in an agent's work dir with the agent's environment. Never retried."""
+
+from __future__ import annotations
+
+import os
+
+from mngr import shell
+from mngr.errors import MngrError, NotFound
+from mngr.model import Outcome, Record
+from mngr.ops import find
+from mngr.ops.launch import install_lib
+from mngr.ops.targets import each
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.host import Host
+    from mngr.model import AgentRecord
+    from mngr.ops.context import Context
+    from mngr.ops.list import Seen
+
+LOST = 255  # the connection ended while the command ran
+
+
+class Executed(Record):
+    """How a command on one agent ended."""
+
+    started: bool
+    exit_code: int | None
+    stdout: str = ""
+    stderr: str = ""
+
+
+def exec_here(ctx: Context, name: str, argv: list[str]) -> int:
+    """Run on one agent with this process's own streams; the command's exit code."""
+    host, record = find.find(ctx, name)
+    entered, note = _enter(host, record, argv)
+    code = shell.wait(host.stream(entered))
+    _raise_unstarted(host, record, code, note)
+    return code
+
+
+def exec_many(ctx: Context, names: list[str], argv: list[str], stdin: bytes = b"") -> list[Outcome]:
+    """Run on every agent and capture what it wrote."""
+
+    def one(seen: Seen, record: AgentRecord) -> Outcome:
+        entered, note = _enter(seen.host, record, argv)
+        result = seen.host.run(entered, stdin=stdin)
+        _raise_unstarted(seen.host, record, result.code, note)
+        texts = {"stdout": result.out.decode("utf-8", "replace"), "stderr": result.err.decode("utf-8", "replace")}
+        extra = Executed(started=True, exit_code=result.code, **texts).to_dict()
+        error = None if result.code == 0 else f"exit code {result.code}"
+        return Outcome(id=record.id, name=record.name, ok=result.code == 0, error=error, exit_code=4, extra=extra)
+
+    blank = Executed(started=False, exit_code=None).to_dict()
+    return [o if o.extra else o.replace(extra=blank) for o in each(ctx, names, one)]
+
+
+def _enter(host: Host, record: AgentRecord, argv: list[str]) -> tuple[list[str], str]:
+    directory = host.home.agent(record.id)
+    note = os.path.join(directory, f"exec-{os.getpid()}-{os.urandom(3).hex()}")
+    terminal = f"TERM={os.environ.get('TERM', 'dumb')}"
+    script = os.path.join(install_lib(host), "enter.sh")
+    return ["env", "-i", terminal, "sh", script, "-f", note, directory, *argv], note
+
+
+def _raise_unstarted(host: Host, record: AgentRecord, code: int, note: str) -> None:
+    if code != 125:
+        return
+    try:
+        reason = host.read(note).decode("utf-8", "replace").strip()
+    except NotFound:
+        return  # the command's own 125
+    host.run(["rm", "-f", note])
+    raise MngrError(f"{record.name}: {reason}", "nothing was run")

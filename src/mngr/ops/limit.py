@@ -1,0 +1,58 @@
+"""`limit`: stop an agent when it is idle or too old. A small loop on the host enforces it."""
+
+from __future__ import annotations
+
+import os
+
+from mngr import clock, store, tmux
+from mngr.errors import MngrError
+from mngr.lock import Lock
+from mngr.model import Outcome
+from mngr.ops.launch import install_lib
+from mngr.ops.targets import each
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.host import Host
+    from mngr.model import AgentRecord
+    from mngr.ops.context import Context
+    from mngr.ops.list import Seen
+
+
+def limit(ctx: Context, wanted: list[str], changes: dict[str, float | None]) -> list[Outcome]:
+    """Change `idle_timeout` and `lifetime` of agents; None takes a limit away. Without changes: what they are."""
+
+    def one(seen: Seen, record: AgentRecord) -> Outcome:
+        if changes:
+            with Lock(os.path.join(seen.host.home.agent(record.id), "lock")):
+                record = store.save(seen.host, store.load(seen.host, record.id).replace(**changes))
+            watch(ctx, seen.host, record)
+        extra = {"idle_timeout": record.idle_timeout, "lifetime": record.lifetime}
+        return Outcome(id=record.id, name=record.name, extra=extra)
+
+    return each(ctx, wanted, one)
+
+
+def watch(ctx: Context, host: Host, record: AgentRecord) -> None:
+    """Write the limits where the watcher reads them, and see to it that there is one."""
+    path = os.path.join(host.home.agent(record.id), "limit")
+    if record.idle_timeout is None and record.lifetime is None:
+        host.run(["rm", "-f", path])
+        return
+    words = ["-" if value is None else str(max(1, int(value))) for value in (record.idle_timeout, record.lifetime)]
+    host.write(path, f"{' '.join(words)} {int(clock.parse_stamp(record.created_at))}\n".encode())
+    ensure_watcher(ctx, host)
+
+
+def ensure_watcher(ctx: Context, host: Host) -> None:
+    """Start the watcher of this host unless it runs."""
+    if host.run(tmux.argv(host, "has-session", "-t", f"={tmux.WATCHER}")).code == 0:
+        return
+    lib = install_lib(host)
+    socket = tmux.prepare(host.home, ctx.settings.get("tmux.source"))
+    grace = clock.parse_length(str(ctx.settings.get("stop.grace")))
+    loop = ["sh", os.path.join(lib, "watch.sh"), socket, host.home.root, lib, f"{grace:g}"]
+    words = ["new-session", "-d", "-s", tmux.WATCHER, *loop, ";", "set-option", "-w", "remain-on-exit", "off"]
+    result = host.run(["env", "-i", f"PATH={os.environ.get('PATH', '')}", *tmux.argv(host, "-f", host.home.tmux_conf, *words)])
+    if result.code and b"duplicate session" not in result.err:
+        raise MngrError(f"the watcher could not be started: {result.problem}", "see: mngr doctor")

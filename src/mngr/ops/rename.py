@@ -1,0 +1,53 @@
+"""`rename` and `label`: change what is written down about an agent."""
+
+from __future__ import annotations
+
+import os
+
+from mngr import names, store, tmux
+from mngr.errors import MngrError, UsageError
+from mngr.lock import Lock
+from mngr.model import Outcome
+from mngr.ops import environment, find
+from mngr.ops.targets import each
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.model import AgentRecord
+    from mngr.ops.context import Context
+    from mngr.ops.list import Seen
+
+
+def rename(ctx: Context, old: str, new: str) -> AgentRecord:
+    """Give an agent another name; its branch and work dir keep theirs."""
+    names.check_name(new)
+    host, record = find.find(ctx, old)
+    if record.name == new:
+        return record
+    with Lock(os.path.join(host.home.agent(record.id), "lock")):
+        store.reserve_name(ctx.home, new, record.id)
+        try:
+            renamed = store.save(host, record.replace(name=new))
+        except MngrError:
+            store.release_name(ctx.home, new, record.id)
+            raise
+        host.run(tmux.argv(host, "rename-session", "-t", f"={record.name}:", new))
+        store.release_name(ctx.home, record.name, record.id)
+        environment.refresh(host, renamed)
+    store.add_event(host, record.id, "renamed", old=record.name, new=new)
+    return renamed
+
+
+def label(ctx: Context, wanted: list[str], changes: dict[str, str | None]) -> list[Outcome]:
+    """Set labels, or remove those whose value is None."""
+    if not changes:
+        raise UsageError("no label is given", "write K=V to set one, K- to remove it")
+
+    def one(seen: Seen, record: AgentRecord) -> Outcome:
+        with Lock(os.path.join(seen.host.home.agent(record.id), "lock")):
+            merged = {**store.load(seen.host, record.id).labels, **changes}
+            labels = {key: value for key, value in merged.items() if value is not None}
+            store.save(seen.host, record.replace(labels=labels))
+        return Outcome(id=record.id, name=record.name, extra={"labels": labels})
+
+    return each(ctx, wanted, one)

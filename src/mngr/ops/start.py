@@ -1,0 +1,49 @@
+"""`start`: bring an agent back where it was."""
+
+from __future__ import annotations
+
+import os
+
+from mngr import store
+from mngr.errors import MngrError
+from mngr.lock import Lock
+from mngr.model import Outcome
+from mngr.ops import limit
+from mngr.ops.discard import end_processes
+from mngr.ops.launch import launch, write_command
+from mngr.ops.targets import LIVE, each
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.host import Host
+    from mngr.model import AgentRecord
+    from mngr.ops.context import Context
+    from mngr.ops.list import Seen
+
+
+def start(ctx: Context, wanted: list[str]) -> list[Outcome]:
+    """Start agents that do not run; one that runs is left alone."""
+
+    def one(seen: Seen, record: AgentRecord) -> Outcome:
+        if record.phase != "ready":
+            raise MngrError(f"{record.name} was never finished ({seen.state.reason})", "clean it up with: mngr gc")
+        if seen.state.state in LIVE:
+            return Outcome(id=record.id, name=record.name, extra={"was": seen.state.state})
+        start_record(ctx, seen.host, record)
+        return Outcome(id=record.id, name=record.name, extra={"was": seen.state.state})
+
+    return each(ctx, wanted, one)
+
+
+def start_record(ctx: Context, host: Host, record: AgentRecord) -> int:
+    """Start one agent that does not run; its pid."""
+    if not os.path.isdir(record.work_dir):
+        raise MngrError(f"the work dir of {record.name} is gone: {record.work_dir}", f"mngr destroy {record.name}")
+    with Lock(os.path.join(host.home.agent(record.id), "lock")):
+        end_processes(host, [record.id], grace=0.5, reason="restart")  # a dead pane still holds the session's name
+        write_command(ctx, host, record, resume=True)
+        pid = launch(ctx, host, record)
+    store.add_event(host, record.id, "started", pid=pid)
+    limit.watch(ctx, host, record)
+    ctx.hooks.tell("mngr_started", agent=record)
+    return pid

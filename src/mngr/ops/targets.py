@@ -1,0 +1,75 @@
+"""Several targets at once: each has its own outcome, and one look at the host finds them all."""
+
+from __future__ import annotations
+
+from mngr import names, store
+from mngr.errors import MngrError
+from mngr.fanout import fanout
+from mngr.model import Outcome
+from mngr.ops import find
+from mngr.ops import list as listing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mngr.model import AgentRecord
+    from mngr.ops.context import Context
+    from mngr.ops.list import Seen
+
+LIVE = ("STARTING", "RUNNING", "WAITING", "PARKED")
+
+
+def resolve(ctx: Context, wanted: list[str]) -> list[Seen | MngrError]:
+    """What each name stands for, or why it stands for nothing."""
+    ids = {}
+    if ctx.home.exists():
+        for name in wanted:
+            known = store.find_id(ctx.home, name) if names.is_name(name) else None
+            if known or names.is_id(name):
+                ids[name] = known or name
+    seen = {s.id: s for s in listing.look(ctx, ctx.local, list(dict.fromkeys(ids.values())))} if ids else {}
+
+    def one(name: str) -> Seen | MngrError:
+        if name in ids and ids[name] in seen:
+            return seen[ids[name]]
+        try:
+            return find.get_seen(ctx, name)
+        except MngrError as error:
+            return error
+
+    return [one(name) for name in wanted]
+
+
+def failed(name: str, error: Exception, agent_id: str | None = None) -> Outcome:
+    """The outcome of a target that did not work; a bug of ours is raised."""
+    if not isinstance(error, MngrError):
+        raise error
+    return Outcome(id=agent_id, name=name, ok=False, error=error.message, hint=error.hint, exit_code=error.exit_code)
+
+
+def each(
+    ctx: Context, wanted: list[str], work: Callable[[Seen, AgentRecord], Outcome], at_once: int = 8
+) -> list[Outcome]:
+    """`work` on every target in parallel; what it raises becomes that target's outcome."""
+
+    def one(pair: tuple[str, Seen | MngrError]) -> Outcome:
+        name, seen = pair
+        if isinstance(seen, MngrError):
+            return failed(name, seen)
+        try:
+            return work(seen, record_of(seen))
+        except MngrError as error:
+            return failed(seen.record.name if seen.record else name, error, seen.id)
+
+    answers = fanout(one, list(zip(wanted, resolve(ctx, wanted), strict=True)), at_once)
+    return [a if not isinstance(a, Exception) else failed(n, a) for n, a in zip(wanted, answers, strict=True)]
+
+
+def record_of(seen: Seen) -> AgentRecord:
+    """The record, or an error that names the damage."""
+    if seen.record is None:
+        raise MngrError(
+            f"the record of {seen.id} is damaged: {seen.damage}", f"put it away with: mngr destroy --force {seen.id}"
+        )
+    return seen.record
