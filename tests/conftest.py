@@ -14,8 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 BIN = Path(sys.executable).parent
+FULL = os.environ.get("MNGR_TEST_SCALE") == "full"  # make test-all: the counts that the promises name
+
+settings.register_profile("mngr", max_examples=1000 if FULL else 60, derandomize=not FULL, deadline=None, database=None)
+settings.load_profile("mngr")
 
 
 @dataclass(frozen=True)

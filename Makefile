@@ -1,0 +1,41 @@
+# The two commands to know: `make demo` and `make test`. Each does all its own set-up and is fast the second time.
+PYTHON = .venv/bin/python
+JOBS ?= 2
+SHELLS = bash=bash dash=dash zsh=zsh fish=fish rsync=rsync
+
+.PHONY: setup demo test test-all check bench docs lock clean
+.NOTPARALLEL:
+
+setup:
+	@sh scripts/setup.sh
+
+demo: setup
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" sh scripts/demo.sh
+
+test:
+	@sh scripts/setup.sh $(SHELLS)
+	@$(PYTHON) -m pytest -n $(JOBS) --dist worksteal
+
+test-all: export MNGR_TEST_SCALE = full
+test-all: test
+
+check: setup
+	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m ruff format --check .
+	@$(PYTHON) -m mypy
+	@.venv/bin/lint-imports
+
+bench: setup
+	@$(PYTHON) -m tests.bench
+
+docs: setup
+	@$(PYTHON) -m mngr.cli.reference docs
+
+# Pins the newest versions that pyproject.toml allows, for every platform at once; needs uv.
+lock:
+	UV_CUSTOM_COMPILE_COMMAND="make lock" uv pip compile pyproject.toml --group dev --universal \
+		--python-version 3.11 --upgrade --generate-hashes --no-annotate -q -o requirements.txt
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis build dist
+	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +

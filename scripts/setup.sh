@@ -1,0 +1,55 @@
+# setup.sh [PROGRAM=PACKAGE]…: the programs mngr needs and those named, .venv with pinned packages, mngr itself.
+# Does nothing that was done before, so the second run takes a moment.
+set -eu
+cd "$(dirname "$0")/.."
+
+fail() {
+    printf 'Error: %s\nHint: %s\n' "$1" "$2" >&2
+    exit 1
+}
+
+# Install packages as root; else name the one command to run.
+install() {
+    if ! command -v apt-get >/dev/null 2>&1; then
+        fail "missing: $*" "install them with your package manager, for example: brew install $*"
+    fi
+    if [ "$(id -u)" != 0 ]; then
+        fail "missing: $*" "run: sudo apt-get install -y $*"
+    fi
+    echo "installing $*"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1 && return
+    apt-get update -qq >/dev/null
+    apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+# The interpreter itself, not a version manager's shim in front of it, which can cost 100 ms a start.
+find_python() {
+    for name in python3 python3.14 python3.13 python3.12 python3.11; do
+        found=$("$name" -c 'import sys; print(sys._base_executable if sys.version_info >= (3, 11) else "")' 2>/dev/null) || continue
+        [ -n "$found" ] && [ -x "$found" ] || continue
+        echo "$found"
+        return
+    done
+}
+
+missing=
+for pair in git=git tmux=tmux tar=tar flock=util-linux pkill=procps awk=mawk "$@"; do
+    command -v "${pair%%=*}" >/dev/null 2>&1 || missing="$missing ${pair#*=}"
+done
+[ -z "$missing" ] || install $missing
+
+stamp=$({ pwd; cat requirements.txt pyproject.toml; } | cksum)
+if ! { [ -f .venv/stamp ] && [ "$(cat .venv/stamp)" = "$stamp" ] && .venv/bin/python -c pass; } 2>/dev/null; then
+    python=$(find_python)
+    [ -n "$python" ] || fail "there is no Python 3.11 or newer" "install one: apt-get install python3"
+    if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+        install "$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')"
+    fi
+    echo "making .venv with $python"
+    "$python" -m venv --clear .venv
+    .venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.txt
+    .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+    printf '%s\n' "$stamp" >.venv/stamp
+fi
+.venv/bin/python -m compileall -q src
