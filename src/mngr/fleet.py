@@ -6,27 +6,54 @@ from mngr.ops.context import Context
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mngr.model import AgentView
+    import builtins
+    from typing import Any
+
+    from mngr.model import AgentView, Outcome
     from mngr.ops.create import CreateRequest
     from mngr.ops.list import Listing
 
 
 class Fleet:
-    """The agents of one home.
-
-    >>> fleet = Fleet()
-    >>> agent = fleet.create("foo", command=["make", "test"])
-    >>> fleet.wait(["foo"], state="DONE")
-    """
+    """The agents of one home. Operations are imported when they are first used."""
 
     def __init__(self, home: str | None = None, *, cwd: str | None = None, context: Context | None = None) -> None:
         self.context = context or Context(home, cwd=cwd)
+
+    def create(
+        self, name: str | None = None, kind: str | None = None, command: builtins.list[str] | None = None, **options: Any
+    ) -> AgentView:
+        """Make one agent and start it; `options` are the fields of CreateRequest. Raises MngrError."""
+        from mngr.ops.create import CreateRequest
+
+        made = self.create_many(CreateRequest(address=name, kind=kind, args=command or [], **options))[0]
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+    def create_many(self, request: CreateRequest) -> builtins.list[AgentView | Exception]:
+        """One answer per agent asked for, in order."""
+        from mngr.ops.create import create
+
+        return create(self.context, request)
 
     def list(self) -> Listing:
         """Every agent, and the hosts that did not answer."""
         from mngr.ops.list import list_agents
 
         return list_agents(self.context)
+
+    def list_hosts(self) -> builtins.list[dict[str, Any]]:
+        """Every host and how many agents it has."""
+        from mngr.ops.list import list_hosts
+
+        return list_hosts(self.context)
+
+    def add_git(self, agents: builtins.list[AgentView]) -> builtins.list[AgentView]:
+        """The same agents with `unpulled` and `dirty` filled in."""
+        from mngr.ops.git_state import add_git
+
+        return add_git(self.context, agents)
 
     def get(self, name: str) -> AgentView:
         """One agent; raises NotFound."""
@@ -35,8 +62,62 @@ class Fleet:
 
         return view(get_seen(self.context, name))
 
-    def create_many(self, request: CreateRequest) -> list[AgentView | Exception]:
-        """What `mngr create` does: one answer per agent asked for."""
-        from mngr.ops.create import create
+    def attach_argv(self, name: str) -> builtins.list[str]:
+        """What to run so that a terminal shows the agent."""
+        from mngr.ops.connect import attach_argv
 
-        return [item if isinstance(item, Exception) else self.get(item.id) for item in create(self.context, request)]
+        return attach_argv(self.context, name)
+
+    def connect_variables(self, name: str) -> dict[str, str]:
+        """What a connect command finds in its environment."""
+        from mngr.ops.connect import variables
+
+        return variables(self.context, name)
+
+    def next_waiting(self) -> AgentView:
+        """The agent that has waited longest; raises NotFound."""
+        from mngr.ops.connect import longest_waiting
+
+        return longest_waiting(self.context)
+
+    def exec(self, names: builtins.list[str], argv: builtins.list[str]) -> builtins.list[Outcome]:
+        """Run a command on every agent and capture what it wrote."""
+        from mngr.ops.exec import exec_many
+
+        return exec_many(self.context, names, argv)
+
+    def exec_here(self, name: str, argv: builtins.list[str]) -> int:
+        """Run a command on one agent with this process's streams; its exit code."""
+        from mngr.ops.exec import exec_here
+
+        return exec_here(self.context, name, argv)
+
+    def stop(self, names: builtins.list[str], grace: float | None = None) -> builtins.list[Outcome]:
+        """End the agents' processes and keep everything."""
+        from mngr.ops.stop import stop
+
+        return stop(self.context, names, grace)
+
+    def start(self, names: builtins.list[str]) -> builtins.list[Outcome]:
+        """Bring agents back."""
+        from mngr.ops.start import start
+
+        return start(self.context, names)
+
+    def rename(self, name: str, new: str) -> AgentView:
+        """Give an agent another name."""
+        from mngr.ops.rename import rename
+
+        return self.get(rename(self.context, name, new).id)
+
+    def label(self, names: builtins.list[str], changes: dict[str, str | None]) -> builtins.list[Outcome]:
+        """Set labels, or remove those whose value is None."""
+        from mngr.ops.rename import label
+
+        return label(self.context, names, changes)
+
+    def limit(self, names: builtins.list[str], changes: dict[str, float | None]) -> builtins.list[Outcome]:
+        """Set `idle_timeout` and `lifetime` in seconds, None for no limit."""
+        from mngr.ops.limit import limit
+
+        return limit(self.context, names, changes)

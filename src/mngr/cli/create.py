@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from mngr.cli import render
+from mngr.cli.connect import CONNECT_COMMAND, refuse_many
+from mngr.cli.parse import Args, parse
+from mngr.cli.run import raise_if_alone
 from mngr.cli.spec import Argument, Command, Option
 from mngr.cli.table import COMMANDS
-from mngr.errors import UsageError
-from mngr.model import TRANSFERS
+from mngr.errors import MngrError, PartialFailure, UsageError, closest
+from mngr.model import TRANSFERS, AgentView
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mngr.cli.parse import Args
     from mngr.cli.run import Cli
+    from mngr.ops.create import CreateRequest
 
 COMMAND = Command(
     name="create",
@@ -28,7 +31,7 @@ COMMAND = Command(
         Option(flags=("-m", "--message"), metavar="TEXT", help="the first message; create returns when it has arrived"),
         Option(flags=("--message-file",), metavar="FILE", help="the first message from a file", complete="files"),
         Option(flags=("--connect",), help="attach when it runs (default: on a terminal)"),
-        Option(flags=("--connect-command",), metavar="CMD", help="what to run instead of attaching; MNGR_AGENT_NAME is set"),
+        CONNECT_COMMAND,
         Option(flags=("--from",), metavar="PATH|AGENT|URL", help="what to work on (default: this directory)", complete="files"),
         Option(flags=("--branch",), metavar="[BASE][:NEW]", help="where to start and what to call the new branch (default: :mngr/*)"),
         Option(flags=("--transfer",), metavar="MODE", help="how it gets its copy", choices=TRANSFERS),
@@ -55,16 +58,46 @@ COMMAND = Command(
 
 def run(cli: Cli, args: Args) -> int:
     """Make the agents, send the first message, attach."""
+    from mngr.cli.run import is_terminal
+
+    if args["template"]:
+        args = _with_templates(cli, args)
+    connects = args["connect"] if "connect" in args.given else is_terminal() and cli.format == "human"
+    if connects:
+        refuse_many(args["count"])
+    message = _message(args)
+    made = cli.fleet.create_many(_request(cli, args, on_terminal=is_terminal()))
+    agents = [agent for agent in made if not isinstance(agent, Exception)]
+    errors = [error for error in made if isinstance(error, Exception)]
+    if errors and not agents:
+        raise errors[0]
+    if message is not None and agents:
+        raise_if_alone(cli.fleet.message([agent.id for agent in agents], message))
+    _show(cli, agents)
+    if errors:
+        for error in errors:
+            cli.say(f"Error: {error}")
+        raise PartialFailure(f"{len(errors)} of {len(made)} agents could not be made: {errors[0]}", "see the lines above")
+    if connects or args["connect_command"]:
+        from mngr.cli.connect import connect
+
+        return connect(cli, agents[0].id, args["connect_command"])
+    return 0
+
+
+def _request(cli: Cli, args: Args, *, on_terminal: bool) -> CreateRequest:
     from mngr.ops.create import CreateRequest
 
-    request = CreateRequest(
+    dirty = args["dirty"] or ("ignore" if on_terminal else "fail")
+    return CreateRequest(
         address=args["address"],
         kind=args["kind"],
         args=args.rest or [],
         source=args["from"],
         branch=args["branch"],
         transfer=args["transfer"],
-        dirty=args["dirty"] or "fail",
+        dirty=dirty,
+        says_ignored=args["dirty"] is None,
         env=args["env"],
         pass_env=args["pass_env"],
         env_file=args["env_file"],
@@ -74,12 +107,38 @@ def run(cli: Cli, args: Args) -> int:
         count=args["count"],
         reuse=args["reuse"],
     )
-    made = cli.fleet.create_many(request)
-    for m in made:
-        if isinstance(m, Exception):
-            raise m
-        cli.out(f"{m.name} {m.state}")
-    return 0
+
+
+def _message(args: Args) -> str | None:
+    path = args["message_file"]
+    if path is None:
+        return str(args["message"]) if args["message"] is not None else None
+    if args["message"] is not None:
+        raise UsageError("-m and --message-file exclude each other")
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise MngrError(f"--message-file: cannot read {path}: {error}", "check the path") from None
+
+
+def _with_templates(cli: Cli, args: Args) -> Args:
+    """The same words with [templates.NAME] between the settings and the flags."""
+    settings = cli.context.settings
+    merged = settings.table("commands.create")
+    for name in args["template"]:
+        values = settings.table(f"templates.{name}")
+        if not values:
+            known = sorted({key.split(".")[1] for key in settings.values if key.startswith("templates.")})
+            hint = closest(name, known) or f"known: {', '.join(known)}" if known else "make one: [templates.NAME] in the settings"
+            raise UsageError(f"there is no template {name!r}", hint)
+        merged.update(values)
+    return parse(COMMAND, cli.words, merged)
+
+
+def _show(cli: Cli, agents: list[AgentView]) -> None:
+    lines = [f"{agent.name} runs in {agent.work_dir}" + (f" on {agent.branch}" if agent.branch else "") for agent in agents]
+    render.rows(cli, "agents", [agent.to_dict() for agent in agents], None if cli.quiet else "\n".join(lines))
 
 
 def pairs(words: list[str], flag: str) -> dict[str, str]:

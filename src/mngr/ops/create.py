@@ -8,9 +8,11 @@ from mngr import clock, config, git, names, store
 from mngr.errors import MngrError, NotFound, UsageError
 from mngr.fanout import fanout
 from mngr.model import TRANSFERS, AgentRecord, Record
-from mngr.ops import environment, find, project, transfer
+from mngr.ops import environment, find, limit, project, transfer
+from mngr.ops import list as listing
 from mngr.ops.discard import discard
 from mngr.ops.launch import install_lib, launch, write_command
+from mngr.ops.start import start
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from mngr.config import Settings
     from mngr.git import Repo
     from mngr.host import Host
+    from mngr.model import AgentView
     from mngr.ops.context import Context
 
 
@@ -30,7 +33,8 @@ class CreateRequest(Record):
     source: str | None = None
     branch: str | None = None
     transfer: str | None = None
-    dirty: str = "fail"
+    dirty: str = "fail"  # fail | ignore | include
+    says_ignored: bool = False  # whether to note what `ignore` leaves behind
     env: list[str] = []
     pass_env: list[str] = []
     env_file: list[str] = []
@@ -59,7 +63,7 @@ class Plan(Record):
     request: CreateRequest
 
 
-def create(ctx: Context, request: CreateRequest) -> list[AgentRecord | Exception]:
+def create(ctx: Context, request: CreateRequest) -> list[AgentView | Exception]:
     """Make the agents; one answer each, in order. Errors before the first step are raised."""
     wanted = find.address(ctx, request.address) if request.address else names.Address(name=names.new_name())
     host = _host(ctx, wanted)
@@ -79,11 +83,19 @@ def create(ctx: Context, request: CreateRequest) -> list[AgentRecord | Exception
             f"there is already an agent called {taken!r}", f"choose another name, use --reuse, or: mngr destroy {taken}"
         )
     fresh = [n for n in wished if n not in existing]
-    made: dict[str, AgentRecord | Exception] = {n: store.load(host, i) for n, i in existing.items()}
+    made: dict[str, AgentView | Exception] = {n: _reuse(ctx, i) for n, i in existing.items()}
     if fresh:
         plan = make_plan(ctx, host, request)
         made.update(zip(fresh, fanout(lambda n: create_one(ctx, plan, n), fresh, at_once=4), strict=True))
     return [made[n] for n in wished]
+
+
+def _reuse(ctx: Context, agent_id: str) -> AgentView | Exception:
+    """The agent there is, running."""
+    outcome = start(ctx, [agent_id])[0]
+    if not outcome.ok:
+        return MngrError(outcome.error or "it could not be started", outcome.hint)
+    return listing.view(find.get_seen(ctx, agent_id))
 
 
 def make_plan(ctx: Context, host: Host, request: CreateRequest) -> Plan:
@@ -117,7 +129,7 @@ def make_plan(ctx: Context, host: Host, request: CreateRequest) -> Plan:
     )  # fmt: skip
 
 
-def create_one(ctx: Context, plan: Plan, name: str) -> AgentRecord:
+def create_one(ctx: Context, plan: Plan, name: str) -> AgentView:
     """All steps for one agent; on any failure nothing is left."""
     host: Host = plan.host
     record = _record(plan, name)
@@ -130,7 +142,8 @@ def create_one(ctx: Context, plan: Plan, name: str) -> AgentRecord:
         discard(ctx, host, record)
         raise
     ctx.hooks.tell("mngr_created", agent=record)
-    return record
+    limit.watch(ctx, host, record)
+    return listing.view_of_started(host, record)
 
 
 def _record(plan: Plan, name: str) -> AgentRecord:
@@ -324,9 +337,12 @@ def _branch(host: Host, repo: Repo, request: CreateRequest) -> tuple[str, str, b
 
 
 def _dirty(ctx: Context, host: Host, repo: Repo, request: CreateRequest) -> list[tuple[str, str]]:
-    if request.dirty == "ignore" or repo.root == repo.common_dir:
+    if repo.root == repo.common_dir or (request.dirty == "ignore" and not request.says_ignored):
         return []
     rows = git.status(host, repo.root)
+    if rows and request.dirty == "ignore":
+        ctx.note(f"{len(rows)} uncommitted changes stay here; take them along with --dirty include")
+        return []
     if rows and request.dirty == "fail":
         shown = ", ".join(path for _, path in rows[:3]) + (f" and {len(rows) - 3} more" if len(rows) > 3 else "")
         raise MngrError(

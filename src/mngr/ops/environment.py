@@ -99,5 +99,5 @@ def _read(path: str) -> dict[str, str]:
 def refresh(host: Host, record: AgentRecord) -> None:
     """Bring what the agent finds about itself up to date, and keep the rest as it was given."""
     path = os.path.join(host.home.agent(record.id), "env")
-    kept = host.read(path).decode("utf-8", "surrogateescape").split("\nexport MNGR_AGENT_ID=")[0].rstrip("\n")
+    kept = host.read(path).decode("utf-8", "surrogateescape").rsplit("\nexport MNGR_AGENT_ID=", 1)[0].rstrip("\n")
     host.write(path, kept.encode("utf-8", "surrogateescape") + b"\n" + encode(own(host, record)))

@@ -39,12 +39,12 @@ def exec_here(ctx: Context, name: str, argv: list[str]) -> int:
     return code
 
 
-def exec_many(ctx: Context, names: list[str], argv: list[str], stdin: bytes = b"") -> list[Outcome]:
+def exec_many(ctx: Context, names: list[str], argv: list[str]) -> list[Outcome]:
     """Run on every agent and capture what it wrote."""
 
     def one(seen: Seen, record: AgentRecord) -> Outcome:
         entered, note = _enter(seen.host, record, argv)
-        result = seen.host.run(entered, stdin=stdin)
+        result = seen.host.run(entered)
         _raise_unstarted(seen.host, record, result.code, note)
         texts = {"stdout": result.out.decode("utf-8", "replace"), "stderr": result.err.decode("utf-8", "replace")}
         extra = Executed(started=True, exit_code=result.code, **texts).to_dict()

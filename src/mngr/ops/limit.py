@@ -37,7 +37,8 @@ def watch(ctx: Context, host: Host, record: AgentRecord) -> None:
     """Write the limits where the watcher reads them, and see to it that there is one."""
     path = os.path.join(host.home.agent(record.id), "limit")
     if record.idle_timeout is None and record.lifetime is None:
-        host.run(["rm", "-f", path])
+        if os.path.exists(path):
+            host.run(["rm", "-f", path])
         return
     words = ["-" if value is None else str(max(1, int(value))) for value in (record.idle_timeout, record.lifetime)]
     host.write(path, f"{' '.join(words)} {int(clock.parse_stamp(record.created_at))}\n".encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 from mngr import clock, names, onhost, store, tmux
 from mngr.errors import MngrError
@@ -172,6 +173,30 @@ def view(seen: Seen) -> AgentView:
         pid=evidence.pid if state.state in ("STARTING", "RUNNING", "WAITING", "PARKED") else None,
         exit_code=(evidence.exit or {}).get("code") if state.state in ("DONE", "FAILED") else None,
     )
+
+
+def view_of_started(host: Host, record: AgentRecord) -> AgentView:
+    """An agent whose process was just seen to run; saves a second look."""
+    pid = int(host.read(os.path.join(host.home.agent(record.id), "proc")))
+    state = State(state="RUNNING", source="process", since=record.created_at)
+    return view(Seen(host=host, id=record.id, record=record, evidence=Evidence(now=0.0, pid=pid), state=state))
+
+
+def list_hosts(ctx: Context) -> list[dict[str, Any]]:
+    """Every host, whether it answers, and how many agents it has."""
+    places = [(p.name, host) for p in ctx.providers.values() for host in p.list()]
+    answers = fanout(lambda place: look(ctx, ctx.host(*place)), places, at_once=32)
+    rows: list[dict[str, Any]] = []
+    for (provider, host), answer in zip(places, answers, strict=True):
+        row = {"host": host, "provider": provider, "state": "RUNNING", "agents": None, "error": None}
+        if isinstance(answer, MngrError):
+            row.update(state="UNKNOWN", error=answer.message)
+        elif isinstance(answer, Exception):
+            raise answer
+        else:
+            row["agents"] = len(answer)
+        rows.append(row)
+    return rows
 
 
 def _activity(record: AgentRecord, evidence: Evidence, state: State) -> str | None:

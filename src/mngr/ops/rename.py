@@ -27,7 +27,7 @@ def rename(ctx: Context, old: str, new: str) -> AgentRecord:
     with Lock(os.path.join(host.home.agent(record.id), "lock")):
         store.reserve_name(ctx.home, new, record.id)
         try:
-            renamed = store.save(host, record.replace(name=new))
+            renamed = store.save(host, store.load(host, record.id).replace(name=new))
         except MngrError:
             store.release_name(ctx.home, new, record.id)
             raise
@@ -45,9 +45,9 @@ def label(ctx: Context, wanted: list[str], changes: dict[str, str | None]) -> li
 
     def one(seen: Seen, record: AgentRecord) -> Outcome:
         with Lock(os.path.join(seen.host.home.agent(record.id), "lock")):
-            merged = {**store.load(seen.host, record.id).labels, **changes}
-            labels = {key: value for key, value in merged.items() if value is not None}
-            store.save(seen.host, record.replace(labels=labels))
+            fresh = store.load(seen.host, record.id)
+            labels = {k: v for k, v in {**fresh.labels, **changes}.items() if v is not None}
+            store.save(seen.host, fresh.replace(labels=labels))
         return Outcome(id=record.id, name=record.name, extra={"labels": labels})
 
     return each(ctx, wanted, one)

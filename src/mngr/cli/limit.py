@@ -1,0 +1,44 @@
+"""`mngr limit`."""
+
+from __future__ import annotations
+
+from mngr.cli.run import names_of
+from mngr.cli.spec import NAMES, Command, Option
+from mngr.cli.table import COMMANDS
+from mngr.clock import parse_length
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.parse import Args
+    from mngr.cli.run import Cli
+    from mngr.model import Outcome
+
+COMMAND = Command(
+    name="limit",
+    summary=COMMANDS["limit"][1],
+    description=(
+        "Idle means that nothing was written to or typed into the agent's terminal. A stopped agent keeps everything and\n"
+        "can be started again. Without options the limits are shown."
+    ),
+    arguments=(NAMES,),
+    options=(
+        Option(flags=("--idle",), metavar="TIME", help="stop after so long without activity; none takes the limit away"),
+        Option(flags=("--lifetime",), metavar="TIME", help="stop so long after it was made; none takes the limit away"),
+    ),
+    examples=(("mngr limit foo --idle 30m", "stop foo when it has been idle for half an hour"), ("mngr limit foo --idle none", "no limit")),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Set or show the limits."""
+    changes = {
+        key: None if args[flag] == "none" else parse_length(args[flag])
+        for key, flag in (("idle_timeout", "idle"), ("lifetime", "lifetime"))
+        if args[flag] is not None
+    }
+    return cli.results(cli.fleet.limit(names_of(args), changes), human=_line)
+
+
+def _line(outcome: Outcome) -> str:
+    said = [f"{key} {outcome.extra[field]:g}s" for key, field in (("idle", "idle_timeout"), ("lifetime", "lifetime")) if outcome.extra[field]]
+    return f"{outcome.name}: " + (", ".join(said) or "no limits")

@@ -1,0 +1,32 @@
+"""`mngr stop`."""
+
+from __future__ import annotations
+
+from mngr.cli.run import names_of
+from mngr.cli.spec import NAMES, Command, Option
+from mngr.cli.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.parse import Args
+    from mngr.cli.run import Cli
+    from mngr.model import Outcome
+
+COMMAND = Command(
+    name="stop",
+    summary=COMMANDS["stop"][1],
+    description="The process is asked to end; what still runs after the grace time is killed. Work dir, branch and conversation stay.",
+    arguments=(NAMES,),
+    options=(Option(flags=("--grace",), metavar="TIME", kind="length", help="how long it may take to end (default: stop.grace, 2s)"),),
+    examples=(("mngr stop foo", "stop one"), ("mngr list --ids --label team=red | mngr stop -", "stop many")),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Stop the agents."""
+    return cli.results(cli.fleet.stop(names_of(args), grace=args["grace"]), human=_line)
+
+
+def _line(outcome: Outcome) -> str:
+    was = outcome.extra.get("was")
+    return f"{outcome.name} had ended already ({was})" if was in ("DONE", "FAILED", "STOPPED") else f"stopped {outcome.name}"

@@ -1,0 +1,46 @@
+"""`connect` and `next`: which terminal to take over, and how."""
+
+from __future__ import annotations
+
+from mngr import store, tmux
+from mngr.errors import MngrError, NotFound
+from mngr.ops import find
+from mngr.ops import list as listing
+from mngr.ops.targets import LIVE, record_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.model import AgentView
+    from mngr.ops.context import Context
+
+
+def attach_argv(ctx: Context, name: str) -> list[str]:
+    """What to run here so that this terminal shows the agent; MngrError when it has no screen."""
+    seen = find.get_seen(ctx, name)
+    record = record_of(seen)
+    if seen.evidence.pane is None:
+        if seen.state.state in LIVE:
+            raise MngrError(f"{record.name} is still starting", "try again")
+        raise MngrError(f"{record.name} does not run ({seen.state.state})", f"start it with: mngr start {record.name}")
+    store.add_event(seen.host, record.id, "connected")
+    return seen.host.attach_argv(tmux.argv(seen.host, "attach-session", "-t", f"={seen.evidence.pane['session']}"))
+
+
+def variables(ctx: Context, name: str) -> dict[str, str]:
+    """What a connect command finds in its environment."""
+    seen = find.get_seen(ctx, name)
+    record = record_of(seen)
+    return {
+        "MNGR_AGENT_NAME": record.name,
+        "MNGR_AGENT_ID": record.id,
+        "MNGR_WORK_DIR": record.work_dir,
+        "MNGR_TMUX_SOCKET": tmux.socket_path(seen.host.home),
+    }
+
+
+def longest_waiting(ctx: Context) -> AgentView:
+    """The agent that has waited longest for a person."""
+    waiting = [a for a in listing.list_agents(ctx).agents if a.state == "WAITING"]
+    if not waiting:
+        raise NotFound("no agent waits for you", "see: mngr list")
+    return min(waiting, key=lambda a: a.state_since or "")
