@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from mngr.model import AgentView, Outcome
     from mngr.ops.create import CreateRequest
     from mngr.ops.list import Listing
+    from mngr.ops.pull import Pulled
+    from mngr.ops.push import Pushed
 
 
 class Fleet:
@@ -121,3 +123,37 @@ class Fleet:
         from mngr.ops.limit import limit
 
         return limit(self.context, names, changes)
+
+    def diff(self, name: str, *, committed: bool = False, options: tuple[str, ...] = ()) -> bytes:
+        """The agent's work since its base, as `git diff` prints it."""
+        from mngr.ops.diff import diff
+
+        return diff(self.context, name, committed=committed, options=options)
+
+    def pull(self, name: str, *, merge: bool = False) -> Pulled:
+        """Bring the agent's commits and outputs into the repository of the current directory."""
+        from mngr.ops.pull import pull
+
+        return pull(self.context, name, merge=merge)
+
+    def pull_path(self, name: str, path: str, target: str = ".") -> str:
+        """Copy a file or directory of the agent's here; where it ended up."""
+        from mngr.ops.files import pull_path
+        from mngr.ops.find import find
+
+        host, record = find(self.context, name)
+        return pull_path(host, record.work_dir, path, target)
+
+    def push(self, name: str, *, stash: bool = False) -> Pushed:
+        """Merge the current branch's commits into the agent's branch."""
+        from mngr.ops.push import push
+
+        return push(self.context, name, stash=stash)
+
+    def push_path(self, source: str, name: str, path: str) -> str:
+        """Copy a file or directory to the agent; where it ended up."""
+        from mngr.ops.files import push_path
+        from mngr.ops.find import find
+
+        host, record = find(self.context, name)
+        return push_path(host, source, record.work_dir, path)

@@ -26,7 +26,7 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except MngrError as error:
-        _report(error, words)
+        report(error, words)
         return error.exit_code
     except KeyboardInterrupt:
         return 130
@@ -37,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
         if error.errno not in (13, 28, 30, 122):
             return _crash(error, words)
         hint = "make room and try again" if error.errno in (28, 122) else "choose a place that can be written to"
-        _report(MngrError(f"{error.strerror}: {error.filename or 'standard output'}", hint), words)
+        report(MngrError(f"{error.strerror}: {error.filename or 'standard output'}", hint), words)
         return 1
     except Exception as error:
         return _crash(error, words)
@@ -105,7 +105,8 @@ def _module(name: str, cli: Cli) -> ModuleType:
     raise UsageError(f"mngr has no command {name!r}", closest(name, known) or "see: mngr --help")
 
 
-def _report(error: MngrError, words: list[str]) -> None:
+def report(error: MngrError, words: list[str]) -> None:
+    """What and why, and the next step, on standard error."""
     if _wants_json(words):
         import json
 
