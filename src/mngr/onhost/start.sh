@@ -4,7 +4,7 @@ socket=$1 conf=$2 lib=$3 dir=$4 name=$5 work=$6
 shift 6
 id=${dir##*/}
 place=${socket%/*}
-mkdir -m 700 "$place" 2>/dev/null
+[ -d "$place" ] || mkdir -m 700 "$place" 2>/dev/null
 if [ -L "$place" ] || ! [ -O "$place" ] || ! [ -d "$place" ]; then
     echo "$place is not a directory of yours" >&2
     exit 9
@@ -13,7 +13,9 @@ clean() {
     env -i HOME="$HOME" PATH="$PATH" SHELL=/bin/sh USER="${USER:-}" LANG="${LANG:-C.UTF-8}" LC_ALL="${LC_ALL:-}" \
         tmux -u -S "$socket" -f "$conf" "$@"
 }
-rm -f "$dir/exit" "$dir/proc" "$dir/stopped" "$dir/status"
+for old in exit proc stopped status; do
+    [ ! -e "$dir/$old" ] || rm -f "$dir/$old"
+done
 tries=0
 while :; do
     said=$(clean new-session -d -s "$name" -n agent -c "$work" sh "$lib/launch.sh" "$dir" \; \
