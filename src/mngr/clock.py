@@ -29,7 +29,7 @@ def parse_length(text: str) -> float:
     """Seconds of `90`, `90s`, `10m`, `1h30m`, `2d`."""
     import re
 
-    found = re.fullmatch(r"(?:\d+(?:\.\d+)?[smhd])+|\d+(?:\.\d+)?", text.strip())
+    found = re.fullmatch(r"(?:\d+(?:\.\d+)?[smhd])+|\d+(?:\.\d+)?", text.strip(), re.ASCII)
     if not found:
         raise UsageError(f"{text!r} is not a length of time", "write it as 90s, 10m, 1h30m or 2d")
     if text.strip()[-1].isdigit():

@@ -85,12 +85,18 @@ def load(
         data = read_file(path)
         if data is not None:
             layers.append(Layer(source=source, path=path, data=data))
-    env = {key[6:].lower().replace("__", "."): value for key, value in environ.items() if key.startswith("MNGR__")}
-    if env:
-        layers.append(Layer(source="env", data=_nest({k: parse_value(v) for k, v in env.items()}, "the environment")))
-    if assignments:
-        layers.append(Layer(source="-S", data=_nest(dict(parse_assignment(a) for a in assignments), "-S")))
+    for name, value in environ.items():
+        if name.startswith("MNGR__"):
+            key = name[6:].lower().replace("__", ".")
+            layers.append(_given("env", name, key, parse_value(value, kind_of(key) or object)))
+    for text in assignments:
+        layers.append(_given("-S", "-S", *parse_assignment(text)))
     return Settings(layers)
+
+
+def _given(source: str, where: str, key: str, value: Any) -> Layer:
+    check_key(key.removesuffix("+="), where, value)
+    return Layer(source=source, data={key: value})
 
 
 def read_file(path: str) -> dict[str, Any] | None:
@@ -122,19 +128,27 @@ def flatten(data: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     return found
 
 
-def check_key(key: str, where: str, value: Any = None) -> str:
-    """`key` if the schema has it; the error names the nearest one."""
+def kind_of(key: str) -> type | None:
+    """What the value of a setting must be; None when there is no such setting."""
     parts = key.split(".")
     for known, (kind, _) in SCHEMA.items():
         wanted = known.split(".")
         if len(parts) < len(wanted) or (len(parts) > len(wanted) and wanted[-1] != "*"):
             continue
-        if all(w in ("*", p) for w, p in zip(wanted, parts, strict=False)):
-            if value is not None and not isinstance(value, kind):
-                raise MngrError(f"{where}: {key} must be a {_NOUNS[kind]}, not {value!r}", f"mend it in {where}")
-            return key
-    hint = closest(key, list(SCHEMA)) or "known keys: " + ", ".join(SCHEMA)
-    raise MngrError(f"{where}: there is no setting {key!r}", hint)
+        if all(part and w in ("*", part) for w, part in zip(wanted, parts, strict=False)):
+            return kind
+    return None
+
+
+def check_key(key: str, where: str, value: Any = None) -> str:
+    """`key` if the schema has it; the error names the nearest one."""
+    kind = kind_of(key)
+    if kind is None:
+        hint = closest(key, list(SCHEMA)) or "known keys: " + ", ".join(SCHEMA)
+        raise MngrError(f"{where}: there is no setting {key!r}", hint)
+    if value is not None and not isinstance(value, kind):
+        raise MngrError(f"{where}: {key} must be a {_NOUNS[kind]}, not {value!r}", f"mend it in {where}")
+    return key
 
 
 _NOUNS: dict[type, str] = {str: "text", list: "list", object: "value"}
@@ -143,27 +157,23 @@ _NOUNS: dict[type, str] = {str: "text", list: "list", object: "value"}
 def parse_assignment(text: str) -> tuple[str, Any]:
     """`key=value` or `key+=value` as given to -S and `config set`."""
     key, eq, value = text.partition("=")
-    if not eq or not key.strip("+ "):
+    plain = key.strip().removesuffix("+").strip()
+    if not eq or not plain:
         raise UsageError(f"{text!r} is not KEY=VALUE", "for example: -S project.setup='uv sync'")
-    if key.endswith("+"):
-        return key[:-1].strip() + "+=", parse_value(value)
-    return key.strip(), parse_value(value)
+    parsed = parse_value(value, kind_of(plain) or object)
+    return (plain + "+=", _as_list(parsed)) if key.strip().endswith("+") else (plain, parsed)
 
 
-def parse_value(text: str) -> Any:
-    """A TOML value where `text` is one, else the text itself."""
+def parse_value(text: str, kind: type = object) -> Any:
+    """A TOML value where `text` is one of this kind, else the text itself; one item is a list of one."""
     import tomllib
 
     try:
-        return tomllib.loads(f"v = {text}")["v"]
+        table = tomllib.loads(f"v = {text}")
     except tomllib.TOMLDecodeError:
-        return text
-
-
-def _nest(flat: dict[str, Any], where: str) -> dict[str, Any]:
-    for key, value in flat.items():
-        check_key(key.removesuffix("+="), where, None if key.endswith("+=") else value)
-    return flat
+        table = {}
+    value = table["v"] if len(table) == 1 and isinstance(table["v"], kind) else text
+    return _as_list(value) if kind is list else value
 
 
 def _as_list(value: Any) -> list[Any]:
