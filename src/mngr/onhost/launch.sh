@@ -7,5 +7,7 @@ trap : HUP INT QUIT TERM
 env -i TERM="$TERM" COLORTERM="${COLORTERM:-}" sh "$lib/enter.sh" -p "$dir" "$@"
 code=$?
 trap '' HUP INT QUIT TERM
-printf '{"code":%d,"at":%d}\n' "$code" "$(date +%s)" >"$dir/exit.new" && mv -f "$dir/exit.new" "$dir/exit"
-sh "$lib/event.sh" "$dir" exited wrapper "{\"code\":$code}"
+now=$(date -u '+%s %Y-%m-%dT%H:%M:%S.000Z')
+printf '{"code":%d,"at":%d}\n' "$code" "${now% *}" >"$dir/exit"
+printf '{"v":1,"at":"%s","agent":"%s","type":"exited","source":"wrapper","data":{"code":%d}}\n' \
+    "${now#* }" "${dir##*/}" "$code" >>"$dir/events.jsonl"

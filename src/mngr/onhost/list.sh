@@ -12,11 +12,15 @@ fi
 if [ $# -eq 0 ]; then
     set -- *
     [ -d "$1" ] || exit 0
+    printf 'dir %s\n' "$@"
+    set -- */agent.json */exit */stopped */status */proc
+else
+    printf 'dir %s\n' "$@"
+    files=
+    for id; do
+        files="$files $id/agent.json $id/exit $id/stopped $id/status $id/proc"
+    done
+    set -- $files
 fi
-printf 'dir %s\n' "$@"
-for id; do
-    set -- "$@" "$id/agent.json" "$id/exit" "$id/stopped" "$id/status" "$id/proc"
-    shift
-done
 LC_ALL=C grep '' /dev/null "$@" 2>/dev/null
 exit 0

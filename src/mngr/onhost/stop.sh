@@ -7,8 +7,7 @@ now=$(date +%s)
 ids=" $* "
 for id; do
     [ -d "$home/agents/$id" ] || continue
-    printf '{"at":%d,"reason":"%s"}\n' "$now" "$reason" >"$home/agents/$id/stopped.new" &&
-        mv -f "$home/agents/$id/stopped.new" "$home/agents/$id/stopped"
+    printf '{"at":%d,"reason":"%s"}\n' "$now" "$reason" >"$home/agents/$id/stopped"
 done
 panes=$(tmux_ list-panes -a -F '#{@mngr_id} #{session_id} #{pane_id} #{pane_pid} #{pane_dead} #{@mngr_role}')
 ours=$(printf '%s\n' "$panes" | while read -r id rest; do case $ids in *" $id "*) echo "$id $rest" ;; esac; done)
@@ -38,7 +37,8 @@ if [ -n "$groups" ]; then
     done
 fi
 printf '%s\n' "$ours" | while read -r _ session _; do echo "kill-session -t '$session'"; done | sort -u | tmux_ source-file -
-for g in $groups; do
-    pkill -KILL -s "${g#-}" 2>/dev/null || kill -KILL -- "$g" 2>/dev/null
-done
+if [ -n "$groups" ]; then # what left its process group is still in the session
+    sessions=$(printf '%s' "$groups" | tr -d - | tr '\n' ,)
+    pkill -KILL -s "$sessions" 2>/dev/null || kill -KILL -- $groups 2>/dev/null
+fi
 exit 0
