@@ -122,8 +122,12 @@ def convert(option: Option, text: str) -> Any:
 
 def _apply_defaults(command: Command, values: dict[str, Any], defaults: dict[str, Any]) -> None:
     by_key = {option.key: option for option in (*command.options, *COMMON)}
+    arguments = {argument.key for argument in command.arguments if not argument.required and not argument.many}
     for raw, value in defaults.items():
         key = raw.replace("-", "_")
+        if key in arguments:
+            values[key] = str(value)
+            continue
         if key not in by_key:
             hint = closest(key, list(by_key)) or _see(command)
             raise UsageError(f"settings: mngr {command.name} has no option {raw!r} (commands.{command.name}.{raw})", hint)
@@ -143,12 +147,14 @@ def _arguments(command: Command, plain: list[str], values: dict[str, Any], given
     left = list(plain)
     for at, argument in enumerate(command.arguments):
         later = sum(1 for a in command.arguments[at + 1 :] if a.required)
+        before = len(left)
         if argument.many:
             take = max(0, len(left) - later)
             values[argument.key], left = left[:take], left[take:]
         else:
-            values[argument.key] = left.pop(0) if len(left) > later or (left and argument.required) else None
-        if values[argument.key]:
+            found = left.pop(0) if len(left) > later or (left and argument.required) else None
+            values[argument.key] = values.get(argument.key) if found is None else found
+        if before - len(left):
             given.add(argument.key)
         elif argument.required and wants_all:
             raise UsageError(f"mngr {command.name} needs {argument.name}", _see(command))

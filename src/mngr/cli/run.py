@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    from mngr.cli.spec import Command
     from mngr.fleet import Fleet
     from mngr.model import Outcome
 
@@ -73,7 +74,7 @@ def execute(cli: Cli, module: ModuleType) -> int:
 
         print_command(command, sys.stdout)
         return 0
-    args = parse(command, cli.words, cli.context.settings.table(f"commands.{command.name.replace(' ', '.')}"))
+    args = parse(command, cli.words, _defaults(cli, command))
     cli.quiet, cli.verbose, cli.format = args["quiet"], args["verbose"], args["format"]
     _check_format(cli.format)
     try:
@@ -81,6 +82,15 @@ def execute(cli: Cli, module: ModuleType) -> int:
     finally:
         if cli._context is not None:
             cli._context.close()
+
+
+def _defaults(cli: Cli, command: Command) -> dict[str, Any]:
+    try:
+        return cli.context.settings.table(f"commands.{command.name.replace(' ', '.')}")
+    except MngrError:
+        if not command.mends:
+            raise
+        return {}
 
 
 def names_of(args: Args, key: str = "name") -> list[str]:

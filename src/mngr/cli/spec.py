@@ -19,7 +19,7 @@ class Option(Record):
     choices: tuple[str, ...] = ()
     default: Any = None
     kind: str = "text"  # text | int | length
-    complete: str | None = None  # agents | files | states | kinds | snapshots | templates | graves
+    complete: str | None = None  # agents | files | states | kinds | snapshots | templates | graves | commands | settings
 
     @property
     def key(self) -> str:
@@ -57,6 +57,7 @@ class Command(Record):
     options: tuple[Option, ...] = ()
     rest: str | None = None  # what may follow `--`
     examples: tuple[tuple[str, str], ...] = ()  # (command, what it does)
+    mends: bool = False  # it helps to mend broken settings, so they do not stop it
 
 
 COMMON = (
