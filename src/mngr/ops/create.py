@@ -138,8 +138,9 @@ def create_one(ctx: Context, plan: Plan, name: str) -> AgentView:
         for step, act in _STEPS:
             announce(step)
             record = act(ctx, host, plan, record) or record
-    except BaseException:
-        discard(ctx, host, record)
+    except BaseException as error:
+        keeps_branch = isinstance(error, transfer.BranchTaken)
+        discard(ctx, host, record.replace(branch_is_new=False) if keeps_branch else record)
         raise
     ctx.hooks.tell("mngr_created", agent=record)
     limit.watch(ctx, host, record)
@@ -178,6 +179,8 @@ def _record(plan: Plan, name: str) -> AgentRecord:
 
 
 def _reserve(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
+    if record.branch_is_new and plan.repo and record.branch and git.has_branch(host, plan.repo.root, record.branch):
+        raise transfer.branch_taken(record.branch)  # before the record says that the branch is ours
     directory = host.home.agent(record.id)
     os.makedirs(os.path.join(directory, "outputs"), mode=0o700)
     store.save(host, record)

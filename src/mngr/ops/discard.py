@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 def discard(ctx: Context, host: Host, record: AgentRecord) -> None:
     """Session, work dir, branch if nothing is on it, files, name; each step may be repeated."""
     end_processes(host, [record.id], grace=0.5, reason="discarded")
-    remove_work_dir(host, record)
+    if store.find_id(ctx.home, record.name) == record.id:  # else the name's holder made that work dir and branch
+        remove_work_dir(host, record)
     host.run(["rm", "-rf", "--", host.home.agent(record.id)])
     store.release_name(ctx.home, record.name, record.id)
 

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from mngr.model import AgentRecord
 
 
+class BranchTaken(MngrError):
+    """The branch is somebody else's: nothing was made, so there is nothing of ours to take away."""
+
+
 def make_worktree(host: Host, repo: Repo, record: AgentRecord) -> None:
     """Add under a lock on the repository, fill outside it: parallel `git worktree add` breaks."""
     assert record.branch is not None and record.base is not None
@@ -29,12 +33,17 @@ def make_worktree(host: Host, repo: Repo, record: AgentRecord) -> None:
     git.must(host, record.work_dir, "reset", "--quiet", "--hard", "--no-recurse-submodules")
 
 
+def branch_taken(branch: str) -> BranchTaken:
+    """The error for a branch that exists."""
+    return BranchTaken(
+        f"there is already a branch {branch!r}", f"take it up with --branch {branch}, or name another: --branch :NEW"
+    )
+
+
 def _branch_error(record: AgentRecord, problem: str) -> MngrError:
-    branch = record.branch
+    branch = record.branch or ""
     if "already exists" in problem and "branch" in problem:
-        return MngrError(
-            f"there is already a branch {branch!r}", f"take it up with --branch {branch}, or name another: --branch :NEW"
-        )
+        return branch_taken(branch)
     if "already checked out" in problem or "already used by worktree" in problem:
         where = problem.rpartition(" at ")[2].strip("'")
         return MngrError(f"the branch {branch!r} is checked out at {where}", "make a new one: --branch BASE:NEW")
@@ -59,7 +68,7 @@ def make_mirror(host: Host, repo: Repo, record: AgentRecord) -> None:
         git.must(host, repo.root, "push", "--quiet", "--no-verify", work, f"{record.base}:refs/mngr/base")
     if record.branch_is_new:
         if git.has_branch(host, work, record.branch):
-            raise _branch_error(record, "branch already exists")
+            raise branch_taken(record.branch)
         git.must(host, work, "update-ref", f"refs/heads/{record.branch}", record.base)
     git.must(host, work, "symbolic-ref", "HEAD", f"refs/heads/{record.branch}")
     git.must(host, work, "update-ref", "-d", "refs/mngr/base")
