@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mngr.model import AgentView, Outcome
+    from mngr.ops.config import Setting
     from mngr.ops.create import CreateRequest
     from mngr.ops.list import Listing
     from mngr.ops.pull import Pulled
@@ -23,12 +24,30 @@ class Fleet:
         self.context = context or Context(home, cwd=cwd)
 
     def create(
-        self, name: str | None = None, kind: str | None = None, command: builtins.list[str] | None = None, **options: Any
+        self,
+        name: str | None = None,
+        kind: str | None = None,
+        command: builtins.list[str] | None = None,
+        *,
+        source: str | None = None,
+        branch: str | None = None,
+        transfer: str | None = None,
+        dirty: str = "fail",
+        env: dict[str, str] | None = None,
+        labels: dict[str, str] | None = None,
+        windows: dict[str, str] | None = None,
+        idle_timeout: float | None = None,
+        reuse: bool = False,
     ) -> AgentView:
-        """Make one agent and start it; `options` are the fields of CreateRequest. Raises MngrError."""
+        """Make one agent and start it; the options are those of `mngr create`. Raises MngrError."""
         from mngr.ops.create import CreateRequest
 
-        made = self.create_many(CreateRequest(address=name, kind=kind, args=command or [], **options))[0]
+        request = CreateRequest(
+            address=name, kind=kind, args=command or [], source=source, branch=branch, transfer=transfer, dirty=dirty,
+            env=[f"{key}={value}" for key, value in (env or {}).items()], labels=labels or {}, windows=windows or {},
+            idle_timeout=idle_timeout, reuse=reuse,
+        )  # fmt: skip
+        made = self.create_many(request)[0]
         if isinstance(made, Exception):
             raise made
         return made
@@ -157,3 +176,39 @@ class Fleet:
 
         host, record = find(self.context, name)
         return push_path(host, source, record.work_dir, path)
+
+    def list_settings(self) -> builtins.list[Setting]:
+        """Everything that is set, each value with its source."""
+        from mngr.ops.config import list_settings
+
+        return list_settings(self.context)
+
+    def get_setting(self, key: str) -> Setting:
+        """One setting; raises NotFound when nothing sets it."""
+        from mngr.ops.config import get_setting
+
+        return get_setting(self.context, key)
+
+    def set_setting(self, key: str, value: Any, scope: str | None = None) -> str:
+        """Write a setting to the user's, project's or local file; `key+=` extends a list. The file's path."""
+        from mngr.ops.config import set_setting
+
+        return set_setting(self.context, key, value, scope)
+
+    def unset_setting(self, key: str, scope: str | None = None) -> str:
+        """Remove a setting from the file in effect, or from that of a scope; raises NotFound. The file's path."""
+        from mngr.ops.config import unset_setting
+
+        return unset_setting(self.context, key, scope)
+
+    def settings_paths(self) -> dict[str, str]:
+        """The settings file of every scope there is here."""
+        from mngr.ops.config import list_paths
+
+        return list_paths(self.context)
+
+    def settings_path(self, scope: str) -> str:
+        """The settings file of a scope; raises MngrError outside a project."""
+        from mngr.ops.config import get_path
+
+        return get_path(self.context, scope)
