@@ -175,6 +175,7 @@ def test_settings_are_defaults_that_the_command_line_replaces() -> None:
     args = parse(SAY, [], defaults)
     assert (args["count"], args["window"], args["force"], args["all_of_it"]) == (5, ["a=1"], True, True)
     assert (args["message"], args["after"], args.given) == ("hi", 120.0, set())
+    assert args.chosen == {"count", "window", "force", "all_of_it", "message", "after"}
     assert parse(SAY, [], {"what": "tea"})["what"] == "tea"
     assert parse(SAY, ["me", "milk"], {"what": "tea"})["what"] == "milk"
     args = parse(SAY, ["-w", "b=2", "-w", "c=3", "--no-force", "--count", "1"], defaults)

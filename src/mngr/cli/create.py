@@ -62,7 +62,7 @@ def run(cli: Cli, args: Args) -> int:
 
     if args["template"]:
         args = _with_templates(cli, args)
-    connects = args["connect"] if "connect" in args.given else is_terminal() and cli.format == "human"
+    connects = args["connect"] if "connect" in args.chosen else is_terminal() and cli.format == "human"
     if connects:
         refuse_many(args["count"])
     message = _message(args)
@@ -91,7 +91,7 @@ def _request(cli: Cli, args: Args, *, on_terminal: bool) -> CreateRequest:
     dirty = args["dirty"] or ("ignore" if on_terminal else "fail")
     return CreateRequest(
         address=args["address"],
-        kind=args["kind"],
+        kind=_kind(args),
         args=args.rest or [],
         source=args["from"],
         branch=args["branch"],
@@ -107,6 +107,13 @@ def _request(cli: Cli, args: Args, *, on_terminal: bool) -> CreateRequest:
         count=args["count"],
         reuse=args["reuse"],
     )
+
+
+def _kind(args: Args) -> str | None:
+    """The kind as given; a kind from the settings only where no command is given."""
+    if "kind" not in args.given and args.rest and not args.rest[0].startswith("-"):
+        return None
+    return str(args["kind"]) if args["kind"] is not None else None
 
 
 def _message(args: Args) -> str | None:

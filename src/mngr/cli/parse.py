@@ -11,11 +11,12 @@ if TYPE_CHECKING:
 
 
 class Args:
-    """Parsed values by key; `given` holds the keys that stood on the command line."""
+    """Parsed values by key; `given` holds the keys that stood on the command line, `chosen` those of settings too."""
 
-    def __init__(self, values: dict[str, Any], given: set[str], rest: list[str] | None) -> None:
+    def __init__(self, values: dict[str, Any], given: set[str], chosen: set[str], rest: list[str] | None) -> None:
         self.values = values
         self.given = given
+        self.chosen = chosen
         self.rest = rest
 
     def __getitem__(self, key: str) -> Any:
@@ -28,7 +29,7 @@ def parse(command: Command, words: list[str], defaults: dict[str, Any] | None = 
     by_flag = {flag: option for option in options for flag in option.flags}
     values: dict[str, Any] = {o.key: [] if o.many else (o.default if o.metavar else bool(o.default)) for o in options}
     given: set[str] = set()
-    _apply_defaults(command, values, defaults or {})
+    chosen = _apply_defaults(command, values, defaults or {})
     plain: list[str] = []
     rest: list[str] | None = None
     queue = list(words)
@@ -54,7 +55,7 @@ def parse(command: Command, words: list[str], defaults: dict[str, Any] | None = 
         plain.extend(rest)
         rest = None
     _arguments(command, plain, values, given, wants_all=not values["help"])
-    return Args(values, given, rest)
+    return Args(values, given, chosen | given, rest)
 
 
 def _short(
@@ -120,7 +121,8 @@ def convert(option: Option, text: str) -> Any:
     return text
 
 
-def _apply_defaults(command: Command, values: dict[str, Any], defaults: dict[str, Any]) -> None:
+def _apply_defaults(command: Command, values: dict[str, Any], defaults: dict[str, Any]) -> set[str]:
+    """Put what settings say in place of the declared defaults; the keys they have."""
     by_key = {option.key: option for option in (*command.options, *COMMON)}
     arguments = {argument.key for argument in command.arguments if not argument.required and not argument.many}
     for raw, value in defaults.items():
@@ -141,6 +143,7 @@ def _apply_defaults(command: Command, values: dict[str, Any], defaults: dict[str
             values[key] = [convert(option, str(v)) for v in many]
         else:
             values[key] = convert(option, str(value))
+    return {raw.replace("-", "_") for raw in defaults}
 
 
 def _arguments(command: Command, plain: list[str], values: dict[str, Any], given: set[str], *, wants_all: bool) -> None:

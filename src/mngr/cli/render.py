@@ -87,6 +87,14 @@ def rows(cli: Cli, key: str, items: Sequence[dict[str, Any]], human: str | None 
             cli.out(fill(cli.format, item))
 
 
+def one(cli: Cli, item: dict[str, Any], human: str) -> None:
+    """One object in the format asked for; `human` is what people see."""
+    if cli.format in ("json", "jsonl"):
+        cli.out(dump({"v": 1, **item}, pretty=cli.format == "json" and sys.stdout.isatty()))
+    else:
+        cli.out(human if cli.format == "human" else fill(cli.format, item))
+
+
 def fill(template: str, item: dict[str, Any]) -> str:
     """`{field}` and `{labels.team}` replaced; a field that does not exist is an error."""
 

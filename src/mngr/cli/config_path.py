@@ -1,0 +1,43 @@
+"""`mngr config path`."""
+
+from __future__ import annotations
+
+import os
+
+from mngr.cli import render
+from mngr.cli.settings import SCOPES, scope_of
+from mngr.cli.spec import Command
+from mngr.cli.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.parse import Args
+    from mngr.cli.run import Cli
+
+COMMAND = Command(
+    name="config path",
+    summary=COMMANDS["config path"][1],
+    description="With a scope, prints that path alone. The files need not exist.",
+    options=SCOPES,
+    examples=(
+        ("mngr config path", "all of them"),
+        ("$EDITOR $(mngr config path --user)", "edit your own settings"),
+    ),
+    mends=True,
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Print the paths."""
+    scope = scope_of(args)
+    files = cli.fleet.settings_paths() if scope is None else {scope: cli.fleet.settings_path(scope)}
+    items = [{"source": name, "path": path, "exists": os.path.exists(path)} for name, path in files.items()]
+    if scope is not None:
+        human = files[scope]
+    else:
+        human = render.table(
+            ("SOURCE", "PATH", "EXISTS"),
+            [(i["source"], i["path"], "yes" if i["exists"] else "no") for i in items],
+        )
+    render.rows(cli, "paths", items, human)
+    return 0
