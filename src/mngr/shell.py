@@ -80,7 +80,7 @@ def run(
     actions = [(os.POSIX_SPAWN_DUP2, in_r, 0), (os.POSIX_SPAWN_DUP2, out_w, 1), (os.POSIX_SPAWN_DUP2, err_w, 2)]
     try:
         pid = os.posix_spawnp(
-            argv[0], argv, os.environ if env is None else env, file_actions=actions, setsigdef=_RESTORED_SIGNALS
+            argv[0], list(argv), os.environ if env is None else env, file_actions=actions, setsigdef=_RESTORED_SIGNALS
         )
     except OSError as error:
         for fd in (in_w, out_r, err_r):

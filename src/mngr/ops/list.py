@@ -188,7 +188,7 @@ def list_hosts(ctx: Context) -> list[dict[str, Any]]:
     answers = fanout(lambda place: look(ctx, ctx.host(*place)), places, at_once=32)
     rows: list[dict[str, Any]] = []
     for (provider, host), answer in zip(places, answers, strict=True):
-        row = {"host": host, "provider": provider, "state": "RUNNING", "agents": None, "error": None}
+        row: dict[str, Any] = {"host": host, "provider": provider, "state": "RUNNING", "agents": None, "error": None}
         if isinstance(answer, MngrError):
             row.update(state="UNKNOWN", error=answer.message)
         elif isinstance(answer, Exception):

@@ -100,7 +100,8 @@ def carry_dirty(host: Host, repo: Repo, record: AgentRecord, rows: list[tuple[st
         raise MngrError("the source has unmerged paths", "finish the merge first, or use --dirty ignore")
     if record.transfer == "mirror":
         git.must(host, repo.root, "push", "--quiet", "--no-verify", record.work_dir, f"{tree.text}:refs/mngr/index")
-    there, gone = [], []
+    there: list[str] = []
+    gone: list[str] = []
     for _, path in rows:
         (there if os.path.lexists(os.path.join(repo.root, path)) else gone).append(path)
     remove_files(host, record.work_dir, gone)
