@@ -7,11 +7,15 @@ from mngr.ops.context import Context
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import builtins
+    from collections.abc import Iterator
     from typing import Any
 
     from mngr.model import AgentView, Outcome
+    from mngr.ops.capture import Screen
     from mngr.ops.config import Setting
     from mngr.ops.create import CreateRequest
+    from mngr.ops.explain import Explanation
+    from mngr.ops.init import Project
     from mngr.ops.list import Listing
     from mngr.ops.pull import Pulled
     from mngr.ops.push import Pushed
@@ -100,6 +104,66 @@ class Fleet:
         from mngr.ops.connect import longest_waiting
 
         return longest_waiting(self.context)
+
+    def message(
+        self,
+        names: builtins.list[str],
+        text: str,
+        *,
+        start: bool = False,
+        wait: bool = False,
+        timeout: float | None = None,
+        raw: bool = False,
+    ) -> builtins.list[Outcome]:
+        """Send a message and know that it arrived; each outcome has `delivered` and `proof`."""
+        from mngr.ops.message import send
+
+        return send(self.context, names, text, start=start, wait=wait, timeout=timeout, raw=raw)
+
+    def wait(
+        self,
+        names: builtins.list[str],
+        state: str | None = None,
+        *,
+        any_of: bool = False,
+        timeout: float | None = None,
+    ) -> builtins.list[Outcome]:
+        """Wait until all agents, or any of them, reach a state (`S` or `S,S`; by default any but STARTING and RUNNING)."""
+        from mngr.ops.wait import QUIET, wait
+
+        return wait(self.context, names, QUIET if state is None else [state], any_of=any_of, timeout=timeout)
+
+    def capture(self, name: str, history: int | None = 0) -> Screen:
+        """The agent's screen with so many lines that scrolled away, all when None; raises MngrError when it has none."""
+        from mngr.ops.capture import capture
+
+        return capture(self.context, name, history)
+
+    def transcript(self, name: str, *, follow: bool = False) -> Iterator[dict[str, Any]]:
+        """The rows of the agent's conversation; raises MngrError when its kind keeps none."""
+        from mngr.ops.transcript import follow_transcript, read_transcript
+
+        return follow_transcript(self.context, name) if follow else iter(read_transcript(self.context, name))
+
+    def events(
+        self,
+        names: builtins.list[str] | None = None,
+        *,
+        since: str | None = None,
+        types: tuple[str, ...] = (),
+        follow: bool = False,
+    ) -> Iterator[dict[str, Any]]:
+        """What happened to these agents, or to all; `since` is a time or how long ago."""
+        from mngr.ops.events import Wanted, follow_events, parse_since, read_events
+
+        wanted = Wanted(since=parse_since(since) if since else "", types=types)
+        return iter((follow_events if follow else read_events)(self.context, names or [], wanted))
+
+    def explain(self, name: str) -> Explanation:
+        """Why the agent has the state it has; raises NotFound."""
+        from mngr.ops.explain import explain
+
+        return explain(self.context, name)
 
     def exec(self, names: builtins.list[str], argv: builtins.list[str]) -> builtins.list[Outcome]:
         """Run a command on every agent and capture what it wrote."""
@@ -212,3 +276,9 @@ class Fleet:
         from mngr.ops.config import get_path
 
         return get_path(self.context, scope)
+
+    def init(self, *, force: bool = False, dry_run: bool = False) -> Project:
+        """Look at the project here and write its settings; raises MngrError when there are some already."""
+        from mngr.ops.init import init
+
+        return init(self.context, force=force, dry_run=dry_run)

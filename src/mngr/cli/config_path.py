@@ -32,12 +32,7 @@ def run(cli: Cli, args: Args) -> int:
     scope = scope_of(args)
     files = cli.fleet.settings_paths() if scope is None else {scope: cli.fleet.settings_path(scope)}
     items = [{"source": name, "path": path, "exists": os.path.exists(path)} for name, path in files.items()]
-    if scope is not None:
-        human = files[scope]
-    else:
-        human = render.table(
-            ("SOURCE", "PATH", "EXISTS"),
-            [(i["source"], i["path"], "yes" if i["exists"] else "no") for i in items],
-        )
+    lines = [(name, path, "yes" if os.path.exists(path) else "no") for name, path in files.items()]
+    human = render.table(("SOURCE", "PATH", "EXISTS"), lines) if scope is None else files[scope]
     render.rows(cli, "paths", items, human)
     return 0

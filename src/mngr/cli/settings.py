@@ -65,4 +65,4 @@ def show(value: Any) -> str:
         return value
     import tomlkit
 
-    return tomlkit.item(value).as_string()
+    return str(tomlkit.item(value).as_string())
