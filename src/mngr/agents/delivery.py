@@ -10,14 +10,17 @@ class Delivery(Record):
     """What to type and what to wait for."""
 
     text: str
+    ready: str | None = None  # a file in the agent's directory that is there once the program takes messages
     pause: float = 0.0  # between the paste and Enter: some programs need a moment to take a paste in
     proof: str = "sent"  # hook | transcript | api | screen | sent
     mark: str | None = None  # a fixed string that appears in events.jsonl when the message has arrived
+    shown: str = ""  # what stands where the cursor is while the text still waits for Enter
+    obeyed: str = ""  # first characters that the program would take for an order of its own
 
 
 def check_text(text: str) -> str:
     """`text` if a terminal can carry it: a hidden end of paste would turn the rest into keys."""
-    for char in text:
+    for char in sorted(set(text)):
         if (ord(char) < 32 and char not in "\n\t") or ord(char) == 127 or 0x80 <= ord(char) < 0xA0:
             raise MngrError(
                 f"the message holds the control character {char!r}, which a terminal would obey",
@@ -28,3 +31,14 @@ def check_text(text: str) -> str:
     if not text.strip():
         raise MngrError("the message is empty", "give it with -m TEXT or on standard input")
     return text
+
+
+def check_plain(delivery: Delivery) -> Delivery:
+    """`delivery` if the program will read its text as a message and not as an order."""
+    first = delivery.text.lstrip()[:1]
+    if first and first in delivery.obeyed:
+        raise MngrError(
+            f"a message that starts with {first!r} is an order to the program itself",
+            "send it all the same with --raw",
+        )
+    return delivery

@@ -9,7 +9,7 @@ from mngr.errors import UsageError, closest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
     import re
     from typing import Any, TextIO
 
@@ -26,6 +26,16 @@ _COLOURS = {
 def clean(text: str) -> str:
     """`text` without anything a terminal would obey."""
     return text.translate(_CONTROL)
+
+
+def clean_screen(text: str, *, colours: bool) -> str:
+    """A captured screen with its colours or without them, and with no other escape sequence."""
+    import re
+
+    parts = re.split(r"(\x1b\[[0-9;:]*m)", text)
+    if not colours:
+        return clean("".join(parts[::2]))
+    return "".join(part if at % 2 else clean(part) for at, part in enumerate(parts)) + ("\x1b[0m" if parts[1:] else "")
 
 
 def coloured(stream: TextIO) -> bool:
@@ -93,6 +103,15 @@ def one(cli: Cli, item: dict[str, Any], human: str) -> None:
         cli.out(dump({"v": 1, **item}, pretty=cli.format == "json" and sys.stdout.isatty()))
     else:
         cli.out(human if cli.format == "human" else fill(cli.format, item))
+
+
+def follow(cli: Cli, items: Iterator[dict[str, Any]], human: Callable[[dict[str, Any]], str]) -> None:
+    """Items as they come, each in the format asked for and at once."""
+    if cli.format == "json":
+        raise UsageError("what is followed has no end, so it is no JSON document", "use --format jsonl")
+    for item in items:
+        one(cli, item, human(item) if cli.format == "human" else "")
+        sys.stdout.flush()
 
 
 def fill(template: str, item: dict[str, Any]) -> str:

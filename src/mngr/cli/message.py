@@ -1,0 +1,99 @@
+"""`mngr message`."""
+
+from __future__ import annotations
+
+import sys
+
+from mngr.cli.run import names_of
+from mngr.cli.spec import NAMES, Command, Option
+from mngr.cli.table import COMMANDS
+from mngr.errors import MngrError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.parse import Args
+    from mngr.cli.run import Cli
+    from mngr.model import Outcome
+
+COMMAND = Command(
+    name="message",
+    summary=COMMANDS["message"][1],
+    description=(
+        "Without -m and --message-file the message is read from standard input. Delivered means that the agent's own\n"
+        "transcript or hook shows the message; a plain command can prove nothing, and then the proof is called sent."
+    ),
+    arguments=(NAMES,),
+    options=(
+        Option(flags=("-m", "--message"), metavar="TEXT", help="the message"),
+        Option(flags=("--message-file",), metavar="FILE", help="the message from a file", complete="files"),
+        Option(flags=("--start",), help="start agents that do not run"),
+        Option(flags=("--wait",), help="wait until the turn that the message starts has ended"),
+        Option(
+            flags=("--timeout",),
+            metavar="TIME",
+            kind="length",
+            help="how long it may take (default: 30s to arrive)",
+        ),
+        Option(
+            flags=("--raw",),
+            help="send it even if the program would take it for an order of its own, as /exit",
+        ),
+    ),
+    examples=(
+        ("mngr message foo -m 'now run the tests'", "returns when it has arrived"),
+        ("git diff | mngr message foo bar", "from standard input, to two agents at once"),
+        (
+            "mngr message foo -m 'go on' --start --wait --timeout 10m",
+            "start it, send, and wait for the end of the turn",
+        ),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Send; the exit code says whether it arrived."""
+    names = names_of(args)
+    outcomes = cli.fleet.message(
+        names, _text(args), start=args["start"], wait=args["wait"], timeout=args["timeout"], raw=args["raw"]
+    )
+    return cli.results(outcomes, human=_line)
+
+
+def _text(args: Args) -> str:
+    if args["message"] is not None:
+        if args["message_file"] is not None:
+            raise UsageError("-m and --message-file exclude each other", "see: mngr message --help")
+        return str(args["message"])
+    if args["message_file"] is not None:
+        return read_message(args["message_file"])
+    if "-" in args["name"]:
+        raise UsageError(
+            "standard input holds the names, so it cannot hold the message", "give it with -m TEXT"
+        )
+    if sys.stdin.isatty():
+        print("Type the message and end it with Ctrl-D.", file=sys.stderr)
+    return _decode(sys.stdin.buffer.read())
+
+
+def read_message(path: str) -> str:
+    """A message from a file; the line end that closes the file is none of it."""
+    import os
+
+    try:
+        with open(os.path.expanduser(path), "rb") as file:
+            return _decode(file.read())
+    except OSError as error:
+        raise MngrError(f"cannot read {path}: {error.strerror}", "check the path") from None
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape").replace("\r\n", "\n").removesuffix("\n")
+
+
+def _line(outcome: Outcome) -> str:
+    proof = outcome.extra["proof"]
+    text = f"sent to {outcome.name}" if proof == "sent" else f"delivered to {outcome.name} (proof: {proof})"
+    state, reason = outcome.extra.get("state"), outcome.extra.get("state_reason")
+    if state:
+        text += f", now {state}" + (f" ({reason})" if reason else "")
+    return text

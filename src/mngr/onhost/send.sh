@@ -1,0 +1,87 @@
+# send.sh SOCKET DIR TIMEOUT READY PAUSE MARK SHOWN <TEXT: type a message into the agent's terminal and wait for its proof.
+# Answers one line: sent (nothing was to be proven), proven, unproven, not-ready, not-running, busy (the lock), or failed WHY.
+socket=$1 dir=$2 timeout=$3 ready=$4 pause=$5 mark=$6 shown=$7
+id=${dir##*/}
+cd "$dir" 2>/dev/null || {
+    echo not-running
+    exit 0
+}
+deadline=$(($(date +%s) + timeout))
+late() { [ "$(date +%s)" -ge "$deadline" ]; }
+answer() {
+    echo "$*"
+    exit 0
+}
+
+# One sender at a time. Where there is no flock, a link that names its owner, broken when the owner is dead.
+boot() { cat /proc/sys/kernel/random/boot_id 2>/dev/null || sysctl -n kern.boottime 2>/dev/null | tr -dc 0-9; }
+owner_is_dead() {
+    owner=$(readlink send.owner) || return 1
+    [ "${owner#*:}" != "$(boot)" ] || ! kill -0 "${owner%%:*}" 2>/dev/null
+}
+if command -v flock >/dev/null 2>&1; then
+    exec 9>>send.lock
+    flock -w "$timeout" 9 2>/dev/null || until flock -n 9; do # busybox has no -w
+        late && answer busy
+        sleep 0.02
+    done
+else
+    until ln -s "$$:$(boot)" send.owner 2>/dev/null; do
+        if mkdir send.break 2>/dev/null; then
+            owner_is_dead && rm -f send.owner
+            rmdir send.break
+        elif [ -n "$(find send.break -prune -mmin +1 2>/dev/null)" ]; then
+            rmdir send.break 2>/dev/null
+        fi
+        late && answer busy
+        sleep 0.02
+    done
+    trap 'rm -f send.owner' EXIT
+    trap 'exit 1' HUP INT TERM
+fi
+
+ended() { [ -e exit ] || [ -e stopped ]; }
+until [ -z "$ready" ] || [ -e "$ready" ]; do
+    ended && answer not-running
+    late && answer not-ready
+    sleep 0.01
+done
+pane=$(tmux -S "$socket" list-panes -a -F '#{@mngr_id} #{@mngr_role} #{pane_dead} #{pane_id}' 2>/dev/null 9>&- </dev/null |
+    while read -r whose role dead pane; do
+        if [ "$whose $role $dead" = "$id agent 0" ]; then echo "$pane" && break; fi
+    done)
+[ -n "$pane" ] || answer not-running
+
+size=$(($(wc -c 2>/dev/null <events.jsonl)))
+buffer=mngr-send-$id
+enter="send-keys -t $pane Enter"
+if [ "$pause" = 0 ]; then
+    said=$(tmux -u -S "$socket" load-buffer -b "$buffer" - \; paste-buffer -p -d -b "$buffer" -t "$pane" \; $enter 2>&1 9>&-)
+else
+    said=$(tmux -u -S "$socket" load-buffer -b "$buffer" - \; paste-buffer -p -d -b "$buffer" -t "$pane" 2>&1 9>&-) &&
+        sleep "$pause" && said=$(tmux -S "$socket" $enter 2>&1 9>&-)
+fi || answer failed "$said"
+[ -n "$mark" ] || answer sent
+
+# The text can be seen where the cursor stands: Enter was lost.
+waits_for_enter() {
+    [ -n "$shown" ] || return 1
+    row=$(tmux -S "$socket" display-message -p -t "$pane" '#{cursor_y}' 2>/dev/null 9>&-) || return 1
+    tmux -u -S "$socket" capture-pane -p -J -t "$pane" -S $((row > 0 ? row - 1 : 0)) -E "$row" 2>/dev/null 9>&- |
+        grep -qF -e "$shown"
+}
+proven() { tail -c +$((size + 1)) events.jsonl 2>/dev/null | grep -qF -e "$mark"; }
+tries=0
+until proven; do
+    if ended; then
+        proven && break
+        answer not-running
+    fi
+    late && answer unproven
+    tries=$((tries + 1))
+    if [ $((tries % 25)) -eq 0 ] && waits_for_enter; then
+        tmux -S "$socket" $enter 2>/dev/null 9>&-
+    fi
+    if [ $tries -lt 20 ]; then sleep 0.01; else sleep 0.04; fi
+done
+echo proven

@@ -1,0 +1,53 @@
+"""`capture`: what an agent's screen shows, or showed when it was stopped."""
+
+from __future__ import annotations
+
+import os
+
+from mngr import tmux
+from mngr.errors import MngrError, NotFound
+from mngr.model import Record
+from mngr.ops import find
+from mngr.ops.targets import LIVE, record_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.ops.context import Context
+
+
+class Screen(Record):
+    """The text of a screen, with escape sequences for its colours."""
+
+    id: str
+    name: str
+    live: bool  # False for the screen that was saved when the agent was stopped
+    text: str
+
+
+def capture(ctx: Context, name: str, history: int | None = 0) -> Screen:
+    """The screen and so many lines of what has scrolled away before it, all of it when `history` is None."""
+    seen = find.get_seen(ctx, name)
+    record = record_of(seen)
+    host, pane = seen.host, seen.evidence.pane
+    if pane is None:
+        if seen.state.state in LIVE:
+            raise MngrError(f"{record.name} is still starting", "try again")
+        try:
+            saved = host.read(os.path.join(host.home.agent(record.id), "screen"))
+        except NotFound:
+            raise MngrError(
+                f"{record.name} has no screen: it is {seen.state.state}", f"mngr start {record.name}"
+            ) from None
+        return Screen(id=record.id, name=record.name, live=False, text=_trim(saved))
+    start = "-" if history is None else f"-{history}" if history else "0"
+    result = host.run(
+        tmux.argv(host, "capture-pane", "-p", "-e", "-S", start, "-t", pane["pane"]), timeout=30.0
+    )
+    if result.code:
+        raise MngrError(f"the screen of {record.name} could not be read: {result.problem}", "see: mngr list")
+    return Screen(id=record.id, name=record.name, live=True, text=_trim(result.out))
+
+
+def _trim(data: bytes) -> str:
+    """Without the empty lines at the end."""
+    return data.decode("utf-8", "replace").rstrip() + "\n"

@@ -1,0 +1,143 @@
+"""`events`: what happened to agents, as mngr, their wrapper and they themselves wrote it down."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from mngr import clock
+from mngr import names as naming
+from mngr.errors import UsageError
+from mngr.model import Record
+from mngr.ops import list as listing
+from mngr.ops.tail import Tail, Tails, every_second
+from mngr.ops.targets import resolve
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from mngr.host import Host
+    from mngr.ops.context import Context
+    from mngr.ops.list import Seen
+
+_ZERO = "0000-00-00T00:00:00.000Z"
+
+
+class Wanted(Record):
+    """Which rows to give."""
+
+    since: str = ""  # a stamp
+    types: tuple[str, ...] = ()
+
+
+def read_events(ctx: Context, names: list[str], wanted: Wanted) -> list[dict[str, Any]]:
+    """The rows of these agents, of all when none is named, in the order they happened."""
+    rows: list[dict[str, Any]] = []
+    for host, seen in _agents(ctx, names):
+        called = {s.id: _name(s) for s in seen}
+        paths = [os.path.join(agent_id, "events.jsonl") for agent_id in called]
+        script = 'cd "$0" && LC_ALL=C exec grep "" /dev/null "$@"'  # grep names the file of every row
+        found = host.run(["sh", "-c", script, host.home.agents, *paths], timeout=listing.DEADLINE)
+        for line in found.out.split(b"\n"):
+            path, _, text = line.partition(b":")
+            agent_id = path.partition(b"/")[0].decode("ascii", "replace")
+            row = _row(text, wanted, called, agent_id)
+            if row:
+                rows.append(row)
+    return sorted(rows, key=lambda row: str(row["at"]))
+
+
+def follow_events(ctx: Context, names: list[str], wanted: Wanted) -> Iterator[dict[str, Any]]:
+    """The same, and then as they come; agents made later are followed too when none is named."""
+    tails = Tails()
+    called: dict[str, str] = {}
+    try:
+        groups = _agents(ctx, names)
+        for host, seen in groups:
+            _follow(tails, host, seen, called)
+        for lines in every_second(tails):
+            yield from (row for line in lines if (row := _row(line, wanted, called)))
+            if lines:
+                continue
+            for host, _ in groups:
+                here = set(host.run(["ls", host.home.agents], timeout=listing.DEADLINE).text.split())
+                if names and not here & set(called):
+                    return
+                fresh = [] if names else [i for i in here - set(called) if naming.is_id(i)]
+                if fresh:
+                    _follow(tails, host, listing.look(ctx, host, fresh), called)
+    finally:
+        tails.close()
+
+
+def parse_since(text: str) -> str:
+    """The stamp of a time: `2026-11-15`, `2026-11-15T21:30`, or how long ago: `10m`."""
+    if "-" not in text:
+        return clock.stamp(time.time() - clock.parse_length(text))
+    short = text.strip().replace(" ", "T").removesuffix("Z")
+    full = short + _ZERO[len(short) :]
+    try:
+        clock.parse_stamp(full)
+    except ValueError:
+        raise UsageError(
+            f"{text!r} is not a time", "write it in UTC as 2026-11-15 or 2026-11-15T21:30, or as 10m ago: 10m"
+        ) from None
+    return full
+
+
+def _agents(ctx: Context, names: list[str]) -> list[tuple[Host, list[Seen]]]:
+    """The agents meant, by host."""
+    if not names:
+        if not ctx.home.exists():
+            return []
+        places = [(p.name, host) for p in ctx.providers.values() for host in p.list()]
+        hosts = [ctx.host(*place) for place in places]
+        return [(host, listing.look(ctx, host)) for host in hosts]
+    found: dict[int, tuple[Host, list[Seen]]] = {}
+    for seen in resolve(ctx, names):
+        if isinstance(seen, Exception):
+            raise seen
+        found.setdefault(id(seen.host), (seen.host, []))[1].append(seen)
+    return list(found.values())
+
+
+def _follow(tails: Tails, host: Host, seen: list[Seen], called: dict[str, str]) -> None:
+    if seen:
+        called.update((s.id, _name(s)) for s in seen)
+        tails.add(Tail(host, [os.path.join(host.home.agent(s.id), "events.jsonl") for s in seen]))
+
+
+def _name(seen: Seen) -> str:
+    return seen.record.name if seen.record else seen.id
+
+
+def _row(
+    line: bytes, wanted: Wanted, called: dict[str, str], agent: str | None = None
+) -> dict[str, Any] | None:
+    """The row in a line if it is wanted; agents can write anything there, so only what has our shape is one."""
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    if (
+        not isinstance(row, dict)
+        or not isinstance(row.get("at"), str)
+        or not isinstance(row.get("type"), str)
+    ):
+        return None
+    if row["at"] < wanted.since or (wanted.types and row["type"] not in wanted.types):
+        return None
+    agent = agent or str(row.get("agent"))
+    data = row.get("data")
+    return {
+        "v": 1,
+        "at": row["at"],
+        "agent": agent,
+        "name": called.get(agent, agent),
+        "type": row["type"],
+        "source": str(row.get("source")),
+        "data": data if isinstance(data, dict) else {},
+    }

@@ -1,0 +1,168 @@
+"""`explain`: why an agent has the state it has, witness by witness."""
+
+from __future__ import annotations
+
+from mngr import clock
+from mngr.agents import evidence as witnesses
+from mngr.errors import MngrError
+from mngr.model import Record
+from mngr.ops import find
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.model import AgentRecord, Evidence, State
+    from mngr.ops.context import Context
+    from mngr.ops.list import Seen
+
+
+class Testimony(Record):
+    """What one witness said."""
+
+    witness: str
+    said: str
+    at: str | None = None
+    age: float | None = None  # seconds
+    decided: bool = False
+
+
+class Explanation(Record):
+    """A state, everything that was heard about it, and what would change it."""
+
+    id: str
+    name: str
+    kind: str
+    state: str
+    state_reason: str | None
+    state_source: str
+    state_since: str | None
+    age: float | None  # seconds it has lasted
+    evidence: list[Testimony]
+    change: str
+
+
+def explain(ctx: Context, name: str) -> Explanation:
+    """The state of an agent and why."""
+    seen = find.get_seen(ctx, name)
+    record, state = seen.record, seen.state
+    called = record.name if record else seen.id
+    return Explanation(
+        id=seen.id,
+        name=called,
+        kind=record.kind if record else "?",
+        state=state.state,
+        state_reason=state.reason,
+        state_source=state.source,
+        state_since=state.since,
+        age=_age(state.since, seen.evidence.now),
+        evidence=_hear(ctx, seen),
+        change=_change(state, called),
+    )
+
+
+def _hear(ctx: Context, seen: Seen) -> list[Testimony]:
+    """Every witness in order; the first whose word is the state decided it."""
+    record, evidence = seen.record, seen.evidence
+    if record is None:
+        return [Testimony(witness="record", said=f"damaged: {seen.damage}", decided=True)]
+    try:
+        ctx.kind(record.kind)
+    except MngrError as error:
+        return [Testimony(witness="record", said=error.message, decided=True)]
+    heard: list[Testimony] = []
+    for witness, hear in witnesses.WITNESSES:
+        said, at = _WORDS[witness](record, evidence)
+        decided = hear(record, evidence) == seen.state and not any(t.decided for t in heard)
+        heard.append(
+            Testimony(witness=witness, said=said, at=at, age=_age(at, evidence.now), decided=decided)
+        )
+    if not any(t.decided for t in heard):
+        heard.append(
+            Testimony(
+                witness=f"kind {record.kind}", said=_state(seen.state), at=seen.state.since, decided=True
+            )
+        )
+    return heard
+
+
+def _record(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
+    if record.phase == "ready":
+        return "the agent was made and is complete", record.created_at
+    owner = f"process {(record.owner or {}).get('pid')}"
+    return (
+        f"{record.phase}, by {owner}, which {'lives' if evidence.owner_alive else 'is gone'}",
+        record.created_at,
+    )
+
+
+def _stopped(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
+    if evidence.stopped is None:
+        return "none", None
+    reason = evidence.stopped.get("reason")
+    return f"stopped by {f'a limit: {reason}' if reason else 'the user'}", witnesses.when(evidence.stopped)
+
+
+def _exit(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
+    if evidence.exit is None:
+        return "none: the program has not ended, or nothing was left to write it down", None
+    return f"the program ended with exit code {evidence.exit.get('code')}", witnesses.when(evidence.exit)
+
+
+def _status(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
+    if evidence.status is None:
+        return "none: this program says nothing of its own state", None
+    said = f"the program last said {evidence.status.get('state')}"
+    reason = evidence.status.get("reason")
+    said += f" ({reason})" if reason else ""
+    return said + ("" if witnesses.is_running(evidence) else ", but it is gone"), witnesses.when(
+        evidence.status
+    )
+
+
+def _process(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
+    pane = evidence.pane
+    if not evidence.tmux_answers:
+        return "tmux does not answer", None
+    if pane is None:
+        return "none: it has no terminal in our tmux server", None
+    activity = pane["activity"]
+    at = clock.stamp(float(activity)) if activity.isdigit() else None
+    if not witnesses.is_running(evidence):
+        return f"ended; its last screen is in pane {pane['pane']}", at
+    return f"process {evidence.pid} runs in pane {pane['pane']}; the time is that of its last output", at
+
+
+_WORDS = {
+    "record": _record,
+    "stop marker": _stopped,
+    "exit record": _exit,
+    "status": _status,
+    "process": _process,
+}
+
+
+def _change(state: State, name: str) -> str:
+    """The next step that would give it another state."""
+    if state.reason in ("create_interrupted", "destroy_interrupted"):
+        return "an interrupted command left it: mngr gc cleans it up"
+    if state.state == "UNKNOWN":
+        return f"look at its files, or put it away: mngr destroy --force {name}"
+    return {
+        "STARTING": "its process comes up, or the command that makes it ends",
+        "RUNNING": f"its program ends or says that it waits; mngr stop {name}",
+        "WAITING": f"a message: mngr message {name} -m TEXT",
+        "PARKED": "the limit ends, or somebody logs in",
+        "DONE": f"it has ended; mngr start {name} runs it again",
+        "FAILED": f"it has ended; mngr start {name} brings it back",
+        "STOPPED": f"mngr start {name} brings it back where it was",
+    }[state.state]
+
+
+def _state(state: State) -> str:
+    return state.state + (f" ({state.reason})" if state.reason else "")
+
+
+def _age(at: str | None, now: float) -> float | None:
+    try:
+        return round(now - clock.parse_stamp(at), 3) if at else None
+    except ValueError:
+        return None

@@ -1,0 +1,117 @@
+"""`message`: type into an agent's terminal, and know that it arrived."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from mngr import onhost, store, tmux
+from mngr.agents.delivery import check_plain, check_text
+from mngr.errors import MngrError, TimedOut
+from mngr.model import Outcome
+from mngr.ops.targets import LIVE, each
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.agents.delivery import Delivery
+    from mngr.host import Host
+    from mngr.model import AgentRecord
+    from mngr.ops.context import Context
+    from mngr.ops.list import Seen
+
+PATIENCE = 30.0  # seconds for a message to arrive
+
+
+def send(
+    ctx: Context,
+    names: list[str],
+    text: str,
+    *,
+    start: bool = False,
+    wait: bool = False,
+    timeout: float | None = None,
+    raw: bool = False,
+) -> list[Outcome]:
+    """Deliver `text` to every agent at once; each outcome has `delivered` and `proof`, with `wait` also `state`."""
+    check_text(text)
+    began = time.monotonic()
+    limit = PATIENCE if timeout is None else timeout
+
+    def one(seen: Seen, record: AgentRecord) -> Outcome:
+        delivery = ctx.kind(record.kind).delivery(record, text)
+        if not raw:
+            check_plain(delivery)
+        if seen.state.state not in LIVE:
+            if not start:
+                hint = f"start it first: mngr message --start {record.name}"
+                raise MngrError(f"{record.name} does not run ({seen.state.state})", hint)
+            _start(ctx, record)
+        _deliver(seen.host, record, delivery, limit)
+        return Outcome(id=record.id, name=record.name, extra={"delivered": True, "proof": delivery.proof})
+
+    blank = {"delivered": False, "proof": None}
+    outcomes = [o if o.extra else o.replace(extra=blank) for o in each(ctx, names, one, at_once=16)]
+    if not wait:
+        return outcomes
+    return _wait(ctx, outcomes, None if timeout is None else max(0.0, timeout - (time.monotonic() - began)))
+
+
+def _start(ctx: Context, record: AgentRecord) -> None:
+    from mngr.ops.start import start
+
+    (started,) = start(ctx, [record.id])
+    if not started.ok:
+        raise MngrError(started.error or "it could not be started", started.hint)
+
+
+def _deliver(host: Host, record: AgentRecord, delivery: Delivery, limit: float) -> None:
+    """Send and wait for the proof; raises when there is none."""
+    argv = [
+        "sh",
+        "-c",
+        onhost.program("send.sh"),
+        "send.sh",
+        tmux.socket_path(host.home),
+        host.home.agent(record.id),
+    ]
+    argv += [
+        f"{math.ceil(limit)}",
+        delivery.ready or "",
+        f"{delivery.pause:g}",
+        delivery.mark or "",
+        delivery.shown,
+    ]
+    answer = host.run(argv, stdin=delivery.text.encode(), timeout=3 * limit + 30.0)
+    word, _, rest = answer.text.partition(" ")
+    name = record.name
+    look = f"look at its screen: mngr capture {name}"
+    if word == "sent":
+        store.add_event(host, record.id, "message", proof="sent", characters=len(delivery.text))
+    elif word == "unproven":
+        raise TimedOut(f"{name} did not show within {limit:g}s that the message arrived; it may still", look)
+    elif word == "not-ready":
+        raise TimedOut(f"{name} was not ready for messages within {limit:g}s; nothing was sent", look)
+    elif word == "busy":
+        raise TimedOut(f"others were sending to {name} for {limit:g}s; nothing was sent", "try again")
+    elif word == "not-running":
+        raise MngrError(f"{name} ended before the message arrived", f"see why: mngr explain {name}")
+    elif word != "proven":
+        raise MngrError(
+            f"{name}: tmux could not send the message: {rest or answer.problem}", "see: mngr doctor"
+        )
+
+
+def _wait(ctx: Context, outcomes: list[Outcome], timeout: float | None) -> list[Outcome]:
+    """The outcomes with the state each agent had when its turn ended."""
+    from mngr.ops.wait import wait
+
+    sent = [o.id for o in outcomes if o.ok and o.id is not None]
+    ended = {o.id: o for o in wait(ctx, sent, timeout=timeout)}
+    return [
+        o.replace(
+            ok=end.ok, error=end.error, hint=end.hint, exit_code=end.exit_code, extra={**o.extra, **end.extra}
+        )
+        if (end := ended.get(o.id)) and o.ok
+        else o
+        for o in outcomes
+    ]  # fmt: skip

@@ -1,0 +1,163 @@
+"""`wait`: until agents reach a state. Driven by their events; a look once a second catches what left none."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from mngr.errors import MngrError, TimedOut, UsageError, closest
+from mngr.model import STATES, Outcome, Record
+from mngr.ops import list as listing
+from mngr.ops.tail import Tail, Tails
+from mngr.ops.targets import failed, record_of, resolve
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mngr.host import Host
+    from mngr.model import State
+    from mngr.ops.context import Context
+
+QUIET = tuple(state for state in STATES if state not in ("STARTING", "RUNNING"))
+ENDED = ("DONE", "FAILED")
+SLOW, QUICK, SOON = 1.0, 0.05, 0.1  # seconds: without an event; at most; once more after an event
+
+
+class Target(Record):
+    """An agent that is waited for."""
+
+    host: Host
+    id: str
+    name: str
+    state: State | None  # None when it was destroyed
+
+
+def wait(
+    ctx: Context,
+    names: list[str],
+    states: Sequence[str] = QUIET,
+    *,
+    any_of: bool = False,
+    timeout: float | None = None,
+) -> list[Outcome]:
+    """Wait until all agents, or any of them, are in one of `states`; one outcome each, of any those that got there."""
+    wanted = parse_states(states)
+    deadline = None if timeout is None else time.monotonic() + timeout
+    done: dict[str, Outcome] = {}
+    left: dict[str, Target] = {}
+    for name, seen in zip(names, resolve(ctx, names), strict=True):
+        try:
+            if isinstance(seen, MngrError):
+                raise seen
+            left[name] = Target(host=seen.host, id=seen.id, name=record_of(seen).name, state=seen.state)
+        except MngrError as error:
+            done[name] = failed(name, error)
+    _judge(left, done, wanted)
+    if not _is_over(left, done, any_of):
+        _watch(ctx, left, done, wanted, any_of, deadline)
+    if any_of and any(outcome.ok for outcome in done.values()):
+        return [done[name] for name in names if name in done and done[name].ok]
+    why: MngrError
+    if _is_over(left, done, any_of):
+        why = MngrError("given up, for another will never get there")
+    else:
+        why = TimedOut(f"not {_or(wanted)} within {timeout:g}s")
+    return [done[name] if name in done else _unfinished(left[name], why) for name in names]
+
+
+def parse_states(states: Sequence[str]) -> tuple[str, ...]:
+    """States as `S` or `S,S`; UsageError for one that does not exist."""
+    found = [word.strip().upper() for text in states for word in text.split(",") if word.strip()]
+    for word in found:
+        if word not in STATES:
+            raise UsageError(
+                f"there is no state {word!r}", closest(word, list(STATES)) or "states: " + ", ".join(STATES)
+            )
+    if not found:
+        raise UsageError("no state is named", "states: " + ", ".join(STATES))
+    return tuple(dict.fromkeys(found))
+
+
+def _watch(
+    ctx: Context,
+    left: dict[str, Target],
+    done: dict[str, Outcome],
+    wanted: tuple[str, ...],
+    any_of: bool,
+    deadline: float | None,
+) -> None:
+    """Look again at every event until it is over or too late."""
+    tails = Tails()
+    try:
+        for host, ids in _by_host(left):
+            # The last line comes at once and says that from here on nothing is missed.
+            tails.add(Tail(host, [os.path.join(host.home.agent(i), "events.jsonl") for i in ids], lines=1))
+        last = time.monotonic()
+        due, again = last + SLOW, False
+        while not _is_over(left, done, any_of):
+            now = time.monotonic()
+            if deadline is not None and now >= deadline:
+                return
+            if now >= due:
+                _look(ctx, left)
+                _judge(left, done, wanted)
+                last = time.monotonic()
+                due, again = last + (SOON if again else SLOW), False
+            elif tails.wait((due if deadline is None else min(due, deadline)) - now):
+                due, again = min(due, last + QUICK), True
+    finally:
+        tails.close()
+
+
+def _look(ctx: Context, left: dict[str, Target]) -> None:
+    for host, ids in _by_host(left):
+        seen = {s.id: s.state for s in listing.look(ctx, host, ids)}
+        for name, target in left.items():
+            if target.host is host:
+                left[name] = target.replace(state=seen.get(target.id))
+
+
+def _judge(left: dict[str, Target], done: dict[str, Outcome], wanted: tuple[str, ...]) -> None:
+    """Move the targets that are settled from `left` to `done`."""
+    for name, target in list(left.items()):
+        state = target.state
+        if state is None:
+            error = MngrError(f"{target.name} was destroyed while it was waited for", "see: mngr list")
+            done[name] = failed(target.name, error, target.id)
+        elif state.state in wanted:
+            done[name] = Outcome(id=target.id, name=target.name, extra=_extra(target))
+        elif state.state in ENDED:
+            reason = f" ({state.reason})" if state.reason else ""
+            said = f"{target.name} is {state.state}{reason} and will not be {_or(wanted)}"
+            error = MngrError(said, f"bring it back: mngr start {target.name}")
+            done[name] = failed(target.name, error, target.id).replace(extra=_extra(target))
+        else:
+            continue
+        del left[name]
+
+
+def _is_over(left: dict[str, Target], done: dict[str, Outcome], any_of: bool) -> bool:
+    return not left or any(outcome.ok == any_of for outcome in done.values())
+
+
+def _unfinished(target: Target, why: MngrError) -> Outcome:
+    extra = _extra(target)
+    message = f"{target.name} is {extra['state']}: {why.message}"
+    return failed(target.name, type(why)(message), target.id).replace(extra=extra)
+
+
+def _extra(target: Target) -> dict[str, str | None]:
+    state = target.state
+    return {"state": state.state if state else None, "state_reason": state.reason if state else None}
+
+
+def _by_host(left: dict[str, Target]) -> list[tuple[Host, list[str]]]:
+    found: dict[int, tuple[Host, list[str]]] = {}
+    for target in left.values():
+        found.setdefault(id(target.host), (target.host, []))[1].append(target.id)
+    return list(found.values())
+
+
+def _or(words: tuple[str, ...]) -> str:
+    return " or ".join(words)
