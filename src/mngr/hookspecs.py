@@ -1,4 +1,7 @@
-"""What a plugin can add. A plugin is a package with an entry point in the group `mngr`."""
+"""What a plugin can add. A plugin is a package with an entry point in the group `mngr`.
+
+An implementation takes the arguments it needs, by name, and may leave out the others.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,18 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from mngr.agents.protocol import AgentKind
+    from mngr.config import Settings
     from mngr.host import Provider
     from mngr.model import AgentRecord, AgentView
     from mngr.paths import Home
 
 hookspec = pluggy.HookspecMarker("mngr")
+hookimpl = pluggy.HookimplMarker("mngr")  # what a plugin marks its functions with
 
 
 @hookspec
-def mngr_providers(home: Home) -> list[Provider]:
-    """Providers by name, each usable as NAME@HOST.PROVIDER."""
+def mngr_providers(home: Home, settings: Settings) -> list[Provider]:
+    """Providers, each usable as NAME@HOST.PROVIDER; their settings are under `providers.NAME`."""
     return []
 
 
@@ -35,30 +40,30 @@ def mngr_commands() -> list[ModuleType]:
 
 
 @hookspec
-def mngr_step(operation: str, step: str, agent: AgentRecord) -> None:
-    """Called before each step of an operation on an agent; an exception fails the step, which is then undone."""
+def mngr_step(home: Home, operation: str, step: str, agent: AgentRecord) -> None:
+    """Called before each step of an operation on an agent; an exception fails the operation, which is then undone."""
 
 
 @hookspec
-def mngr_created(agent: AgentRecord) -> None:
+def mngr_created(home: Home, agent: AgentRecord) -> None:
     """An agent was created and runs."""
 
 
 @hookspec
-def mngr_started(agent: AgentRecord) -> None:
+def mngr_started(home: Home, agent: AgentRecord) -> None:
     """A stopped agent runs again."""
 
 
 @hookspec
-def mngr_stopped(agent: AgentRecord) -> None:
+def mngr_stopped(home: Home, agent: AgentRecord) -> None:
     """An agent was stopped."""
 
 
 @hookspec
-def mngr_destroyed(agent: AgentRecord) -> None:
+def mngr_destroyed(home: Home, agent: AgentRecord) -> None:
     """An agent was destroyed and lies in the graveyard."""
 
 
 @hookspec
-def mngr_listed(agents: list[AgentView]) -> None:
+def mngr_listed(home: Home, agents: list[AgentView]) -> None:
     """The agents as `list` is about to show them."""

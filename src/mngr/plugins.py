@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mngr.agents.protocol import AgentKind
+    from mngr.config import Settings
     from mngr.host import Provider
     from mngr.paths import Home
 
@@ -35,12 +36,18 @@ def find_plugins(path: list[str] | None = None) -> list[Plugin]:
     found: dict[str, Plugin] = {}
     for place in sys.path if path is None else path:
         try:
-            folders = [entry.path for entry in os.scandir(place or ".") if entry.name.endswith((".dist-info", ".egg-info"))]
+            folders = [
+                entry.path
+                for entry in os.scandir(place or ".")
+                if entry.name.endswith((".dist-info", ".egg-info"))
+            ]
         except OSError:
             continue
         for folder in folders:
             try:
-                with open(os.path.join(folder, "entry_points.txt"), encoding="utf-8") as file:
+                with open(
+                    os.path.join(folder, "entry_points.txt"), encoding="utf-8", errors="replace"
+                ) as file:
                     text = file.read()
             except OSError:
                 continue
@@ -61,22 +68,22 @@ def _section(text: str) -> list[tuple[str, str]]:
             inside = line == GROUP
         elif inside and "=" in line and not line.startswith("#"):
             name, _, value = line.partition("=")
-            rows.append((name.strip(), value.strip()))
+            rows.append((name.strip(), value.partition("[")[0].strip()))  # what stands in [] are extras
     return rows
 
 
 class Hooks:
     """The loaded plugins; every question has an answer without any."""
 
-    def __init__(self, plugins: list[Plugin]) -> None:
+    def __init__(self, plugins: list[Plugin], home: Home, note: Callable[[str], None]) -> None:
         self.plugins = plugins
+        self._home = home
+        self._note = note
         self._manager: Any = None
 
     def manager(self) -> Any:
         """pluggy's manager with all plugins registered; None when there are none."""
         if self._manager is None and self.plugins:
-            import importlib
-
             import pluggy
 
             from mngr import hookspecs
@@ -84,10 +91,9 @@ class Hooks:
             manager = pluggy.PluginManager("mngr")
             manager.add_hookspecs(hookspecs)
             for plugin in self.plugins:
-                module, _, attribute = plugin.value.partition(":")
                 try:
-                    loaded: Any = importlib.import_module(module)
-                    manager.register(getattr(loaded, attribute) if attribute else loaded, plugin.name)
+                    manager.register(_load(plugin.value), plugin.name)
+                    manager.check_pending()  # a hook with a misspelt name would never be called
                 except Exception as error:
                     raise MngrError(
                         f"the plugin {plugin.name!r} ({plugin.package}) cannot be loaded: {error}",
@@ -96,32 +102,56 @@ class Hooks:
             self._manager = manager
         return self._manager
 
-    def tell(self, hook: str, **values: Any) -> None:
-        """Let every plugin know."""
-        if self.plugins:
-            getattr(self.manager().hook, hook)(**values)
+    def _call(self, hook: str, **values: Any) -> list[Any]:
+        """Every plugin's answer; what a plugin raises becomes a MngrError that says whose fault it is."""
+        try:
+            return list(getattr(self.manager().hook, hook)(**values))
+        except MngrError:
+            raise
+        except Exception as error:
+            raise MngrError(
+                f"a plugin failed in {hook}: {type(error).__name__}: {error}", "see: mngr plugin list"
+            ) from error
 
     def _gather(self, hook: str, **values: Any) -> list[Any]:
-        if not self.plugins:
-            return []
-        return [item for answer in getattr(self.manager().hook, hook)(**values) for item in answer]
+        return [item for answer in self._call(hook, **values) for item in answer] if self.plugins else []
 
-    def providers(self, home: Home) -> list[Provider]:
-        """What plugins add to the built-in providers."""
-        return self._gather("mngr_providers", home=home)
+    def tell(self, hook: str, **values: Any) -> None:
+        """Let every plugin know of something that has happened; one that fails is named and undoes nothing."""
+        if self.plugins:
+            try:
+                self._call(hook, home=self._home, **values)
+            except MngrError as error:
+                self._note(error.message)
 
-    def commands(self) -> list[ModuleType]:
-        """What plugins add to the built-in commands."""
-        return self._gather("mngr_commands")
+    def step(self, operation: str, agent: Any) -> Callable[[str], None]:
+        """A function that announces each step of an operation; raises what a plugin objects with."""
+
+        def announce(step: str) -> None:
+            if self.plugins:
+                self._call("mngr_step", home=self._home, operation=operation, step=step, agent=agent)
+
+        return announce
+
+    def providers(self, settings: Callable[[], Settings]) -> list[Provider]:
+        """What plugins add to the built-in providers; settings are read only if somebody asks."""
+        return self._gather("mngr_providers", home=self._home, settings=settings()) if self.plugins else []
 
     def kinds(self) -> list[AgentKind]:
         """What plugins add to the built-in kinds."""
         return self._gather("mngr_kinds")
 
-    def step(self, operation: str, agent: Any) -> Callable[[str], None]:
-        """A function that announces each step of an operation."""
+    def commands(self) -> list[ModuleType]:
+        """What plugins add to the built-in commands."""
+        return self._gather("mngr_commands")
 
-        def announce(step: str) -> None:
-            self.tell("mngr_step", operation=operation, step=step, agent=agent)
 
-        return announce
+def _load(value: str) -> Any:
+    """The object that an entry point names: `module` or `module:name.name`."""
+    import importlib
+
+    module, _, names = value.partition(":")
+    loaded: Any = importlib.import_module(module)
+    for name in names.split(".") if names else []:
+        loaded = getattr(loaded, name)
+    return loaded

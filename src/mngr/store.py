@@ -75,16 +75,17 @@ def add_event(host: Host, agent_id: str, event: str, **data: Any) -> None:
         os.close(fd)
 
 
-def reserve_name(home: Home, name: str, agent_id: str) -> None:
+def reserve_name(home: Home, name: str, agent_id: str, host: Host | None = None) -> None:
     """Take a name for this home; MngrError when somebody has it. Atomic between processes."""
     link = os.path.join(home.names, name)
+    where = f"@{host.name}.{host.provider}" if host is not None and host.home.root != home.root else ""
     for _ in range(2):
         try:
-            os.symlink(agent_id, link)
+            os.symlink(agent_id + where, link)
             return
         except FileExistsError:
             holder = find_id(home, name)
-            if holder is not None and os.path.isdir(home.agent(holder)):
+            if holder is not None and (os.path.isdir(home.agent(holder)) or is_elsewhere(home, name)):
                 break
             release_name(home, name, holder or "")  # its agent is gone: a command was interrupted
     raise MngrError(
@@ -104,9 +105,17 @@ def release_name(home: Home, name: str, agent_id: str) -> None:
 def find_id(home: Home, name: str) -> str | None:
     """The id behind a name."""
     try:
-        return os.readlink(os.path.join(home.names, name))
+        return os.readlink(os.path.join(home.names, name)).partition("@")[0]
     except OSError:
         return None
+
+
+def is_elsewhere(home: Home, name: str) -> bool:
+    """Whether a name belongs to an agent on a host with a home of its own, whom only that host can tell about."""
+    try:
+        return "@" in os.readlink(os.path.join(home.names, name))
+    except OSError:
+        return False
 
 
 def list_names(home: Home) -> list[str]:

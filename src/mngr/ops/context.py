@@ -51,7 +51,7 @@ class Context:
     def hooks(self) -> Hooks:
         """The installed plugins."""
         if self._hooks is None:
-            self._hooks = Hooks(find_plugins())
+            self._hooks = Hooks(find_plugins(), self.home, self.note)
         return self._hooks
 
     @property
@@ -59,7 +59,7 @@ class Context:
         """Every provider by name."""
         if self._providers is None:
             known: dict[str, Provider] = {"local": LocalProvider(self.home)}
-            for provider in self.hooks.providers(self.home):
+            for provider in self.hooks.providers(lambda: self.settings):
                 known.setdefault(provider.name, provider)
             self._providers = known
         return self._providers
@@ -92,7 +92,8 @@ class Context:
             known = self.kind_names()
             raise MngrError(
                 f"there is no agent kind {name!r}",
-                closest(name, known) or f"known: {', '.join(known)}; a command goes after --: mngr create NAME -- {name}",
+                closest(name, known)
+                or f"known: {', '.join(known)}; a command goes after --: mngr create NAME -- {name}",
             )
         return self._kinds[name]
 

@@ -184,7 +184,7 @@ def _reserve(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
     directory = host.home.agent(record.id)
     os.makedirs(os.path.join(directory, "outputs"), mode=0o700)
     store.save(host, record)
-    store.reserve_name(ctx.home, record.name, record.id)
+    store.reserve_name(ctx.home, record.name, record.id, host)
 
 
 def _work_dir(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:

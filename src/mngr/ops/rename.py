@@ -25,7 +25,7 @@ def rename(ctx: Context, old: str, new: str) -> AgentRecord:
     if record.name == new:
         return record
     with Lock(os.path.join(host.home.agent(record.id), "lock")):
-        store.reserve_name(ctx.home, new, record.id)
+        store.reserve_name(ctx.home, new, record.id, host)
         try:
             renamed = store.save(host, store.load(host, record.id).replace(name=new))
         except MngrError:

@@ -1,0 +1,66 @@
+"""What this plugin adds to mngr: one function a hook, and nothing imported before it is needed."""
+
+from __future__ import annotations
+
+import os
+
+from mngr.hookspecs import hookimpl
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from mngr.agents.protocol import AgentKind
+    from mngr.config import Settings
+    from mngr.host import Provider
+    from mngr.model import AgentRecord
+    from mngr.paths import Home
+
+
+@hookimpl
+def mngr_providers(home: Home, settings: Settings) -> list[Provider]:
+    """`mngr create foo@box.scratch -- CMD`."""
+    from mngr_example.scratch import ScratchProvider
+
+    root = settings.get("providers.scratch.root") or os.path.join(home.root, "scratch")
+    return [ScratchProvider(home, str(root))]
+
+
+@hookimpl
+def mngr_kinds() -> list[AgentKind]:
+    """`mngr create foo echo -- TEXT`."""
+    from mngr_example.echo import EchoKind
+
+    return [EchoKind()]
+
+
+@hookimpl
+def mngr_commands() -> list[ModuleType]:
+    """`mngr hello`."""
+    from mngr_example import hello
+
+    return [hello]
+
+
+@hookimpl
+def mngr_step(home: Home, operation: str, step: str, agent: AgentRecord) -> None:
+    """Before every step of creating or destroying an agent."""
+    _log(home, f"{operation} {agent.name}: {step}")
+
+
+@hookimpl
+def mngr_created(home: Home, agent: AgentRecord) -> None:
+    """After an agent was made and runs."""
+    _log(home, f"created {agent.name} on {agent.host}.{agent.provider}")
+
+
+@hookimpl
+def mngr_destroyed(home: Home, agent: AgentRecord) -> None:
+    """After an agent was put in the graveyard."""
+    _log(home, f"destroyed {agent.name}")
+
+
+def _log(home: Home, line: str) -> None:
+    home.make()
+    with open(os.path.join(home.root, "example.log"), "a", encoding="utf-8") as file:
+        file.write(line + "\n")

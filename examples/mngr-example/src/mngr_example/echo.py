@@ -1,0 +1,51 @@
+"""Kind `echo`: says its text, then says back every line it is sent."""
+
+from __future__ import annotations
+
+import os
+
+from mngr.agents.delivery import Delivery
+from mngr.agents.evidence import state_of
+from mngr.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.host import Host
+    from mngr.model import AgentRecord, Evidence, State
+
+_PROGRAM = """\
+printf '%s\\n' "$*"
+while IFS= read -r line; do printf 'echo: %s\\n' "$line"; done
+"""
+
+
+class EchoKind:
+    """Needs nothing but sh."""
+
+    name = "echo"
+    summary = "says back what it is told; its first words follow --"
+
+    def check(self, args: list[str], options: dict[str, str]) -> None:
+        if not args:
+            raise UsageError(
+                "an echo needs its first words", "for example: mngr create foo echo -- good morning"
+            )
+
+    def prepare(self, host: Host, record: AgentRecord) -> None:
+        host.write(self._path(host, record), _PROGRAM.encode())
+
+    def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
+        words = ["good morning again"] if resume else record.command
+        return ["sh", self._path(host, record), *words]
+
+    def state(self, record: AgentRecord, evidence: Evidence) -> State:
+        return state_of(record, evidence)
+
+    def delivery(self, record: AgentRecord, text: str) -> Delivery:
+        return Delivery(text=text)
+
+    def transcript(self, host: Host, record: AgentRecord) -> str | None:
+        return None
+
+    def _path(self, host: Host, record: AgentRecord) -> str:
+        return os.path.join(host.home.agent(record.id), "echo.sh")

@@ -1,0 +1,25 @@
+"""`mngr hello`: what a command is made of."""
+
+from __future__ import annotations
+
+from mngr.cli import render
+from mngr.cli.spec import Command, Option
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.parse import Args
+    from mngr.cli.run import Cli
+
+COMMAND = Command(
+    name="hello",
+    summary="greet every agent",
+    options=(Option(flags=("--greeting",), metavar="WORD", default="hello", help="the word to greet with"),),
+    examples=(("mngr hello --greeting moin", "as they do in the north"),),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Call the fleet, render the answer."""
+    rows = [{"name": agent.name, "greeting": args["greeting"]} for agent in cli.fleet.list().agents]
+    render.rows(cli, "greetings", rows, "".join(f"{row['greeting']} {row['name']}\n" for row in rows))
+    return 0
