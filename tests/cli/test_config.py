@@ -1,0 +1,172 @@
+"""`mngr config` from outside."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Mngr
+
+
+def test_every_value_is_listed_with_its_source(mngr: Mngr) -> None:
+    mngr("config", "set", "project.setup", "make it")
+    mngr("config", "set", "stop.grace", "3s")
+    mngr("config", "set", "project.pytest", "pytest -x", "--local")
+    listed = mngr.json("config", "list", "-S", "tutorial.tests=t", env={"MNGR__TUTORIAL__FILE": "t.sh"})[
+        "settings"
+    ]
+    project, local, user = (
+        mngr.repo / ".mngr/settings.toml",
+        mngr.repo / ".mngr/settings.local.toml",
+        mngr.home / "settings.toml",
+    )
+    assert listed == [
+        {"key": "graveyard.keep", "value": "30d", "source": "default", "path": None},
+        {"key": "project.pytest", "value": "pytest -x", "source": "local", "path": str(local)},
+        {"key": "project.setup", "value": "make it", "source": "project", "path": str(project)},
+        {"key": "stop.grace", "value": "3s", "source": "user", "path": str(user)},
+        {"key": "tutorial.file", "value": "t.sh", "source": "env", "path": None},
+        {"key": "tutorial.tests", "value": "t", "source": "-S", "path": None},
+    ]
+    assert f"make it    project ({project})" in mngr("config", "list").out
+
+
+def test_get_prints_the_value_alone(mngr: Mngr) -> None:
+    mngr("config", "set", "project.carry", '[".env", "a b"]')
+    assert mngr("config", "get", "project.carry").out == '[".env", "a b"]\n'
+    assert mngr("config", "get", "stop.grace").out == "2s\n"
+    assert (
+        mngr("config", "get", "stop.grace", "--format", "{key} from {source}").out
+        == "stop.grace from default\n"
+    )
+
+
+def test_what_is_not_set_and_what_does_not_exist_are_told_apart(mngr: Mngr) -> None:
+    assert "project.setup is not set" in mngr("config", "get", "project.setup", code=1).err
+    ran = mngr("config", "get", "project.setpu", code=1)
+    assert "there is no setting 'project.setpu'" in ran.err
+    assert "did you mean 'project.setup'?" in ran.err
+
+
+def test_comments_and_order_of_a_file_stay(mngr: Mngr) -> None:
+    path = mngr.repo / ".mngr/settings.toml"
+    path.parent.mkdir()
+    path.write_text('# mine\n[project]\nsetup = "x"  # why\ncarry = ["a"]\n\n[tutorial]\nfile = "t.sh"\n')
+    mngr("config", "set", "project.setup", "y")
+    mngr("config", "set", "project.carry+=b")
+    mngr("config", "set", "project.program=z")
+    expected = '# mine\n[project]\nsetup = "y"  # why\ncarry = ["a", "b"]\nprogram = "z"\n\n[tutorial]\nfile = "t.sh"\n'
+    assert path.read_text() == expected
+    mngr("config", "unset", "project.program")
+    mngr("config", "unset", "tutorial.file")
+    assert path.read_text() == '# mine\n[project]\nsetup = "y"  # why\ncarry = ["a", "b"]\n\n[tutorial]\n'
+
+
+def test_plus_equals_extends_what_another_file_says(mngr: Mngr) -> None:
+    mngr("config", "set", "project.carry", "['a']", "--user")
+    mngr("config", "set", "project.carry+=", "b", "--project")
+    mngr("config", "set", "project.carry+=c", "--project")
+    assert mngr.json("config", "get", "project.carry")["value"] == ["a", "b", "c"]
+    mngr("config", "set", "project.carry", "['d']", "--project")
+    assert mngr.json("config", "get", "project.carry")["value"] == ["d"]
+    mngr("config", "unset", "project.carry", "--project")
+    assert mngr.json("config", "get", "project.carry")["value"] == ["a"]
+
+
+def test_unset_takes_the_one_in_effect_first(mngr: Mngr) -> None:
+    for scope in ("--user", "--project", "--local"):
+        mngr("config", "set", "project.setup", scope[2:], scope)
+    seen = []
+    for _ in range(3):
+        seen.append(mngr("config", "get", "project.setup").out.strip())
+        mngr("config", "unset", "project.setup")
+    assert seen == ["local", "project", "user"]
+    assert "is not set in any settings file" in mngr("config", "unset", "project.setup", code=1).err
+    assert f"is not set in {mngr.home}" in mngr("config", "unset", "stop.grace", "--user", code=1).err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["project.setpu", "x"], 1, "did you mean 'project.setup'?"),
+        (["project.setup+=x"], 1, "project.setup must be a text"),
+        (["project.setup"], 2, "'project.setup' is not KEY=VALUE"),
+        (["commands.create.cuont", "3"], 2, "did you mean 'count'?"),
+        (["commands.create.count", "three"], 2, "--count wants a whole number, not 'three'"),
+        (["commands.create.transfer", "wortree"], 2, "did you mean 'worktree'?"),
+        (["commands.crate.count", "3"], 2, "did you mean 'create'?"),
+        (["templates.t.cuont", "3"], 2, "did you mean 'count'?"),
+        (["stop.grace", "x", "--user", "--local"], 2, "--user and --local exclude each other"),
+        (["project.setup", "x", "--global"], 2, "has no option --global"),
+    ],
+)
+def test_what_cannot_be_set_is_refused_and_nothing_is_written(
+    mngr: Mngr, words: list[str], code: int, said: str
+) -> None:
+    assert said in mngr("config", "set", *words, code=code).err
+    assert not (mngr.repo / ".mngr").exists()
+    assert not mngr.home.exists()
+
+
+def test_an_option_has_the_default_that_was_set(mngr: Mngr) -> None:
+    mngr("config", "set", "commands.list.format", "json")
+    assert mngr("list").out.startswith('{"v": 1')
+    assert not mngr("list", "--format", "human").out.startswith("{")
+    mngr("config", "set", "commands.config.list.format", "{key}")
+    assert mngr("config", "list").out.splitlines() == [
+        "commands.config.list.format", "commands.list.format", "graveyard.keep", "stop.grace",
+    ]  # fmt: skip
+
+
+def test_outside_a_project_there_is_only_the_users_file(mngr: Mngr, tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    assert mngr("config", "path", cwd=plain).out.split()[3:] == [
+        "user",
+        str(mngr.home / "settings.toml"),
+        "no",
+    ]
+    assert "is in no project" in mngr("config", "set", "project.setup", "x", cwd=plain, code=1).err
+    assert "is in no project" in mngr("config", "path", "--local", cwd=plain, code=1).err
+    mngr("config", "set", "stop.grace", "9s", cwd=plain)
+    assert mngr("config", "get", "stop.grace", cwd=plain).out == "9s\n"
+
+
+def test_path_prints_one_path_alone(mngr: Mngr) -> None:
+    assert mngr("config", "path", "--project").out == f"{mngr.repo}/.mngr/settings.toml\n"
+    (mngr.repo / ".mngr").mkdir()
+    (mngr.repo / ".mngr/settings.toml").write_text("")
+    rows = mngr.json("config", "path")["paths"]
+    assert [(row["source"], row["exists"]) for row in rows] == [
+        ("user", False),
+        ("project", True),
+        ("local", False),
+    ]
+
+
+def test_a_broken_file_is_named_and_can_be_mended(mngr: Mngr) -> None:
+    path = mngr.repo / ".mngr/settings.toml"
+    path.parent.mkdir()
+    path.write_text('[project]\nsetpu = "x"\n')
+    ran = mngr("list", code=1)
+    assert f"{path}: there is no setting 'project.setpu'" in ran.err
+    assert mngr("config", "path", "--project").out == f"{path}\n"
+    mngr("config", "unset", "project.setpu")
+    mngr("list")
+    path.write_text("[project\n")
+    assert "is not valid TOML" in mngr("list", code=1).err
+    assert f"cannot read {path}" in mngr("config", "unset", "project.setup", code=1).err
+
+
+def test_a_settings_file_that_is_a_link_stays_one(mngr: Mngr, tmp_path: Path) -> None:
+    dotfile = tmp_path / "dotfile.toml"
+    dotfile.write_text("# kept elsewhere\n")
+    dotfile.chmod(0o600)
+    mngr.home.mkdir()
+    os.symlink(dotfile, mngr.home / "settings.toml")
+    mngr("config", "set", "stop.grace", "9s")
+    assert (mngr.home / "settings.toml").is_symlink()
+    assert dotfile.read_text() == '# kept elsewhere\n\n[stop]\ngrace = "9s"\n'
+    assert dotfile.stat().st_mode & 0o777 == 0o600

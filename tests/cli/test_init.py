@@ -1,0 +1,171 @@
+"""`mngr init` from outside."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Mngr, git
+
+PYPROJECT = '[project]\nname = "app"\n[project.scripts]\nother = "a:b"\napp = "a:main"\n'
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def found(mngr: Mngr) -> dict[str, Any]:
+    return {f["key"]: f["value"] for f in mngr.json("init", "--dry-run")["findings"]}
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, {}),
+        (
+            {"pyproject.toml": PYPROJECT, "uv.lock": "", "tests/test_a.py": ""},
+            {"project.setup": "uv sync", "project.program": "app", "project.pytest": "uv run pytest"},
+        ),
+        (
+            {"pyproject.toml": "[tool.poetry.scripts]\ncli = 'a:b'\n", "poetry.lock": "", "conftest.py": ""},
+            {
+                "project.setup": "POETRY_VIRTUALENVS_IN_PROJECT=1 poetry install",
+                "project.program": "cli",
+                "project.pytest": "poetry run pytest",
+            },
+        ),
+        (
+            {"requirements.txt": "", "requirements-dev.txt": "", "requirements.md": "", "pytest.ini": ""},
+            {
+                "project.setup": "python3 -m venv .venv && .venv/bin/pip install -r requirements-dev.txt -r requirements.txt",
+                "project.pytest": ".venv/bin/python -m pytest",
+            },
+        ),
+        (
+            {"dev-requirements.txt": ""},
+            {
+                "project.setup": "python3 -m venv .venv && .venv/bin/pip install -r dev-requirements.txt",
+                "project.lock": ["dev-requirements.txt"],
+            },
+        ),
+        (
+            {
+                "pyproject.toml": "[project]\nname = 'a'\n[project.optional-dependencies]\ntest = []\n[tool.pytest.ini_options]\n"
+            },
+            {
+                "project.setup": "python3 -m venv .venv && .venv/bin/pip install -e '.[test]'",
+                "project.pytest": ".venv/bin/python -m pytest",
+            },
+        ),
+        ({"package.json": "{}"}, {"project.setup": "npm install"}),
+        (
+            {"package.json": '{"bin": {"tool": "x.js"}}', "package-lock.json": ""},
+            {"project.setup": "npm ci", "project.program": "tool"},
+        ),
+        (
+            {"package.json": '{"name": "@org/tool", "bin": "x.js"}', "pnpm-lock.yaml": ""},
+            {"project.setup": "pnpm install --frozen-lockfile", "project.program": "tool"},
+        ),
+        ({"package.json": "not json", "yarn.lock": ""}, {"project.setup": "yarn install --frozen-lockfile"}),
+        ({"Cargo.toml": ""}, {"project.setup": "cargo fetch"}),
+        ({"go.mod": ""}, {"project.setup": "go mod download"}),
+        (
+            {"uv.lock": "", "package.json": "", "package-lock.json": ""},
+            {"project.setup": "uv sync && npm ci"},
+        ),
+        (
+            {"Makefile": "all:\n\ttrue\nsetup: all\n\t.venv/bin/x\n", "uv.lock": ""},
+            {"project.setup": "make setup", "project.lock": ["Makefile"]},
+        ),
+        ({"Makefile": "setup := no\nbuild:\n\ttrue\n"}, {}),
+        ({"tutorial.sh": "", "tests/x": ""}, {"tutorial.file": "tutorial.sh", "tutorial.tests": "tests"}),
+        (
+            {"docs/tutorial.sh": "", "tests/e2e/x": ""},
+            {"tutorial.file": "docs/tutorial.sh", "tutorial.tests": "tests/e2e"},
+        ),
+        (
+            {"pyproject.toml": "tool = 5\nproject = [1]\n"},
+            {"project.setup": "python3 -m venv .venv && .venv/bin/pip install -e ."},
+        ),
+        ({"pyproject.toml": "[tool"}, {}),
+    ],
+)
+def test_what_it_finds(mngr: Mngr, files: dict[str, str], expected: dict[str, Any]) -> None:
+    write(mngr.repo, files)
+    assert found(mngr) == expected
+
+
+def test_ignored_settings_are_carried_and_nothing_that_was_built(mngr: Mngr) -> None:
+    (mngr.repo / ".gitignore").write_text(
+        ".env\n.env.*\n!.env.example\nlocal.settings.json\n*.log\nnode_modules/\nbuild/\n"
+    )
+    write(
+        mngr.repo,
+        {
+            ".env": "", ".env.test": "", ".env.example": "", "web/.env": "", "local.settings.json": "", "x.log": "",
+            "node_modules/a/.env": "", "build/out": "", "settings.local.toml": "", "web/.env.[a]": "",
+        },
+    )  # fmt: skip
+    assert found(mngr)["project.carry"] == [
+        ".env",
+        ".env.test",
+        "local.settings.json",
+        "web/.env",
+        "web/.env.[[]a]",
+    ]
+
+
+def test_it_writes_one_file_that_mngr_can_read_and_changes_nothing_else(mngr: Mngr) -> None:
+    write(mngr.repo, {"pyproject.toml": PYPROJECT, "uv.lock": ""})
+    git(mngr.repo, "add", "-A")
+    git(mngr.repo, "commit", "-q", "-m", "more")
+    (mngr.repo / "sub").mkdir()
+    ran = mngr("init", cwd=mngr.repo / "sub")
+    assert "uv sync" in ran.out
+    assert "uv.lock" in ran.out
+    path = mngr.repo / ".mngr/settings.toml"
+    assert f"wrote {path}" in ran.out
+    assert git(mngr.repo, "status", "--porcelain", "--untracked-files=all") == "?? .mngr/settings.toml"
+    assert tomllib.loads(path.read_text())["project"] == {"setup": "uv sync", "program": "app"}
+    assert mngr("config", "get", "project.setup").out == "uv sync\n"
+    assert not mngr.home.exists()
+
+
+def test_settings_that_are_there_are_kept_unless_forced(mngr: Mngr) -> None:
+    mngr("init")
+    path = mngr.repo / ".mngr/settings.toml"
+    path.write_text('[project]\nsetup = "mine"\n')
+    ran = mngr("init", code=1)
+    assert "is there already" in ran.err
+    assert "--force" in ran.err
+    assert path.read_text() == '[project]\nsetup = "mine"\n'
+    mngr("init", "--force")
+    assert "mine" not in path.read_text()
+
+
+def test_a_dry_run_prints_the_file_and_writes_nothing(mngr: Mngr) -> None:
+    ran = mngr("init", "--dry-run")
+    assert tomllib.loads(ran.out) == {"project": {}, "tutorial": {}}
+    assert "found nothing" in ran.err
+    assert not (mngr.repo / ".mngr").exists()
+
+
+def test_a_project_without_git_is_looked_at_too(mngr: Mngr, tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    write(plain, {"go.mod": ""})
+    mngr("init", cwd=plain)
+    assert tomllib.loads((plain / ".mngr/settings.toml").read_text())["project"] == {
+        "setup": "go mod download"
+    }
+
+
+def test_a_place_that_cannot_be_written_is_an_error(mngr: Mngr) -> None:
+    (mngr.repo / ".mngr").write_text("a file in the way")
+    ran = mngr("init", code=1)
+    assert "cannot write" in ran.err
