@@ -7,16 +7,18 @@ from mngr.ops.context import Context
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from mngr.model import AgentView, Outcome
     from mngr.ops.capture import Screen
     from mngr.ops.config import Setting
     from mngr.ops.create import CreateRequest
+    from mngr.ops.doctor import Check
     from mngr.ops.explain import Explanation
     from mngr.ops.init import Project
     from mngr.ops.list import Listing
+    from mngr.ops.plugin import PluginView
     from mngr.ops.pull import Pulled
     from mngr.ops.push import Pushed
 
@@ -282,3 +284,17 @@ class Fleet:
         from mngr.ops.init import init
 
         return init(self.context, force=force, dry_run=dry_run)
+
+    def list_plugins(self) -> builtins.list[PluginView]:
+        """Every installed plugin and what it adds, or why it cannot be used."""
+        from mngr.ops.plugin import list_plugins
+
+        return list_plugins(self.context)
+
+    def doctor(
+        self, target: str | None = None, check_setting: Callable[[str, Any], None] | None = None
+    ) -> builtins.list[Check]:
+        """What this machine, `@HOST` or a kind needs and has; `check_setting` raises for a setting it does not like."""
+        from mngr.ops.doctor import doctor
+
+        return doctor(self.context, target, check_setting)

@@ -17,6 +17,7 @@ class CommandKind:
 
     name = "command"
     summary = "any program: what follows --"
+    programs = ()
 
     def check(self, args: list[str], options: dict[str, str]) -> None:
         if not args or not args[0].strip():

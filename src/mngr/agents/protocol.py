@@ -16,6 +16,7 @@ class AgentKind(Protocol):
 
     name: str
     summary: str
+    programs: tuple[str, ...]  # what must be installed where it runs
 
     def check(self, args: list[str], options: dict[str, str]) -> None:
         """UsageError or MngrError when an agent cannot be made of this."""

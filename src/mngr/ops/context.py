@@ -66,8 +66,11 @@ class Context:
 
     @property
     def local(self) -> Host:
-        """This machine."""
-        return self.host("local", "local")
+        """This machine, whatever plugins do."""
+        key = ("local", "local")
+        if key not in self._hosts:
+            self._hosts[key] = LocalProvider(self.home).open("local")
+        return self._hosts[key]
 
     def host(self, provider: str, name: str) -> Host:
         """A host by provider and name; raises NotFound, Unreachable."""

@@ -24,6 +24,7 @@ class EchoKind:
 
     name = "echo"
     summary = "says back what it is told; its first words follow --"
+    programs = ()
 
     def check(self, args: list[str], options: dict[str, str]) -> None:
         if not args:

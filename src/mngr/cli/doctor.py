@@ -1,0 +1,52 @@
+"""`mngr doctor`."""
+
+from __future__ import annotations
+
+from mngr.cli import render
+from mngr.cli.spec import Argument, Command
+from mngr.cli.table import COMMANDS
+from mngr.errors import MngrError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.parse import Args
+    from mngr.cli.run import Cli
+
+COMMAND = Command(
+    name="doctor",
+    summary=COMMANDS["doctor"][1],
+    description=(
+        "Checks programs and their versions, the home, room on the disk, the tmux server, the settings and the plugins,\n"
+        "and says how to mend what is wrong. Changes nothing. Exits 1 when something that is needed is missing."
+    ),
+    arguments=(
+        Argument(name="TARGET", help="@HOST, or a kind of agent", required=False, complete="targets"),
+    ),
+    examples=(
+        ("mngr doctor", "this machine"),
+        ("mngr doctor player", "what agents of kind player need"),
+        ("mngr doctor @local --format json", "a host, for a program"),
+    ),
+    mends=True,
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Look, show, and fail when something needed is missing."""
+    from mngr.cli.settings import check_option
+
+    checks = cli.fleet.doctor(args["target"], lambda key, value: check_option(cli.context, key, value))
+    lines = [(c.status, c.name, f"{c.problem}: {c.hint}" if c.problem else c.found or "") for c in checks]
+    render.rows(
+        cli,
+        "checks",
+        [check.to_dict() for check in checks],
+        render.table(("STATUS", "CHECK", "FOUND"), lines),
+    )
+    wrong = [check for check in checks if check.status == "error"]
+    if wrong:
+        what = ", ".join(check.name for check in wrong)
+        raise MngrError(
+            f"{len(wrong)} of {len(checks)} checks failed: {what}", "; ".join(c.hint for c in wrong if c.hint)
+        )
+    return 0

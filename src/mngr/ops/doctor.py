@@ -1,0 +1,195 @@
+"""`doctor`: what a machine has, what it lacks, and how each lack is mended."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from mngr import names, onhost, tmux
+from mngr.errors import MngrError, NotFound
+from mngr.model import Record
+from mngr.ops import find
+from mngr.plugins import Hooks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from mngr.host import Host
+    from mngr.names import Address
+    from mngr.ops.context import Context
+
+OK, WARNING, ERROR = "ok", "warning", "error"
+_PROGRAMS = ("git", "tmux", "tar", "awk", "pkill")
+_VERSIONS = {"git": (2, 31), "tmux": (3, 2)}
+_APT = {"pkill": "procps", "awk": "mawk", "infocmp": "ncurses-term"}
+_BREW = {"pkill": "proctools", "awk": "gawk", "tar": "gnu-tar", "python3": "python", "infocmp": "ncurses"}
+_LOW_KB = 1024 * 1024
+_LOW_INODES = 10_000
+
+
+class Check(Record):
+    """One thing that was looked at."""
+
+    name: str
+    status: str = OK
+    found: str | None = None
+    problem: str | None = None
+    hint: str | None = None
+
+
+def doctor(
+    ctx: Context, target: str | None = None, check_setting: Callable[[str, Any], None] | None = None
+) -> list[Check]:
+    """Look at this machine, at `@HOST`, or at what agents of a kind need."""
+    if target is not None and not target.startswith("@"):
+        programs = ctx.kind(target).programs
+        return judge_programs(_ask(ctx.local, (*_PROGRAMS, *programs)), (*_PROGRAMS, *programs))
+    host = ctx.local if target is None else _host(ctx, find.address(ctx, target))
+    facts = _ask(host, (*_PROGRAMS, "python3"))
+    checks = [*judge_programs(facts, _PROGRAMS), *judge_place(facts, host.home.root)]
+    if target is None:
+        checks += [_home(ctx), _settings(ctx, check_setting), *_plugins(ctx)]
+    return checks
+
+
+def _host(ctx: Context, wanted: Address) -> Host:
+    for provider in ctx.providers.values():
+        if wanted.provider in (None, provider.name) and wanted.host in provider.list():
+            return ctx.host(provider.name, str(wanted.host))
+    raise NotFound(
+        f"there is no host {str(names.Address(host=wanted.host, provider=wanted.provider))!r}",
+        "see: mngr list --hosts",
+    )
+
+
+def _ask(host: Host, programs: tuple[str, ...]) -> dict[str, str]:
+    argv = [
+        "sh",
+        "-c",
+        onhost.program("doctor.sh"),
+        "doctor.sh",
+        host.home.root,
+        tmux.socket_path(host.home),
+        *programs,
+    ]
+    lines = host.run(argv, timeout=20.0).out.decode("utf-8", "replace").splitlines()
+    return {key: value for key, _, value in (line.partition(" ") for line in lines)}
+
+
+def judge_programs(facts: dict[str, str], needed: tuple[str, ...]) -> list[Check]:
+    """Whether every program is there and new enough."""
+    return [_program(facts, name) for name in needed]
+
+
+def _program(facts: dict[str, str], name: str) -> Check:
+    path = facts.get(f"program.{name}")
+    hint = _install(facts, name)
+    if path is None:
+        return Check(name=name, status=ERROR, problem=f"{name} is not installed", hint=hint)
+    said = facts.get(f"version.{name}", path)
+    version = re.search(r"(\d+)\.(\d+)", said)
+    wanted = _VERSIONS.get(name)
+    if wanted and version and (int(version[1]), int(version[2])) < wanted:
+        oldest = ".".join(str(n) for n in wanted)
+        return Check(
+            name=name, status=ERROR, found=said, problem=f"{said} is too old: {oldest} is needed", hint=hint
+        )
+    return Check(name=name, found=said)
+
+
+def judge_place(facts: dict[str, str], home: str) -> list[Check]:
+    """Room, terminal description and tmux server, from the facts of a host."""
+    checks = [Check(name="python3", found=facts["program.python3"]) if "program.python3" in facts else Check(
+        name="python3", status=WARNING, problem="agents of kind player need it", hint=_install(facts, "python3")
+    )]  # fmt: skip
+    if "terminfo" in facts:
+        checks.append(Check(name="terminfo", found="tmux-256color"))
+    else:
+        problem = "tmux-256color is not described here, so programs may draw badly"
+        checks.append(
+            Check(name="terminfo", status=WARNING, problem=problem, hint=_install(facts, "infocmp"))
+        )
+    if "writable" not in facts:
+        hint = "choose another home with --home or MNGR_HOME"
+        checks.append(Check(name="writable", status=ERROR, problem=f"{home} cannot be written to", hint=hint))
+    checks += [
+        _room("disk", facts.get("free.kb"), _LOW_KB, lambda kb: f"{kb / 1024 / 1024:.1f} GB free"),
+        _room("inodes", facts.get("free.inodes"), _LOW_INODES, lambda count: f"{count:,} free"),
+        _server(facts),
+    ]
+    return checks
+
+
+def _room(name: str, free: str | None, low: int, show: Callable[[int], str]) -> Check:
+    if free is None:
+        return Check(name=name, found="not told by this file system")
+    if int(free) < low:
+        status = ERROR if int(free) < low // 20 else WARNING
+        return Check(
+            name=name,
+            status=status,
+            problem=f"only {show(int(free))}",
+            hint="make room: mngr gc, mngr destroy",
+        )
+    return Check(name=name, found=show(int(free)))
+
+
+def _server(facts: dict[str, str]) -> Check:
+    if "stranger" in facts:
+        problem = f"{facts['stranger']} belongs to somebody else, so the tmux server cannot use it"
+        return Check(
+            name="tmux server",
+            status=ERROR,
+            problem=problem,
+            hint=f"have its owner remove {facts['stranger']}",
+        )
+    if "server" not in facts:
+        return Check(name="tmux server", found="not running; the first agent starts it")
+    if "sessions" not in facts:
+        problem, hint = f"it does not answer: {facts['server']}", "bring the agents back: mngr start NAME"
+        return Check(name="tmux server", status=WARNING, problem=problem, hint=hint)
+    return Check(name="tmux server", found=f"answers, sessions: {facts['sessions']}")
+
+
+def _install(facts: dict[str, str], program: str) -> str:
+    if facts.get("system") == "Darwin":
+        return f"brew install {_BREW.get(program, program)}"
+    return f"apt-get install {_APT.get(program, program)}"
+
+
+def _home(ctx: Context) -> Check:
+    try:
+        used = ctx.home.exists()
+    except MngrError as error:
+        return Check(name="home", status=ERROR, problem=error.message, hint=error.hint)
+    return Check(name="home", found=ctx.home.root if used else f"{ctx.home.root}, not used yet")
+
+
+def _settings(ctx: Context, check: Callable[[str, Any], None] | None) -> Check:
+    try:
+        settings = ctx.settings
+        for key, value in settings.values.items():
+            if check is not None:
+                check(key, value)
+    except MngrError as error:
+        return Check(
+            name="settings", status=ERROR, problem=error.message, hint=error.hint or "see: mngr config list"
+        )
+    files = [os.path.basename(layer.path) for layer in settings.layers if layer.path]
+    return Check(name="settings", found=", ".join(files) or "none, only defaults")
+
+
+def _plugins(ctx: Context) -> list[Check]:
+    checks = []
+    for plugin in ctx.hooks.plugins:
+        try:
+            Hooks([plugin], ctx.home, ctx.note).manager()
+        except MngrError as error:
+            checks.append(
+                Check(name=f"plugin {plugin.name}", status=ERROR, problem=error.message, hint=error.hint)
+            )
+        else:
+            checks.append(Check(name=f"plugin {plugin.name}", found=plugin.package))
+    return checks
