@@ -68,13 +68,13 @@ def has_branch(host: Host, where: str, name: str) -> bool:
 
 
 def status(host: Host, where: str) -> list[tuple[str, str]]:
-    """(XY, path) of everything staged, changed or untracked; nothing of `.mngr/` but its settings counts."""
+    """(XY, path) of everything staged, changed or untracked; nothing of `.mngr/` but the shared settings counts."""
     result = run(host, where, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames")
     if result.code:
         raise MngrError(f"git status failed in {where}: {result.problem}", _hint(result.problem))
     rows = [row for row in result.out.decode("utf-8", "surrogateescape").split("\0") if row]
     found = [(row[:2], row[3:]) for row in rows]
-    return [(xy, path) for xy, path in found if not path.startswith(".mngr/") or path.startswith(".mngr/settings")]
+    return [(xy, path) for xy, path in found if not path.startswith(".mngr/") or path == ".mngr/settings.toml"]
 
 
 def count_commits(host: Host, where: str, spec: list[str]) -> int:

@@ -1,0 +1,138 @@
+"""The documents are true: their examples run, their links lead somewhere, and nothing is left out.
+
+A fenced block whose first line carries a word after the language is run, block by block down the page, in a fresh
+repository at `~/shop` with a home of its own:
+
+    sh run        by sh -eu; it must end with 0
+    python run    by the Python that has mngr; it must end with 0
+    console run   after each `$ ` line its output; lines may be left out, and ids, hashes and ages differ
+    python plugin is installed as a plugin for the blocks that follow
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from mngr import config, hookspecs
+from mngr.cli.table import COMMANDS
+from tests.conftest import BIN, git
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
+BLOCK = re.compile(r"^```(\w+) (run|plugin)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+VARIES = re.compile(r"\b[0-9a-f]{7,64}\b|\b\d+(\.\d+)?(ms|s|m)\b|\d{4}-\d\d-\d\d[T ][\d:.]+Z?")
+
+
+@dataclass
+class Reader:
+    """Somebody who types what a page says."""
+
+    user: Path
+    shop: Path
+    env: dict[str, str]
+    plugins: list[str] = field(default_factory=list)
+
+    def follow(self, language: str, how: str, text: str) -> None:
+        if how == "plugin":
+            self._install(text)
+        elif language == "console":
+            self._converse(text)
+        else:
+            script = self.user / "block"
+            script.write_text(text)
+            self._run([BIN / "python", script] if language == "python" else ["sh", "-eu", script])
+
+    def _run(self, argv: list[str | Path], *, must: bool = True) -> str:
+        done = subprocess.run(
+            argv, cwd=self.shop, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert not must or done.returncode == 0, f"exit {done.returncode}\n{argv}\n{done.stdout}"
+        return done.stdout
+
+    def _converse(self, text: str) -> None:
+        for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+            command, _, shown = part.partition("\n")
+            said = self._run(["sh", "-c", command], must=False)
+            left = iter(_plain(said))
+            for line in _plain(shown.replace("/home/ann", str(self.user))):
+                assert line in left, f"$ {command}\nsaid:\n{said}\nand not, or not in this order:\n{line}"
+
+    def _install(self, text: str) -> None:
+        name = f"page{len(self.plugins)}"
+        self.plugins.append(name)
+        site = self.user / "site"
+        (site / f"{name}-1.dist-info").mkdir(parents=True)
+        (site / f"{name}-1.dist-info" / "entry_points.txt").write_text(f"[mngr]\n{name} = {name}\n")
+        (site / f"{name}.py").write_text(text)
+        self.env["PYTHONPATH"] = str(site)
+
+
+def _plain(text: str) -> list[str]:
+    """Lines without what differs from run to run, and without regard for the width of columns."""
+    return [" ".join(VARIES.sub("#", line).split()) for line in text.splitlines() if line.strip()]
+
+
+@pytest.fixture
+def reader(env: dict[str, str], repo: Path) -> Iterator[Reader]:
+    user = Path(env["HOME"])
+    del env["MNGR_HOME"]
+    shop = user / "shop"
+    repo.rename(shop)
+    yield Reader(user, shop, env)
+    for link in user.glob(".mngr/**/tmux.socket"):
+        subprocess.run(["tmux", "-S", os.readlink(link), "kill-server"], capture_output=True, check=False)
+        Path(os.readlink(link)).unlink(missing_ok=True)
+
+
+def _id(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if BLOCK.search(p.read_text())], ids=_id)
+def test_what_a_page_says_can_be_typed(page: Path, reader: Reader) -> None:
+    for language, how, text in BLOCK.findall(page.read_text()):
+        reader.follow(language, how, text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_id)
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)", page.read_text())
+    gone = [link for link in links if "://" not in link and not (page.parent / link).exists()]
+    assert gone == []
+
+
+def test_every_hook_is_in_the_guide() -> None:
+    guide = (ROOT / "docs" / "guide" / "plugins.md").read_text()
+    hooks = [name for name in vars(hookspecs) if name.startswith("mngr_")]
+    assert hooks
+    assert [name for name in hooks if f"`{name}`" not in guide] == []
+
+
+def test_every_setting_is_on_its_page() -> None:
+    page = (ROOT / "docs" / "concepts" / "settings.md").read_text()
+    assert [key for key in config.SCHEMA if f"`{key.replace('*', 'NAME', 1)}`" not in page.replace("NAME.KEY", "NAME.*")] == []
+
+
+def test_every_command_is_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert [name for name in COMMANDS if f"`{name}`" not in readme] == []
+
+
+def test_a_page_that_is_wrong_is_found_out(reader: Reader) -> None:
+    reader.follow("console", "run", "$ echo one; echo two 5s\none\ntwo 7s\n$ mngr list --ids\n")
+    for wrong in ("$ echo one\ntwo\n", "$ printf 'a\\nb\\n'\nb\na\n"):
+        with pytest.raises(AssertionError, match="and not, or not in this order"):
+            reader.follow("console", "run", wrong)
+    with pytest.raises(AssertionError, match="exit 1"):
+        reader.follow("sh", "run", "false\ntrue\n")
+    with pytest.raises(AssertionError, match="ZeroDivisionError"):
+        reader.follow("python", "run", "1 / 0")
+    assert git(reader.shop, "status", "--porcelain") == ""
