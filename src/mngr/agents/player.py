@@ -50,6 +50,7 @@ class PlayerKind:
 
     name = "player"
     summary = "a scripted agent: what follows -- is a scenario, a JSON file or JSON"
+    programs = ("python3",)
 
     def check(self, args: list[str], options: dict[str, str]) -> None:
         _read(args)
@@ -69,7 +70,12 @@ class PlayerKind:
         return ["python3", os.path.join(host.home.agent(record.id), "player.py")]
 
     def state(self, record: AgentRecord, evidence: Evidence) -> State:
-        return state_of(record, evidence)
+        state = state_of(record, evidence)
+        if (
+            state.source == "process" and state.state == "RUNNING"
+        ):  # it has not said yet that it takes messages
+            return state.replace(state="STARTING")
+        return state
 
     def delivery(self, record: AgentRecord, text: str) -> Delivery:
         from mngr.onhost import player

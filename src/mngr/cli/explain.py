@@ -35,7 +35,7 @@ def _human(found: Explanation) -> str:
     lasting = f" for {clock.age(found.age)}" if found.age is not None else ""
     lines = [f"{found.name} is {found.state}{reason}{lasting}, by the word of: {found.state_source}", ""]
     for said in found.evidence:
-        age = f", {clock.age(said.age)} ago" if said.age is not None else ""
+        age = f" ({clock.age(said.age)} ago)" if said.age is not None else ""
         lines.append(f"{'→' if said.decided else ' '} {said.witness:12} {said.said}{age}")
     lines += ["", f"What would change it: {found.change}"]
     return render.clean("\n".join(lines)) + "\n"

@@ -6,7 +6,7 @@ cd "$dir" 2>/dev/null || {
     echo not-running
     exit 0
 }
-deadline=$(($(date +%s) + timeout))
+deadline=$(($(date +%s) + timeout + 1)) # whole seconds: never early
 late() { [ "$(date +%s)" -ge "$deadline" ]; }
 answer() {
     echo "$*"

@@ -39,13 +39,18 @@ def capture(ctx: Context, name: str, history: int | None = 0) -> Screen:
                 f"{record.name} has no screen: it is {seen.state.state}", f"mngr start {record.name}"
             ) from None
         return Screen(id=record.id, name=record.name, live=False, text=_trim(saved))
-    start = "-" if history is None else f"-{history}" if history else "0"
+    dead = pane["dead"] == "1"
+    lines = (
+        None if history is None else history + dead
+    )  # tmux scrolls by one line to say that the program is gone
+    start = "-" if lines is None else f"-{lines}" if lines else "0"
     result = host.run(
         tmux.argv(host, "capture-pane", "-p", "-e", "-S", start, "-t", pane["pane"]), timeout=30.0
     )
     if result.code:
         raise MngrError(f"the screen of {record.name} could not be read: {result.problem}", "see: mngr list")
-    return Screen(id=record.id, name=record.name, live=True, text=_trim(result.out))
+    shown = result.out.rstrip(b"\n").rpartition(b"\n")[0] if dead else result.out
+    return Screen(id=record.id, name=record.name, live=True, text=_trim(shown))
 
 
 def _trim(data: bytes) -> str:

@@ -103,7 +103,7 @@ def _stopped(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
 
 def _exit(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
     if evidence.exit is None:
-        return "none: the program has not ended, or nothing was left to write it down", None
+        return "none: the program has not ended, or its end was not written down", None
     return f"the program ended with exit code {evidence.exit.get('code')}", witnesses.when(evidence.exit)
 
 
@@ -127,8 +127,8 @@ def _process(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
     activity = pane["activity"]
     at = clock.stamp(float(activity)) if activity.isdigit() else None
     if not witnesses.is_running(evidence):
-        return f"ended; its last screen is in pane {pane['pane']}", at
-    return f"process {evidence.pid} runs in pane {pane['pane']}; the time is that of its last output", at
+        return f"ended, with its last screen in pane {pane['pane']}", at
+    return f"process {evidence.pid} runs in pane {pane['pane']}, last output", at
 
 
 _WORDS = {

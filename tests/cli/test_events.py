@@ -1,0 +1,100 @@
+"""`mngr events` from outside."""
+
+from __future__ import annotations
+
+import json
+
+from tests.cli.beside import beside
+from tests.conftest import Mngr, wait_for
+
+
+def types(mngr: Mngr, *words: str) -> list[str]:
+    return [row["type"] for row in mngr.json("events", *words)["events"]]
+
+
+def test_the_events_of_one_agent(mngr: Mngr) -> None:
+    mngr("create", "foo", "player")
+    mngr("message", "foo", "-m", "go", "--wait")
+    rows = mngr.json("events", "foo")["events"]
+    assert all(list(row) == ["v", "at", "agent", "name", "type", "source", "data"] for row in rows)
+    assert {(row["v"], row["agent"], row["name"]) for row in rows} == {(1, mngr.agent("foo")["id"], "foo")}
+    assert sorted(row["at"] for row in rows) == [row["at"] for row in rows]
+    assert [row["type"] for row in rows if row["source"] == "player"] == [
+        "ready", "waiting", "message", "turn_start", "turn_end", "waiting",
+    ]  # fmt: skip
+    assert [row["type"] for row in rows if row["source"] == "mngr"] == ["created"]
+
+
+def test_all_agents_in_the_order_things_happened(mngr: Mngr) -> None:
+    mngr("create", "foo", "player")
+    mngr("create", "bar", "--", "true")
+    wait_for(lambda: mngr.agent("bar")["state"] == "DONE")
+    mngr("message", "foo", "-m", "go", "--wait")
+    rows = mngr.json("events")["events"]
+    assert [r["name"] for r in rows if r["type"] in ("created", "message")] == ["foo", "bar", "foo"]
+    lines = mngr("events").out.splitlines()
+    assert len(lines) == len(rows)
+    assert any("bar" in line and "exited" in line and "code=0" in line for line in lines)
+
+
+def test_by_type_and_by_time(mngr: Mngr) -> None:
+    mngr("create", "foo", "player")
+    mngr("message", "foo", "-m", "go", "--wait")
+    assert types(mngr, "foo", "--type", "message", "--type", "created") == ["created", "message"]
+    at = next(row["at"] for row in mngr.json("events", "foo")["events"] if row["type"] == "message")
+    assert types(mngr, "foo", "--since", at)[0] == "message"
+    assert types(mngr, "--since", "1h")[0] == "created"
+    assert types(mngr, "--since", "2100-01-01") == []
+    assert types(mngr, "--since", at[:10]) == types(mngr)
+    assert "not a time" in mngr("events", "--since", "2026-99-01", code=2).err
+    assert "not a length" in mngr("events", "--since", "yesterday", code=2).err
+
+
+def test_what_is_no_event_is_left_out_and_nobody_speaks_for_another(mngr: Mngr) -> None:
+    mngr("create", "foo", "--", "sleep", "1000")
+    mngr("create", "bar", "--", "sleep", "1000")
+    other = mngr.agent("bar")["id"]
+    forged = {
+        "v": 1,
+        "at": "2026-01-01T00:00:00.000Z",
+        "agent": other,
+        "type": "f\x1b[2J",
+        "source": 3,
+        "data": 4,
+    }
+    with (mngr.dir("foo") / "events.jsonl").open("ab") as file:
+        file.write(b'no\n\xff\n[]\n{"at":3,"type":"a"}\n' + json.dumps(forged).encode() + b'\n{"v":1,"at')
+    (row,) = (r for r in mngr.json("events", "foo")["events"] if r["type"] != "created")
+    assert (row["name"], row["source"], row["data"]) == ("foo", "3", {})
+    assert "\x1b" not in mngr("events").out
+    assert types(mngr, "bar") == ["created"]
+
+
+def test_all_agents_can_be_followed_new_ones_too(mngr: Mngr) -> None:
+    mngr("create", "foo", "player")
+    with beside(
+        mngr, "events", "--follow", "--type", "created", "--type", "message", "--format", "{name} {type}"
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "foo created\n"
+        mngr("message", "foo", "-m", "go")
+        assert process.stdout.readline() == "foo message\n"
+        mngr("create", "bar", "--", "sleep", "1000")
+        assert process.stdout.readline() == "bar created\n"
+
+
+def test_following_one_agent_ends_with_it(mngr: Mngr) -> None:
+    mngr("create", "foo", "--", "sleep", "1000")
+    with beside(mngr, "events", "foo", "--follow", "--format", "jsonl") as process:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["type"] == "created"
+        mngr("destroy", "--force", "foo")
+        wait_for(lambda: process.poll() is not None)
+        assert process.returncode == 0
+
+
+def test_errors_and_an_empty_home(mngr: Mngr) -> None:
+    assert mngr.json("events") == {"v": 1, "events": []}
+    assert "there is no agent 'foo'" in mngr("events", "foo", code=1).err
+    mngr("create", "foo", "--", "sleep", "1000")
+    assert "jsonl" in mngr("events", "--follow", "--format", "json", code=2).err

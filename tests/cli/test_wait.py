@@ -1,0 +1,144 @@
+"""`mngr wait` from outside."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.beside import beside
+from tests.conftest import Mngr, wait_for
+
+
+def player(mngr: Mngr, name: str, steps: Any = ()) -> None:
+    mngr("create", name, "player", "--", json.dumps(list(steps)))
+
+
+def answer(process: subprocess.Popen[str]) -> Any:
+    """What it says at its end."""
+    assert process.stdout is not None
+    return json.loads(process.stdout.read())
+
+
+def states(ran: Any) -> list[tuple[str, bool, str]]:
+    return [(row["name"], row["ok"], row["state"]) for row in ran["results"]]
+
+
+def test_it_returns_at_once_when_all_is_quiet(mngr: Mngr) -> None:
+    player(mngr, "foo")
+    assert mngr("wait", "foo").out == "foo WAITING (end_of_turn)\n"
+
+
+def test_a_state_change_is_seen_at_once(mngr: Mngr) -> None:
+    player(mngr, "foo", [{"sleep": 0.7}])
+    mngr("wait", "foo")
+    mngr("message", "foo", "-m", "go")
+    found = mngr.json("wait", "foo")
+    seen = time.time()
+    assert states(found) == [("foo", True, "WAITING")]
+    (row,) = mngr.json("events", "foo", "--type", "waiting", "--format", "json")["events"][1:]
+    happened = (
+        time.mktime(time.strptime(row["at"][:19], "%Y-%m-%dT%H:%M:%S"))
+        - time.timezone
+        + float(row["at"][19:23])
+    )
+    assert (
+        seen - happened < 0.5
+    )  # of which up to 0.2 s are ours, the rest is the end of a process on a busy machine
+
+
+def test_all_wait_for_the_last_and_any_for_the_first(mngr: Mngr) -> None:
+    player(mngr, "fast")
+    player(mngr, "slow", [{"sleep": 0.6}])
+    mngr("message", "slow", "-m", "go")
+    assert states(mngr.json("wait", "slow", "fast", "--any")) == [("fast", True, "WAITING")]
+    assert mngr.agent("slow")["state"] == "RUNNING"
+    assert states(mngr.json("wait", "slow", "fast", "--all")) == [
+        ("slow", True, "WAITING"),
+        ("fast", True, "WAITING"),
+    ]
+
+
+def test_the_end_of_a_command_is_waited_for(mngr: Mngr) -> None:
+    mngr("create", "foo", "--", "sleep 0.5; exit 3")
+    assert states(mngr.json("wait", "foo", "--state", "done,failed")) == [("foo", True, "FAILED")]
+
+
+def test_a_stop_by_somebody_else_is_seen(mngr: Mngr) -> None:
+    mngr("create", "foo", "--", "sleep", "1000")
+    with beside(mngr, "wait", "foo", "--state", "STOPPED", "--format", "json") as process:
+        mngr("stop", "foo")
+        assert states(answer(process)) == [("foo", True, "STOPPED")]
+
+
+@pytest.mark.parametrize(("names", "failed"), [(["foo"], 1), (["foo", "bar"], 2)])
+def test_time_can_run_out(mngr: Mngr, names: list[str], failed: int) -> None:
+    for name in names:
+        mngr("create", name, "--", "sleep", "1000")
+    ran = mngr("wait", *names, "--timeout", "0.3s", "--format", "json", code=5)
+    assert states(ran.json()) == [(name, False, "RUNNING") for name in names]
+    ran = mngr("wait", *names, "--timeout", "0s", "--state", "DONE", code=5)
+    assert ran.err.count("is RUNNING: not DONE within 0s") == failed and ran.out == ""
+
+
+def test_what_can_never_come_is_said_at_once(mngr: Mngr) -> None:
+    mngr("create", "foo", "--", "exit 3")
+    mngr("create", "bar", "--", "sleep", "1000")
+    mngr("wait", "foo")
+    ran = mngr("wait", "foo", "--state", "DONE", code=1)
+    assert (
+        ran.err == "Error: foo is FAILED (exit 3) and will not be DONE\nHint: bring it back: mngr start foo\n"
+    )
+    ran = mngr("wait", "bar", "foo", "--state", "DONE", "--format", "json", code=1)
+    assert states(ran.json()) == [("bar", False, "RUNNING"), ("foo", False, "FAILED")]
+    mngr("wait", "bar", "foo", "--any", "--state", "RUNNING")
+
+
+def test_it_ends_when_the_agent_ends_otherwise(mngr: Mngr) -> None:
+    mngr("create", "foo", "--", "read line; exit 3")
+    with beside(mngr, "wait", "foo", "--state", "DONE", "--format", "json") as process:
+        mngr("message", "foo", "-m", "end")
+        assert states(answer(process)) == [("foo", False, "FAILED")]
+        assert process.wait(timeout=10) == 1
+
+
+def test_it_ends_when_the_agent_is_destroyed(mngr: Mngr) -> None:
+    player(mngr, "foo")
+    mngr("wait", "foo")
+    with beside(mngr, "wait", "foo", "--state", "DONE", "--format", "json") as process:
+        wait_for(lambda: str(mngr.home) in tails())  # it has seen the agent
+        mngr("destroy", "--force", "foo")
+        (row,) = answer(process)["results"]
+        assert row["error"] == "foo was destroyed while it was waited for"
+        assert process.wait(timeout=10) == 1
+
+
+def test_errors(mngr: Mngr) -> None:
+    mngr("create", "foo", "--", "sleep", "1000")
+    ran = mngr("wait", "foo", "--state", "WAITNG", code=2)
+    assert ran.err == "Error: there is no state 'WAITNG'\nHint: did you mean 'WAITING'?\n"
+    assert "exclude" in mngr("wait", "foo", "--any", "--all", code=2).err
+    assert "no state" in mngr("wait", "foo", "--state", ",", code=2).err
+    assert "there is no agent 'nobody'" in mngr("wait", "nobody", code=1).err
+    assert "nobody" in mngr("wait", "foo", "nobody", code=1).err
+
+
+def test_nothing_is_left_running(mngr: Mngr) -> None:
+    mngr("create", "foo", "--", "sleep", "1000")
+    mngr("wait", "foo", "--timeout", "0.3s", code=5)
+    assert str(mngr.home) not in tails()
+
+
+def tails() -> str:
+    """The command lines of all processes that follow files."""
+    lines = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            lines.append(path.read_bytes().decode("utf-8", "replace"))
+        except OSError:
+            pass  # it has ended
+    return "\n".join(line for line in lines if line.startswith("tail\0"))

@@ -1,0 +1,342 @@
+"""The player: its scenarios, what it makes of keys, and how it plays, on a terminal of the test's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mngr.agents.delivery import Delivery, check_plain, check_text
+from mngr.agents.player import KIND, parse_scenario
+from mngr.errors import MngrError, UsageError
+from mngr.onhost import player
+from tests.conftest import git, wait_for
+
+# --- scenarios
+
+
+def test_a_bare_list_and_an_object_are_the_same_scenario() -> None:
+    steps = [{"reply": "hi"}, "wait", {"exit": 3}]
+    assert parse_scenario(json.dumps(steps)) == parse_scenario(json.dumps({"steps": steps}))
+    assert parse_scenario(json.dumps(steps))["steps"] == [["reply", "hi"], ["wait", None], ["exit", 3]]
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("nonsense", "Expecting value"),
+        ("3", "a list of steps"),
+        ('{"steps": 3}', "a list of steps"),
+        ('{"stpes": []}', "'stpes'"),
+        ('{"start": "later"}', "'later'"),
+        ('{"lose_enters": true}', "lose_enters"),
+        ("[[]]", "step 1"),
+        ('["wait", "sleep"]', "step 2"),
+        ('[{"reply": "a", "sleep": 1}]', "one key"),
+        ('[{"say": "a"}]', "there is no 'say'"),
+        ('[{"reply": 3}]', "reply wants a text"),
+        ('[{"sleep": -1}]', "not negative"),
+        ('[{"sleep": "1"}]', "not negative"),
+        ('[{"exit": 256}]', "up to 255"),
+        ('[{"exit": 1.5}]', "up to 255"),
+        ('[{"write": {"path": "a"}}]', "content or append"),
+        ('[{"write": {"path": "a", "content": 3}}]', "content or append"),
+    ],
+)
+def test_a_wrong_scenario_says_what_is_wrong(text: str, part: str) -> None:
+    with pytest.raises(ValueError, match=".") as caught:
+        parse_scenario(text)
+    assert part in str(caught.value)
+
+
+def test_a_scenario_comes_from_a_file_or_stands_in_the_command(tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text("[]")
+    for args in ([], ["[]"], [' {"steps": []}'], [str(tmp_path / "s.json")]):
+        KIND.check(args, {})
+    for args in (["[]", "[]"], [str(tmp_path / "none.json")], [str(tmp_path)], ["[3]"]):
+        with pytest.raises(UsageError):
+            KIND.check(args, {})
+
+
+# --- what is sent
+
+
+def test_text_that_a_terminal_would_obey_is_refused() -> None:
+    for bad in ("a\x1b[201~\rrm -rf x", "a\rb", "\x00", "a\x7f", "a\x9b31m", "\udc80", " \n "):
+        with pytest.raises(MngrError):
+            check_text(bad)
+    assert check_text("tab\tand\nline ✓ 日本") == "tab\tand\nline ✓ 日本"
+
+
+def test_an_order_to_the_program_is_refused_where_the_kind_says_so() -> None:
+    for text in ("/exit", "  !ls"):
+        with pytest.raises(MngrError, match="order"):
+            check_plain(Delivery(text=text, obeyed="/!"))
+        check_plain(Delivery(text=text))
+    check_plain(Delivery(text="a /exit", obeyed="/!"))
+
+
+# --- keys
+
+
+def pasted(text: str) -> bytes:
+    return b"\x1b[200~" + text.replace("\n", "\r").encode() + b"\x1b[201~\r"
+
+
+@given(
+    texts=st.lists(
+        st.text(st.characters(exclude_categories=("Cc", "Cs"), include_characters="\n\t"), min_size=1),
+        max_size=4,
+    ),
+    cuts=st.lists(st.integers(0, 400), max_size=12),
+)
+def test_pastes_arrive_whole_however_the_terminal_cuts_them(texts: list[str], cuts: list[int]) -> None:
+    data = b"".join(pasted(text) for text in texts)
+    keys = player.Keys()
+    got: list[str] = []
+    edges = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
+    for start, end in zip(edges, edges[1:], strict=False):
+        got += keys.feed(data[start:end])
+    assert got == [text for text in texts if text.strip()]
+
+
+def test_typed_lines_keys_and_the_terminals_answer() -> None:
+    keys = player.Keys()
+    assert keys.feed("höllo\x7f\x7f\x7fl\x1b[A\x1bOB\x1bxo\t!\r\r \rnext\n".encode()) == ["hölo\t!", "next"]
+    assert not keys.answered
+    assert keys.feed(b"\x1b[0") == [] and not keys.answered
+    assert keys.feed(b"nab\xc3") == [] and keys.answered
+    assert keys.feed(b"\xa4\x7f\r") == ["ab"]
+    with pytest.raises(player.Ended):
+        keys.feed(b"\x04")
+
+
+def test_enters_can_be_lost() -> None:
+    keys = player.Keys(lose_enters=2)
+    assert keys.feed(b"a\r\r") == []
+    assert keys.feed(b"\r") == ["a"]
+
+
+# --- playing
+
+
+class Seat:
+    """A terminal with a player in front of it; the test is the terminal."""
+
+    def __init__(self, root: Path, steps: Any, **scenario: Any) -> None:
+        self.root, self.work = root, root / "work"
+        self.work.mkdir(exist_ok=True)
+        shutil.copy(player.__file__, root / "player.py")
+        text = json.dumps({"steps": steps, **scenario})
+        (root / "scenario.json").write_text(json.dumps(parse_scenario(text)))
+        self.master, self.slave = pty.openpty()
+        self.start()
+
+    def start(self) -> None:
+        self.before = termios.tcgetattr(self.slave)
+        env = {
+            **os.environ,
+            "MNGR_AGENT_DIR": str(self.root),
+            "MNGR_WORK_DIR": str(self.work),
+            "MNGR_AGENT_ID": "a-1",
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, str(self.root / "player.py")],
+            stdin=self.slave, stdout=self.slave, stderr=self.slave, env=env, start_new_session=True,
+        )  # fmt: skip
+        assert b"\x1b[?2004h" in self.until(b"\x1b[5n")
+        os.write(self.master, b"\x1b[0n")
+
+    def until(self, mark: bytes) -> bytes:
+        seen = b""
+        deadline = time.monotonic() + 20
+        while mark not in seen:
+            assert time.monotonic() < deadline, seen
+            if select.select([self.master], [], [], 0.1)[0]:
+                seen += os.read(self.master, 65536)
+        return seen
+
+    def send(self, text: str) -> None:
+        os.write(self.master, pasted(text))
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(timeout=10)
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        path = self.root / f"{name}.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def said(self) -> list[str]:
+        return [row["text"] for row in self.rows("transcript") if row["role"] == "assistant"]
+
+    def events(self) -> list[str]:
+        return [row["type"] for row in self.rows("events")]
+
+    def status(self) -> tuple[str, str | None]:
+        row = json.loads((self.root / "status").read_text())
+        return row["state"], row["reason"]
+
+    def wait_until(self, state: str, reason: str | None = None) -> None:
+        wait_for(lambda: (self.root / "status").exists() and self.status() == (state, reason))
+
+
+@pytest.fixture
+def seats(tmp_path: Path) -> Iterator[Any]:
+    made: list[Seat] = []
+
+    def make(steps: Any, **scenario: Any) -> Seat:
+        made.append(Seat(tmp_path, steps, **scenario))
+        return made[-1]
+
+    yield make
+    for seat in made:
+        seat.process.kill()
+        seat.process.wait()
+        os.close(seat.master)
+        os.close(seat.slave)
+
+
+def test_it_waits_first_and_answers_every_message_without_steps(seats: Any) -> None:
+    seat = seats([])
+    seat.wait_until("WAITING", "end_of_turn")
+    assert seat.rows("transcript") == []
+    seat.send("one\ntwo  \n")
+    wait_for(lambda: seat.said() == ["ok: one"])
+    seat.wait_until("WAITING", "end_of_turn")
+    assert [(r["role"], r["text"]) for r in seat.rows("transcript")] == [
+        ("user", "one\ntwo  \n"),
+        ("assistant", "ok: one"),
+    ]
+    message = next(row for row in seat.rows("events") if row["type"] == "message")
+    assert (message["agent"], message["source"]) == ("a-1", "player")
+    assert message["data"]["sha256"] == sha256(b"one\ntwo").hexdigest()
+    assert seat.events() == ["ready", "waiting", "message", "turn_start", "turn_end", "waiting"]
+
+
+def test_turns_end_at_wait_and_at_questions(seats: Any) -> None:
+    seat = seats([{"reply": "a"}, "wait", {"ask": "b?"}, {"permission": "c?"}, {"reply": "d"}])
+    seat.wait_until("WAITING", "end_of_turn")
+    for answer, reason, said in (
+        ("1", "end_of_turn", ["a"]),
+        ("2", "question", ["a", "b?"]),
+        ("3", "permission", ["a", "b?", "c?"]),
+        ("4", "end_of_turn", ["a", "b?", "c?", "d"]),
+        ("5", "end_of_turn", ["a", "b?", "c?", "d", "ok: 5"]),
+    ):
+        seat.send(answer)
+        wait_for(lambda said=said: seat.said() == said)
+        seat.wait_until("WAITING", reason)
+
+
+def test_it_writes_appends_and_commits(seats: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WHERE", "deep")
+    steps = [
+        {"write": {"path": "$WHERE/x.txt", "content": "ä\n"}},
+        {"write": {"path": "deep/x.txt", "append": "b\n"}},
+        {"commit": "add x"},
+        {"write": {"path": "deep/x.txt/y", "content": ""}},
+        {"commit": "nothing"},
+    ]
+    seat = seats(steps)
+    git(seat.work, "init", "-q")
+    git(seat.work, "config", "user.name", "Test")
+    git(seat.work, "config", "user.email", "test@example.invalid")
+    seat.wait_until("WAITING", "end_of_turn")
+    seat.send("go")
+    wait_for(lambda: seat.events()[-1] == "waiting" and "message" in seat.events())
+    tools = [row for row in seat.rows("transcript") if row["role"] == "tool"]
+    assert [row["tool"] for row in tools] == ["write", "write", "commit", "write", "commit"]
+    assert (seat.work / "deep" / "x.txt").read_text() == "ä\nb\n"
+    assert git(seat.work, "log", "--format=%s %H") == f"add x {tools[2]['output']}"
+    assert all(row["output"].startswith("failed:") for row in tools[3:])
+
+
+def test_it_can_start_by_itself_and_end_with_a_code(seats: Any) -> None:
+    seat = seats([{"reply": "a"}, {"exit": 7}, {"reply": "b"}], start="now")
+    assert seat.process.wait(timeout=10) == 7
+    assert seat.said() == ["a"]
+    assert termios.tcgetattr(seat.slave) == seat.before
+    seat.start()
+    seat.wait_until("WAITING", "end_of_turn")
+    seat.send("go on")
+    wait_for(lambda: seat.said() == ["a", "b"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_ends_it_with_the_terminal_restored(seats: Any, number: int) -> None:
+    seat = seats([{"sleep": 1000}])
+    seat.wait_until("WAITING", "end_of_turn")
+    seat.send("go")
+    seat.until(b"sleeping")
+    assert seat.end(number) == 128 + number
+    assert b"\x1b[?2004l" in seat.until(b"\x1b[?2004l")
+    assert termios.tcgetattr(seat.slave) == seat.before
+
+
+def test_it_goes_on_where_it_was_and_repeats_nothing(seats: Any) -> None:
+    log = {"write": {"path": "log", "append": "x"}}
+    seat = seats([{"reply": "a"}, log, {"sleep": 1000}, {"reply": "b"}])
+    seat.wait_until("WAITING", "end_of_turn")
+    seat.send("go")
+    seat.until(b"sleeping")
+    seat.send("came while it was busy")
+    wait_for(lambda: seat.events().count("message") == 2)
+    seat.end()
+    assert seat.status() == ("RUNNING", None)
+    scenario = json.loads((seat.root / "scenario.json").read_text())
+    scenario["steps"][2][1] = 0
+    (seat.root / "scenario.json").write_text(json.dumps(scenario))
+    seat.start()
+    wait_for(lambda: seat.said() == ["a", "b", "ok: came while it was busy"])
+    assert (seat.work / "log").read_text() == "x"
+
+
+def test_a_question_is_still_open_after_a_new_start(seats: Any) -> None:
+    seat = seats([{"ask": "well?"}, {"reply": "thanks"}])
+    seat.wait_until("WAITING", "end_of_turn")
+    seat.send("go")
+    seat.wait_until("WAITING", "question")
+    seat.end(signal.SIGKILL)
+    (seat.root / "status").unlink()
+    termios.tcsetattr(seat.slave, termios.TCSANOW, seat.before)
+    seat.start()
+    seat.wait_until("WAITING", "question")
+    seat.send("yes")
+    wait_for(lambda: seat.said() == ["well?", "thanks"])
+
+
+def test_a_hung_player_reads_nothing_and_still_ends(seats: Any) -> None:
+    seat = seats(["hang"], start="now")
+    seat.until(b"hanging")
+    seat.send("hello")
+    assert seat.end() == 128 + signal.SIGTERM
+    assert seat.rows("transcript") == []
+
+
+def test_a_long_message_in_many_scripts_arrives_as_it_is(seats: Any) -> None:
+    seat = seats([])
+    seat.wait_until("WAITING", "end_of_turn")
+    text = "```py\nprint('✓ 日本 🙂')\n\tend\n```\n" * 3000
+    data = memoryview(pasted(text))
+    os.set_blocking(seat.master, False)
+    while data:
+        if select.select([], [seat.master], [], 5)[1]:
+            data = data[os.write(seat.master, data[:4096]) :]
+    wait_for(lambda: seat.said() == ["ok: ```py"])
+    assert seat.rows("transcript")[0]["text"] == text
