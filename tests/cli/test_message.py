@@ -53,7 +53,7 @@ def test_a_message_is_proven_by_the_transcript(mngr: Mngr) -> None:
 TEXTS = {
     "multi-line": "first\n\n  third, indented\n\ttabbed\nlast",
     "fences": "see:\n```sh\nfor i in `seq 3`; do echo \"$i\" '$HOME' \\; done\n```\nand ~~~ and %s %% #{pane_id} ;",
-    "unicode": "naïve 日本語 🙂👩‍👩‍👧 ‮rtl‬ ﷽ \u2028 e\u0301",
+    "unicode": "naïve 日本語 🙂👩‍👩‍👧 \u202ertl\u202c ﷽ \u2028 e\u0301",
     "one-char": "y",
     "option": "-n --help",
     "100 kB": "".join(f"{i:06d} the quick brown fox ✓\n" for i in range(3300)),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pty
+import re
 import select
 import shutil
 import signal
@@ -59,9 +61,8 @@ def test_a_bare_list_and_an_object_are_the_same_scenario() -> None:
     ],
 )
 def test_a_wrong_scenario_says_what_is_wrong(text: str, part: str) -> None:
-    with pytest.raises(ValueError, match=".") as caught:
+    with pytest.raises(ValueError, match=re.escape(part)):
         parse_scenario(text)
-    assert part in str(caught.value)
 
 
 def test_a_scenario_comes_from_a_file_or_stands_in_the_command(tmp_path: Path) -> None:
@@ -110,7 +111,7 @@ def test_pastes_arrive_whole_however_the_terminal_cuts_them(texts: list[str], cu
     keys = player.Keys()
     got: list[str] = []
     edges = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in itertools.pairwise(edges):
         got += keys.feed(data[start:end])
     assert got == [text for text in texts if text.strip()]
 
@@ -240,7 +241,7 @@ def test_turns_end_at_wait_and_at_questions(seats: Any) -> None:
         ("5", "end_of_turn", ["a", "b?", "c?", "d", "ok: 5"]),
     ):
         seat.send(answer)
-        wait_for(lambda said=said: seat.said() == said)
+        wait_for(lambda: seat.said() == said)  # noqa: B023
         seat.wait_until("WAITING", reason)
 
 
