@@ -41,7 +41,7 @@ def mngr_commands() -> list[ModuleType]:
 
 @hookspec
 def mngr_step(home: Home, operation: str, step: str, agent: AgentRecord) -> None:
-    """Called before each step of an operation on an agent; an exception fails the operation, which is then undone."""
+    """Called before each step of making or destroying an agent; an exception fails it, and what was made is undone."""
 
 
 @hookspec
