@@ -19,6 +19,7 @@ COMMAND = Command(
     description="Explains a command, a group of commands, or one of the topics: addresses, exit-codes, filters, formats, states.",
     arguments=(Argument(name="TOPIC", help="a command or a topic", required=False, many=True, complete="commands"),),
     examples=(("mngr help create", "every option of create"), ("mngr help states", "what the states mean")),
+    mends=True,
 )
 
 

@@ -1,0 +1,210 @@
+"""`mngr doctor` from outside, and how it judges."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mngr.ops.doctor import judge_place, judge_programs
+from tests.conftest import Mngr
+
+PROGRAMS = (
+    "sh",
+    "git",
+    "tmux",
+    "tar",
+    "awk",
+    "pkill",
+    "python3",
+    "uname",
+    "df",
+    "dirname",
+    "infocmp",
+    "grep",
+    "env",
+)
+
+
+def checks(mngr: Mngr, *words: str, code: int = 0, **more: Any) -> dict[str, dict[str, Any]]:
+    return {check["name"]: check for check in mngr.json("doctor", *words, code=code, **more)["checks"]}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A directory with the programs we need and no others, to be used as PATH."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in PROGRAMS:
+        found = shutil.which(name)
+        assert found is not None, name
+        (folder / name).symlink_to(found)
+    return folder
+
+
+def test_a_machine_with_everything_is_well(mngr: Mngr, path: Path) -> None:
+    found = checks(mngr, env={"PATH": str(path)})
+    assert {check["status"] for check in found.values()} == {"ok"}
+    assert set(found) >= {
+        "git",
+        "tmux",
+        "tar",
+        "disk",
+        "inodes",
+        "terminfo",
+        "tmux server",
+        "home",
+        "settings",
+    }
+    assert found["home"]["found"] == f"{mngr.home}, not used yet"
+    assert not mngr.home.exists()
+    assert "tmux 3." in mngr("doctor").out
+
+
+@pytest.mark.parametrize(
+    ("program", "package"), [("git", "git"), ("tmux", "tmux"), ("tar", "tar"), ("pkill", "procps")]
+)
+def test_a_missing_program_is_named_with_how_to_get_it(
+    mngr: Mngr, path: Path, program: str, package: str
+) -> None:
+    (path / program).unlink()
+    ran = mngr("doctor", env={"PATH": str(path)}, code=1)
+    assert f"{program} is not installed: apt-get install {package}" in ran.out
+    assert f"1 of 12 checks failed: {program}" in ran.err
+    assert f"Hint: apt-get install {package}" in ran.err
+
+
+def test_an_old_program_is_too_old(mngr: Mngr, path: Path) -> None:
+    (path / "tmux").unlink()
+    (path / "tmux").write_text("#!/bin/sh\necho tmux 3.1c\n")
+    (path / "tmux").chmod(0o755)
+    found = checks(mngr, env={"PATH": str(path)}, code=1)["tmux"]
+    assert (found["status"], found["problem"]) == ("error", "tmux 3.1c is too old: 3.2 is needed")
+
+
+def test_a_kind_says_what_it_needs(mngr: Mngr, path: Path) -> None:
+    assert list(checks(mngr, "command", env={"PATH": str(path)})) == ["git", "tmux", "tar", "awk", "pkill"]
+    (path / "python3").unlink()
+    assert checks(mngr, env={"PATH": str(path)})["python3"]["status"] == "warning"
+    assert checks(mngr, "player", env={"PATH": str(path)}, code=1)["python3"]["status"] == "error"
+
+
+def test_a_host_is_looked_at_by_its_address(mngr: Mngr) -> None:
+    assert "settings" not in checks(mngr, "@local")
+    assert "there is no host '@box'" in mngr("doctor", "@box", code=1).err
+    assert "there is no agent kind 'clod'" in mngr("doctor", "clod", code=1).err
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[project\n", "is not valid TOML"),
+        ("[project]\nsetpu = 'x'\n", "there is no setting 'project.setpu'"),
+        ("[commands.create]\ncuont = 3\n", "mngr create has no option 'cuont'"),
+        ("[commands.crate]\ncount = 3\n", "mngr has no command 'crate'"),
+        ("[templates.t]\ncount = 'many'\n", "--count wants a whole number"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_found(mngr: Mngr, text: str, problem: str) -> None:
+    (mngr.repo / ".mngr").mkdir()
+    (mngr.repo / ".mngr/settings.toml").write_text(text)
+    found = checks(mngr, code=1)["settings"]
+    assert found["status"] == "error"
+    assert problem in found["problem"]
+    assert found["hint"]
+
+
+def test_the_home_of_another_program_is_refused(mngr: Mngr) -> None:
+    mngr.home.mkdir()
+    (mngr.home / "thesis.tex").write_text("")
+    found = checks(mngr, code=1)["home"]
+    assert "is the home of another program" in found["problem"]
+    assert os.listdir(mngr.home) == ["thesis.tex"]
+
+
+def test_the_server_of_the_home_is_asked(mngr: Mngr) -> None:
+    mngr("create", "foo", "--", "sleep", "1000")
+    assert checks(mngr)["tmux server"]["found"] == "answers, sessions: 1"
+
+
+def test_a_server_that_does_not_answer_is_told(mngr: Mngr) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:
+        place = f"{short}/s"
+        dead = socket.socket(socket.AF_UNIX)
+        dead.bind(place)
+        dead.close()
+        mngr.home.mkdir()
+        (mngr.home / "tmux.socket").symlink_to(place)
+        found = checks(mngr)["tmux server"]
+        (mngr.home / "tmux.socket").unlink()
+    assert found["status"] == "warning"
+    assert "it does not answer" in found["problem"]
+
+
+def test_a_broken_plugin_does_not_stop_the_doctor(mngr: Mngr, tmp_path: Path) -> None:
+    info = tmp_path / "site/broken-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "entry_points.txt").write_text("[mngr]\nbroken = no_such_module_at_all\n")
+    found = checks(mngr, env={"PYTHONPATH": str(tmp_path / "site")}, code=1)["plugin broken"]
+    assert "No module named 'no_such_module_at_all'" in found["problem"]
+    assert "pip uninstall broken" in found["hint"]
+
+
+FACTS = {
+    "system": "Linux",
+    "writable": "yes",
+    "terminfo": "yes",
+    "free.kb": "99999999",
+    "free.inodes": "99999",
+    "program.python3": "/p",
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "status"),
+    [
+        ({"free.kb": "900000"}, "disk", "warning"),
+        ({"free.kb": "1000"}, "disk", "error"),
+        ({"free.inodes": "9000"}, "inodes", "warning"),
+        ({"free.inodes": "10"}, "inodes", "error"),
+        ({"free.inodes": None}, "inodes", "ok"),
+        ({"writable": None}, "writable", "error"),
+        ({"terminfo": None}, "terminfo", "warning"),
+        ({"stranger": "/tmp/mngr-0"}, "tmux server", "error"),
+    ],
+)
+def test_how_a_place_is_judged(change: dict[str, str | None], name: str, status: str) -> None:
+    facts = {key: value for key, value in {**FACTS, **change}.items() if value is not None}
+    found = {check.name: check for check in judge_place(facts, "/home")}
+    assert found[name].status == status
+    assert [check.name for check in judge_place(FACTS, "/home") if check.status != "ok"] == []
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        ("tmux 3.2", "ok"),
+        ("tmux 3.3a", "ok"),
+        ("tmux next-3.6", "ok"),
+        ("tmux master", "ok"),
+        ("tmux 4.0", "ok"),
+        ("tmux 3.1c", "error"),
+        ("tmux 2.9", "error"),
+    ],
+)
+def test_versions_as_tmux_writes_them(said: str, status: str) -> None:
+    assert judge_programs({"program.tmux": "/t", "version.tmux": said}, ("tmux",))[0].status == status
+
+
+def test_on_a_mac_the_packages_have_their_names_of_brew() -> None:
+    found = judge_programs({"system": "Darwin"}, ("tmux", "pkill", "tar"))
+    assert [check.hint for check in found] == [
+        "brew install tmux",
+        "brew install proctools",
+        "brew install gnu-tar",
+    ]
