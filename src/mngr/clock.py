@@ -17,12 +17,13 @@ def stamp(at: float | None = None) -> str:
 
 
 def parse_stamp(text: str) -> float:
-    """Seconds since the epoch of what `stamp` wrote."""
-    import calendar
-
-    whole, _, rest = text.rstrip("Z").partition(".")
-    seconds = calendar.timegm(time.strptime(whole, "%Y-%m-%dT%H:%M:%S"))
-    return seconds + (float(f"0.{rest}") if rest else 0.0)
+    """Seconds since the epoch of what `stamp` wrote; ValueError. (time.strptime would import what costs 5 ms.)"""
+    if len(text) < 19 or text[4] + text[7] + text[10] + text[13] + text[16] != "--T::":
+        raise ValueError(f"{text!r} is not a time")
+    year, month, day = int(text[:4]), int(text[5:7]), int(text[8:10])
+    year -= month < 3  # years begin in March, so that the leap day is the last one
+    days = 365 * year + year // 4 - year // 100 + year // 400 + (153 * ((month + 9) % 12) + 2) // 5 + day - 719469
+    return days * 86400 + int(text[11:13]) * 3600 + int(text[14:16]) * 60 + float(text[17:].rstrip("Z"))
 
 
 def parse_length(text: str) -> float:

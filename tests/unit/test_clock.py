@@ -28,6 +28,13 @@ def test_stamps_sort_like_their_times(a: float, b: float) -> None:
 def test_a_known_time() -> None:
     assert clock.stamp(1763242200.25) == "2025-11-15T21:30:00.250Z"
     assert clock.parse_stamp("2025-11-15T21:30:00Z") == 1763242200.0
+    assert clock.parse_stamp("2024-02-29T00:00:00Z") == 1709164800.0
+
+
+@pytest.mark.parametrize("text", ["", "now", "2025-11-15", "2025-11-15 21:30:00", "2025-11-15T21:30:xx"])
+def test_what_is_no_stamp_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="."):
+        clock.parse_stamp(text)
 
 
 @pytest.mark.parametrize(
