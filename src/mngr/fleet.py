@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from mngr.ops.plugin import PluginView
     from mngr.ops.pull import Pulled
     from mngr.ops.push import Pushed
+    from mngr.ops.snapshot import Snapshot
+    from mngr.ops.undestroy import Grave
 
 
 class Fleet:
@@ -208,6 +210,60 @@ class Fleet:
         from mngr.ops.limit import limit
 
         return limit(self.context, names, changes)
+
+    def destroy(self, names: builtins.list[str], *, force: bool = False) -> builtins.list[Outcome]:
+        """Put agents in the graveyard; running ones need `force`."""
+        from mngr.ops.destroy import destroy
+
+        return destroy(self.context, names, force=force)
+
+    def undestroy(self, names: builtins.list[str], *, new_name: str | None = None) -> builtins.list[Outcome]:
+        """Bring agents back from the graveyard, stopped."""
+        from mngr.ops.undestroy import undestroy
+
+        return undestroy(self.context, names, new_name=new_name)
+
+    def graves(self) -> builtins.list[Grave]:
+        """What is in the graveyard, the latest last."""
+        from mngr.ops.undestroy import list_graves
+
+        return list_graves(self.context)
+
+    def gc(self, *, dry_run: bool = False) -> builtins.list[Outcome]:
+        """Finish what was interrupted and remove what is too old; an outcome per thing found."""
+        from mngr.ops.gc import gc
+
+        return gc(self.context, dry_run=dry_run)
+
+    def clone(self, name: str, new: str | None = None, *, start: bool = True) -> AgentView:
+        """A second agent from an agent's whole state, on a branch of its own."""
+        from mngr.ops.clone import clone
+
+        return self.get(clone(self.context, name, new, start=start).id)
+
+    def create_snapshot(self, agent: str, name: str | None = None) -> Snapshot:
+        """Keep an agent's whole state under a name."""
+        from mngr.ops.snapshot import create_snapshot
+
+        return create_snapshot(self.context, agent, name)
+
+    def snapshots(self) -> builtins.list[Snapshot]:
+        """Every snapshot, the latest last."""
+        from mngr.ops.snapshot import list_snapshots
+
+        return list_snapshots(self.context)
+
+    def restore_snapshot(self, name: str, address: str | None = None, *, start: bool = True) -> AgentView:
+        """A new agent from a snapshot."""
+        from mngr.ops.snapshot import restore_snapshot
+
+        return self.get(restore_snapshot(self.context, name, address, start=start).id)
+
+    def destroy_snapshots(self, names: builtins.list[str]) -> builtins.list[Outcome]:
+        """Delete snapshots for good."""
+        from mngr.ops.snapshot import destroy_snapshots
+
+        return destroy_snapshots(self.context, names)
 
     def diff(self, name: str, *, committed: bool = False, options: tuple[str, ...] = ()) -> bytes:
         """The agent's work since its base, as `git diff` prints it."""

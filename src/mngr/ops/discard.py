@@ -1,8 +1,12 @@
-"""Take everything of an agent away. Used where creation failed and after a destroyed agent was saved."""
+"""Take everything of an agent away. Used where making one failed and after a destroyed one was saved."""
 
 from __future__ import annotations
 
-from mngr import onhost, store, tmux
+import json
+import os
+
+from mngr import git, onhost, store, tmux
+from mngr.errors import MngrError, NotFound
 from mngr.ops.transfer import remove_work_dir
 
 TYPE_CHECKING = False
@@ -11,18 +15,58 @@ if TYPE_CHECKING:
     from mngr.model import AgentRecord
     from mngr.ops.context import Context
 
+RESTORING = "restoring"  # names the branches that a restore under way has made, and where they stand
+
 
 def discard(ctx: Context, host: Host, record: AgentRecord) -> None:
     """Session, work dir, branch if nothing is on it, files, name; each step may be repeated."""
     end_processes(host, [record.id], grace=0.5, reason="discarded")
-    if store.find_id(ctx.home, record.name) == record.id:  # else the name's holder made that work dir and branch
-        remove_work_dir(host, record)
+    # A name that is another's, or a work dir that is another's by now: what is there is not this agent's.
+    if store.find_id(ctx.home, record.name) == record.id and not is_claimed(host, record):
+        made = _restored(host, record)
+        remove_work_dir(host, record if made is None else record.replace(branch_is_new=False), undo=True)
+        for branch, oid in made or ():  # they came out of a saved directory, which still has them
+            git.run(host, record.source or "", "update-ref", "-d", f"refs/heads/{branch}", oid)
     host.run(["rm", "-rf", "--", host.home.agent(record.id)])
     store.release_name(ctx.home, record.name, record.id)
+
+
+def is_claimed(host: Host, record: AgentRecord) -> bool:
+    """Whether another agent has the same work dir, made after this one's was taken away."""
+    wanted = f'"work_dir":{json.dumps(record.work_dir)}'.encode()
+    for agent_id in os.listdir(host.home.agents):
+        if agent_id != record.id:
+            try:
+                if wanted in host.read(os.path.join(host.home.agent(agent_id), "agent.json")):
+                    return True
+            except MngrError:
+                continue
+    return False
+
+
+def _restored(host: Host, record: AgentRecord) -> list[tuple[str, str]] | None:
+    """Branches that a restore under way has made, and where; None when this is no restore."""
+    try:
+        made = json.loads(host.read(os.path.join(host.home.agent(record.id), RESTORING)))
+    except NotFound:
+        return None
+    except ValueError:
+        return []
+    return [(branch, oid) for branch, oid in made] if record.source and os.path.isdir(record.source) else []
 
 
 def end_processes(host: Host, ids: list[str], *, grace: float, reason: str) -> None:
     """End the sessions of these agents, all at once."""
     socket = tmux.socket_path(host.home)
-    argv = ["sh", "-c", onhost.program("stop.sh"), "stop.sh", socket, host.home.root, f"{grace:g}", reason, *ids]
+    argv = [
+        "sh",
+        "-c",
+        onhost.program("stop.sh"),
+        "stop.sh",
+        socket,
+        host.home.root,
+        f"{grace:g}",
+        reason,
+        *ids,
+    ]
     host.run(argv, timeout=grace + 30.0)

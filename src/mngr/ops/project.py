@@ -23,8 +23,8 @@ LOCKS = (
 )  # fmt: skip
 
 
-def carry(host: Host, source: str, record: AgentRecord, settings: Settings) -> None:
-    """Copy the ignored files an agent needs."""
+def carry(host: Host, source: str, record: AgentRecord, settings: Settings, *, replace: bool = True) -> None:
+    """Copy the ignored files an agent needs; without `replace` only those it does not have."""
     patterns = settings.get("project.carry") or []
     if not patterns:
         return
@@ -35,7 +35,9 @@ def carry(host: Host, source: str, record: AgentRecord, settings: Settings) -> N
         if os.path.isabs(pattern) or ".." in pattern.split("/"):
             raise MngrError(f"[project] carry: {pattern!r} leaves the project", "patterns are relative to the project")
         for name in sorted(glob.glob(pattern, root_dir=source, recursive=True, include_hidden=True)):
-            if name != ".git" and not name.startswith(".git/"):
+            if name == ".git" or name.startswith(".git/"):
+                continue
+            if replace or not os.path.lexists(os.path.join(record.work_dir, name)):
                 found[name] = None
     send_files(source, list(found), host, record.work_dir)
 
@@ -110,6 +112,7 @@ def _keep(host: Host, record: AgentRecord, place: str, before: set[str]) -> None
 
 def _reuse(host: Host, place: str, work: str) -> None:
     """Copy what an earlier set-up made and point it at this work dir."""
+    os.utime(place)  # gc goes by the time it was last used
     origin = host.read(os.path.join(place, "origin"))
     files = os.path.join(place, "files")
     names = sorted(os.listdir(files))

@@ -36,7 +36,8 @@ def make_worktree(host: Host, repo: Repo, record: AgentRecord) -> None:
 def branch_taken(branch: str) -> BranchTaken:
     """The error for a branch that exists."""
     return BranchTaken(
-        f"there is already a branch {branch!r}", f"take it up with --branch {branch}, or name another: --branch :NEW"
+        f"there is already a branch {branch!r}",
+        f"take it up with --branch {branch}, or name another: --branch :NEW",
     )
 
 
@@ -46,7 +47,9 @@ def _branch_error(record: AgentRecord, problem: str) -> MngrError:
         return branch_taken(branch)
     if "already checked out" in problem or "already used by worktree" in problem:
         where = problem.rpartition(" at ")[2].strip("'")
-        return MngrError(f"the branch {branch!r} is checked out at {where}", "make a new one: --branch BASE:NEW")
+        return MngrError(
+            f"the branch {branch!r} is checked out at {where}", "make a new one: --branch BASE:NEW"
+        )
     if "not a valid branch name" in problem or "cannot lock ref" in problem:
         return MngrError(f"{branch!r} cannot be a branch here: {problem}", "name another: --branch :NEW")
     return MngrError(f"git worktree add failed: {problem}", "see: mngr doctor")
@@ -57,7 +60,17 @@ def make_mirror(host: Host, repo: Repo, record: AgentRecord) -> None:
     assert record.branch is not None and record.base is not None
     work = record.work_dir
     form = git.must(host, repo.root, "rev-parse", "--show-object-format")
-    made = host.run(["git", "init", "--quiet", "--template=", f"--object-format={form}", "--initial-branch=mngr-unborn", work])
+    made = host.run(
+        [
+            "git",
+            "init",
+            "--quiet",
+            "--template=",
+            f"--object-format={form}",
+            "--initial-branch=mngr-unborn",
+            work,
+        ]
+    )
     if made.code:
         raise MngrError(f"git init failed: {made.problem}", "see: mngr doctor")
     specs = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*", f"+{record.base}:refs/mngr/base"]
@@ -99,7 +112,9 @@ def carry_dirty(host: Host, repo: Repo, record: AgentRecord, rows: list[tuple[st
     if tree.code:
         raise MngrError("the source has unmerged paths", "finish the merge first, or use --dirty ignore")
     if record.transfer == "mirror":
-        git.must(host, repo.root, "push", "--quiet", "--no-verify", record.work_dir, f"{tree.text}:refs/mngr/index")
+        git.must(
+            host, repo.root, "push", "--quiet", "--no-verify", record.work_dir, f"{tree.text}:refs/mngr/index"
+        )
     there: list[str] = []
     gone: list[str] = []
     for _, path in rows:
@@ -119,7 +134,10 @@ def send_files(source: str, names: list[str], host: Host, target: str) -> None:
         return
     listed = "\0".join(names).encode("utf-8", "surrogateescape")
     pack = shell.start(
-        ["tar", "-C", source, "--null", "-T", "-", "-cf", "-"], stdin=shell.PIPE, stdout=shell.PIPE, stderr=shell.PIPE
+        ["tar", "-C", source, "--null", "-T", "-", "-cf", "-"],
+        stdin=shell.PIPE,
+        stdout=shell.PIPE,
+        stderr=shell.PIPE,
     )
     unpack = host.stream(["tar", "-C", target, "-xpf", "-"], stdin=pack.stdout, stderr=shell.PIPE)
     assert pack.stdin is not None and pack.stdout is not None
@@ -131,7 +149,10 @@ def send_files(source: str, names: list[str], host: Host, target: str) -> None:
     said = pack.stderr.read() if pack.stderr else b""
     if shell.wait(unpack) or shell.wait(pack):
         text = (problem or said).decode("utf-8", "replace").strip().splitlines()
-        raise MngrError(f"copying files to {target} failed: {text[-1] if text else 'tar failed'}", "check space and permissions")
+        raise MngrError(
+            f"copying files to {target} failed: {text[-1] if text else 'tar failed'}",
+            "check space and permissions",
+        )
 
 
 def remove_files(host: Host, target: str, names: list[str]) -> None:
@@ -144,29 +165,45 @@ def remove_files(host: Host, target: str, names: list[str]) -> None:
         raise MngrError(f"cannot remove files in {target}: {result.problem}")
 
 
-def remove_work_dir(host: Host, record: AgentRecord) -> None:
-    """Take the agent's copy away; nothing that was the user's before is touched. Safe to repeat."""
+def remove_work_dir(host: Host, record: AgentRecord, *, undo: bool = False) -> int:
+    """Take the agent's copy away; nothing that was the user's before is touched. How many commits kept its branch.
+
+    Safe to repeat. `undo` takes away also a branch that still stands where it was made, whoever has that commit.
+    """
     if record.transfer == "none":
-        return
-    if record.transfer == "worktree" and record.source is not None and os.path.isdir(record.source):
-        repo = git.find_repo(host, record.source)
-        if repo is not None:
-            with Lock(os.path.join(repo.common_dir, "mngr.lock")):
-                gone = git.run(host, repo.root, "worktree", "remove", "--force", "--force", record.work_dir)
-                if gone.code:  # half made, half gone, or moved: clear the files, then git's memory of them
-                    _remove_tree(host, record.work_dir)
-                    git.run(host, repo.root, "worktree", "prune")
-                if record.branch_is_new and record.branch:
-                    drop_branch(host, repo, record.branch)
-            return
-    _remove_tree(host, record.work_dir)
-
-
-def drop_branch(host: Host, repo: Repo, branch: str) -> int:
-    """Delete a branch that holds nothing of its own; the number of commits that keep it otherwise."""
-    if not git.has_branch(host, repo.root, branch):
         return 0
-    kept = git.unique_commits(host, repo.root, branch)
+    _remove_tree(host, record.work_dir)
+    has_source = record.transfer == "worktree" and record.source is not None and os.path.isdir(record.source)
+    repo = git.find_repo(host, record.source) if has_source and record.source else None
+    if repo is None:
+        return 0
+    with Lock(os.path.join(repo.common_dir, "mngr.lock")):
+        gone = git.run(host, repo.root, "worktree", "remove", "--force", "--force", record.work_dir)
+        if gone.code and b"is not a working tree" not in gone.err:
+            _forget_worktree(host, repo, record.work_dir)
+        if not record.branch_is_new or not record.branch:
+            return 0
+        return drop_branch(host, repo, record.branch, made_at=record.base if undo else None)
+
+
+def _forget_worktree(host: Host, repo: Repo, work: str) -> None:
+    """git's memory of one worktree. `git worktree prune` would also forget the user's on a disk that is not mounted."""
+    place = os.path.join(repo.common_dir, "worktrees")
+    for name in os.listdir(place) if os.path.isdir(place) else []:
+        try:
+            points = host.read(os.path.join(place, name, "gitdir")).decode("utf-8", "surrogateescape").strip()
+        except MngrError:
+            continue
+        if points == os.path.join(work, ".git"):
+            host.run(["rm", "-rf", "--", os.path.join(place, name)])
+
+
+def drop_branch(host: Host, repo: Repo, branch: str, *, made_at: str | None = None) -> int:
+    """Delete a branch that holds nothing of its own, or is still at `made_at`; else how many commits keep it."""
+    tip = git.resolve(host, repo.root, f"refs/heads/{branch}")
+    if tip is None:
+        return 0
+    kept = 0 if tip == made_at else git.unique_commits(host, repo.root, branch)
     if kept == 0:
         git.run(host, repo.root, "branch", "--quiet", "-D", "--", branch)
     return kept

@@ -1,0 +1,39 @@
+"""`mngr clone`."""
+
+from __future__ import annotations
+
+from mngr.cli import render
+from mngr.cli.spec import Argument, Command, Option
+from mngr.cli.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.parse import Args
+    from mngr.cli.run import Cli
+
+COMMAND = Command(
+    name="clone",
+    summary=COMMANDS["clone"][1],
+    description=(
+        "The new agent has the same files, uncommitted ones included, the same conversation, variables and labels, and a\n"
+        "branch mngr/NEW of its own at the same commit. Ignored files come from the project's set-up. It is started."
+    ),
+    arguments=(
+        Argument(name="AGENT", help="an agent's name or id", complete="agents"),
+        Argument(name="NEW", help="what to call the new one (default: AGENT-2, AGENT-3, …)", required=False),
+    ),
+    options=(Option(flags=("--start",), default=True, help="start it; --no-start leaves it STOPPED"),),
+    examples=(
+        ("mngr clone foo foo-b", "try a second way from where foo is now"),
+        ("mngr clone foo foo-b --no-start", "only its work tree and conversation"),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Make the second agent."""
+    agent = cli.fleet.clone(args["agent"], args["new"], start=args["start"])
+    render.rows(
+        cli, "agents", [agent.to_dict()], f"{agent.name} is {agent.state} on {agent.branch or agent.work_dir}"
+    )
+    return 0

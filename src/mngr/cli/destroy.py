@@ -1,0 +1,35 @@
+"""`mngr destroy`."""
+
+from __future__ import annotations
+
+from mngr.cli.run import names_of
+from mngr.cli.spec import NAMES, Command, Option
+from mngr.cli.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.parse import Args
+    from mngr.cli.run import Cli
+
+COMMAND = Command(
+    name="destroy",
+    summary=COMMANDS["destroy"][1],
+    description=(
+        "Removes session, work dir and record. Commits, index, uncommitted and untracked files and the conversation stay\n"
+        "in the graveyard for 30 days (graveyard.keep), and mngr undestroy brings them back; ignored files do not. The\n"
+        "branch stays if it holds commits that no other branch has. A directory used with --transfer none is not touched."
+    ),
+    arguments=(NAMES,),
+    options=(Option(flags=("--force",), help="also agents that run, or whose record is damaged"),),
+    examples=(
+        ("mngr destroy foo", "put foo away"),
+        ("mngr list --ids --state DONE | mngr destroy -", "put away all that are done"),
+        ("mngr undestroy foo", "bring it back"),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Destroy the agents."""
+    outcomes = cli.fleet.destroy(names_of(args), force=args["force"])
+    return cli.results(outcomes, human=lambda outcome: f"destroyed {outcome.name}")

@@ -1,0 +1,96 @@
+"""Files as tar archives: exactly as they are when packed, checked before they are unpacked."""
+
+from __future__ import annotations
+
+import os
+
+from mngr.errors import MngrError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.host import Host
+
+# The archive goes through a redirection: tar takes a colon in a file's name for another machine.
+_PACK = 'exec tar -C "$1" --no-recursion --null -T - --format=posix -cf - >"$2"'
+_UNPACK = 'a=$1 t=$2; shift 2; exec tar -C "$t" -xpf - "$@" <"$a"'
+_TREE = 'cd "$1" && exec xargs -0 sh -c \'exec find "$@" -print0\' find'
+
+
+class Changed(MngrError):
+    """Files changed or vanished while they were read."""
+
+
+def pack(host: Host, base: str, names: list[str], target: str) -> None:
+    """Exactly these paths under `base`, directories without what is in them."""
+    listed = "\0".join(f"./{name}" if name != "." else "." for name in names)
+    result = host.run(
+        ["sh", "-c", _PACK, "pack", base, target], stdin=listed.encode("utf-8", "surrogateescape")
+    )
+    if result.code == 0:
+        return
+    said = result.err.decode("utf-8", "replace").strip().splitlines()
+    if result.code == 1 and all("changed as we read it" in line for line in said):
+        return
+    if any("No such file" in line or "removed before we read it" in line for line in said):
+        raise Changed(f"files of {base} vanished while they were saved", "stop the agent first, or try again")
+    raise MngrError(
+        f"cannot save the files of {base}: {said[0] if said else 'tar failed'}", "check space and permissions"
+    )
+
+
+def tree(host: Host, base: str, names: list[str]) -> list[str]:
+    """These paths and everything below them."""
+    if not names:
+        return []
+    listed = "\0".join(f"./{name}" for name in names).encode("utf-8", "surrogateescape")
+    result = host.run(["sh", "-c", _TREE, "tree", base], stdin=listed)
+    if result.code:
+        raise Changed(f"cannot read {base}: {result.problem}", "check permissions, or stop the agent first")
+    return [
+        name.removeprefix("./") for name in result.out.decode("utf-8", "surrogateescape").split("\0") if name
+    ]
+
+
+def check(path: str, *, refuse: tuple[str, ...] = ()) -> dict[str, str]:
+    """What an archive holds, by name: file, dir or link. MngrError if it could write outside, or to `refuse` at its top."""
+    import tarfile
+
+    found: dict[str, str] = {}
+    try:
+        with tarfile.open(path, "r:") as archive:
+            for member in archive:
+                name = os.path.normpath(member.name)
+                if name.startswith(("/", "../")) or name == ".." or name.split("/")[0] in refuse:
+                    raise _bad(path, member.name)
+                if (
+                    member.ischr()
+                    or member.isblk()
+                    or (member.islnk() and found.get(os.path.normpath(member.linkname)) != "file")
+                ):
+                    raise _bad(path, member.name)
+                above = os.path.dirname(name)
+                while above:
+                    if found.get(above, "dir") != "dir":
+                        raise _bad(path, member.name)
+                    above = os.path.dirname(above)
+                found[name] = "dir" if member.isdir() else "link" if member.issym() else "file"
+    except (tarfile.TarError, OSError) as error:
+        raise MngrError(
+            f"{path} cannot be read: {error}",
+            "the archive is damaged; what is whole in it can be taken out with tar",
+        ) from None
+    return found
+
+
+def _bad(path: str, name: str) -> MngrError:
+    return MngrError(
+        f"{path} holds {name!r}, which could write outside its directory",
+        "look at the archive with: tar -tvf",
+    )
+
+
+def unpack(host: Host, path: str, target: str, *words: str) -> None:
+    """Take out what `check` has seen; `words` are tar's."""
+    result = host.run(["sh", "-c", _UNPACK, "unpack", path, target, *words])
+    if result.code:
+        raise MngrError(f"cannot unpack {path}: {result.problem}", "check space and permissions")

@@ -1,0 +1,31 @@
+"""`clone`: a second agent with the same work tree, conversation and settings."""
+
+from __future__ import annotations
+
+import os
+
+from mngr.errors import MngrError
+from mngr.ops import find
+from mngr.ops.snapshot import free_name, make_new, new_name, save_running
+from mngr.ops.targets import LIVE
+from mngr.ops.undestroy import remove_saved
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.model import AgentRecord
+    from mngr.ops.context import Context
+
+
+def clone(ctx: Context, agent: str, new: str | None = None, *, start: bool = True) -> AgentRecord:
+    """Save the agent as it is now, and make a new one from that, on a branch of its own at the same commit."""
+    seen = find.get_seen(ctx, agent)
+    host, record = find.find(ctx, seen.id)
+    if record.phase != "ready":
+        raise MngrError(f"{record.name} is not whole ({seen.state.reason})", "see: mngr list")
+    name = new_name(ctx, new) if new is not None else free_name(ctx, record.name)
+    place = os.path.join(ctx.home.snapshots, f".clone-{os.getpid()}-{os.urandom(3).hex()}")
+    meta = save_running(host, record, place, why="clone", running=seen.state.state in LIVE)
+    try:
+        return make_new(ctx, place, meta, name, operation="clone", start=start)
+    finally:
+        remove_saved(ctx, place)

@@ -1,0 +1,218 @@
+"""`destroy`: everything of an agent goes to the graveyard, then away. Steps; any of them may be interrupted and repeated."""
+
+from __future__ import annotations
+
+import os
+
+from mngr import clock, store
+from mngr.errors import MngrError
+from mngr.fanout import fanout
+from mngr.lock import Lock
+from mngr.model import Outcome
+from mngr.ops import save as saving
+from mngr.ops.discard import end_processes, is_claimed
+from mngr.ops.targets import LIVE, failed, resolve
+from mngr.ops.transfer import remove_work_dir
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.host import Host
+    from mngr.model import AgentRecord
+    from mngr.ops.context import Context
+    from mngr.ops.list import Seen
+
+SAVED = "saved"  # in the agent's directory: the grave is whole, so taking things away has begun
+
+
+def destroy(ctx: Context, wanted: list[str], *, force: bool = False) -> list[Outcome]:
+    """Destroy agents: all processes end in one go, then each is saved and taken away."""
+    outcomes: dict[str, Outcome] = {}
+    targets: dict[str, tuple[str, Seen]] = {}
+    for name, seen in zip(wanted, resolve(ctx, wanted), strict=True):
+        if isinstance(seen, MngrError):
+            outcomes[name] = failed(name, seen)
+            continue
+        try:
+            _check(seen, force)
+        except MngrError as error:
+            outcomes[name] = failed(seen.record.name if seen.record else name, error, seen.id)
+        else:
+            targets.setdefault(seen.id, (name, seen))
+    for outcome, (name, _) in zip(
+        put_away(ctx, [seen for _, seen in targets.values()]), targets.values(), strict=True
+    ):
+        outcomes[name] = outcome
+    return [outcomes[name] for name in wanted if name in outcomes]
+
+
+def put_away(ctx: Context, targets: list[Seen]) -> list[Outcome]:
+    """All steps for agents that may be destroyed; an outcome each."""
+    marked = fanout(lambda seen: _mark(ctx, seen), targets, at_once=4)
+    _end(
+        ctx, [seen for seen, before in zip(targets, marked, strict=True) if not isinstance(before, Exception)]
+    )
+
+    def one(pair: tuple[Seen, AgentRecord | Exception | None]) -> Outcome:
+        seen, before = pair
+        if isinstance(before, Exception):
+            raise before
+        return _bury_damaged(ctx, seen) if before is None else _finish(ctx, seen.host, before)
+
+    answers = fanout(one, list(zip(targets, marked, strict=True)), at_once=4)
+    return [
+        failed(seen.record.name if seen.record else seen.id, answer, seen.id)
+        if isinstance(answer, Exception)
+        else answer
+        for seen, answer in zip(targets, answers, strict=True)
+    ]
+
+
+def _check(seen: Seen, force: bool) -> None:
+    record, state = seen.record, seen.state
+    name = record.name if record else seen.id
+    if record is not None and record.phase == "creating" and seen.evidence.owner_alive:
+        raise MngrError(f"{name} is just being made", "wait until that is done, or interrupt it")
+    if record is not None and record.phase == "destroying" and seen.evidence.owner_alive:
+        raise MngrError(f"{name} is just being destroyed by another command", "see: mngr list")
+    if state.state in LIVE and not force:
+        raise MngrError(f"{name} is {state.state}", f"stop it first, or: mngr destroy --force {name}")
+    if state.state == "UNKNOWN" and not force:
+        raise MngrError(
+            f"{name} is UNKNOWN: {state.reason}", f"to put it away all the same: mngr destroy --force {name}"
+        )
+
+
+def _mark(ctx: Context, seen: Seen) -> AgentRecord | None:
+    """From here on `list` shows that it is being destroyed, and `gc` can finish it. The record as it was before."""
+    if seen.record is None:
+        return None
+    host = seen.host
+    ctx.hooks.step("destroy", seen.record)("mark")
+    with Lock(os.path.join(host.home.agent(seen.id), "lock")):
+        before = store.load(host, seen.id)
+        if before.phase != "ready" and store.is_alive(before.owner):
+            raise MngrError(f"another command is at work on {before.name}", "see: mngr list")
+        store.save(host, before.replace(phase="destroying", owner=store.this_process()))
+    return before
+
+
+def _end(ctx: Context, targets: list[Seen]) -> None:
+    grace = clock.parse_length(str(ctx.settings.get("stop.grace")))
+    by_host: dict[int, tuple[Host, list[str]]] = {}
+    for seen in targets:
+        if seen.record is not None:
+            ctx.hooks.step("destroy", seen.record)("end")
+        by_host.setdefault(id(seen.host), (seen.host, []))[1].append(seen.id)
+    for host, ids in by_host.values():
+        end_processes(host, ids, grace=grace, reason="destroyed")
+
+
+def _finish(ctx: Context, host: Host, before: AgentRecord) -> Outcome:
+    """Save, take away, bury an agent that is marked and whose processes have ended."""
+    record = before.replace(phase="ready", owner=None)  # as it shall be in the grave
+    announce = ctx.hooks.step("destroy", record)
+    grave = os.path.join(ctx.home.graveyard, record.id)
+    marker = os.path.join(host.home.agent(record.id), SAVED)
+    again = os.path.exists(marker) and os.path.exists(os.path.join(grave, saving.META))
+    try:
+        announce("save")
+        # On a second try what is left of the work dir is not the work any more.
+        meta = saving.load(grave) if again else saving.save(host, record, grave, why="destroy")
+        announce("remove")
+    except BaseException:
+        store.save(host, before)
+        raise
+    host.write(marker, b"")
+    kept = 0 if again and is_claimed(host, record) else remove_work_dir(host, record)
+    announce("bury")
+    store.add_event(host, record.id, "destroyed", name=record.name, branch=record.branch)
+    bury(host, host.home.agent(record.id), os.path.join(grave, saving.AGENT))
+    store.release_name(ctx.home, record.name, record.id)
+    ctx.hooks.tell("mngr_destroyed", agent=record)
+    return _outcome(record, meta, kept, grave)
+
+
+def bury(host: Host, directory: str, place: str) -> None:
+    """Move an agent's own files: the last act, after which it is no longer there."""
+    host.run(["rm", "-rf", "--", place])
+    try:
+        os.rename(directory, place)
+    except OSError:  # another file system
+        moved = host.run(["mv", "--", directory, place])
+        if moved.code:
+            raise MngrError(
+                f"cannot move {directory} to the graveyard: {moved.problem}", "check space and permissions"
+            ) from None
+
+
+def _outcome(record: AgentRecord, meta: dict[str, Any], kept: int, grave: str) -> Outcome:
+    name, notes = record.name, []
+    if meta["dirty"]:
+        notes.append(f"{name} had uncommitted work; it is saved with the rest: mngr undestroy {name}")
+    if kept:
+        notes.append(f"the branch {record.branch} stays: it holds {_commits(kept)} that no other branch has")
+    elif meta["unpulled"]:
+        notes.append(
+            f"{name} had {_commits(meta['unpulled'])} that no other branch has; they are saved: mngr undestroy {name}"
+        )
+    if meta["ignored_bytes"]:
+        notes.append(f"{name} had {size(meta['ignored_bytes'])} of ignored files, which are not kept")
+    extra = {
+        "dirty": meta["dirty"],
+        "unpulled": meta["unpulled"],
+        "branch_kept": record.branch if kept else None,
+        "ignored_bytes": meta["ignored_bytes"],
+        "grave": grave,
+    }
+    return Outcome(id=record.id, name=name, extra=extra, notes=tuple(notes))
+
+
+def _commits(count: int) -> str:
+    return "1 commit" if count == 1 else f"{count} commits"
+
+
+def size(count: int) -> str:
+    """Bytes as people read them."""
+    amount = float(count)
+    for unit in ("bytes", "KB", "MB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} GB"
+
+
+def _bury_damaged(ctx: Context, seen: Seen) -> Outcome:
+    """Without a record nobody knows what is the agent's: its files are put away, all else is named and left."""
+    host, agent_id = seen.host, seen.id
+    directory, grave = host.home.agent(agent_id), os.path.join(ctx.home.graveyard, agent_id)
+    work = _work_dir_of(host, directory)
+    meta = {
+        "v": 1,
+        "id": agent_id,
+        "name": agent_id,
+        "at": clock.stamp(),
+        "why": "destroy",
+        "record": None,
+        "saved": "none",
+    }
+    meta.update(dirty=False, unpulled=0, ignored_bytes=0, damage=seen.damage, work_dir=work)
+    os.makedirs(grave, mode=0o700, exist_ok=True)
+    saving.write_meta(host, grave, meta)
+    bury(host, directory, os.path.join(grave, saving.AGENT))
+    for name in store.list_names(ctx.home):
+        store.release_name(ctx.home, name, agent_id)
+    notes = (f"its work dir was not touched: {work}",) if work else ()
+    extra = {"dirty": None, "unpulled": None, "branch_kept": None, "ignored_bytes": None, "grave": grave}
+    return Outcome(id=agent_id, name=agent_id, extra=extra, notes=notes)
+
+
+def _work_dir_of(host: Host, directory: str) -> str | None:
+    """What the agent's own variables say."""
+    try:
+        text = host.read(os.path.join(directory, "env")).decode("utf-8", "replace")
+    except MngrError:
+        return None
+    found = text.rpartition("\nexport MNGR_WORK_DIR=")[2].partition("\n")[0].strip("'")
+    return found if found and os.path.isdir(found) else None

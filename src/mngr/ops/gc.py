@@ -1,0 +1,276 @@
+"""`gc`: finish what was interrupted, and clean up what is too old. What is not surely ours is named, never removed."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from mngr import clock, git, names, store, tmux
+from mngr.errors import MngrError, TimedOut
+from mngr.lock import Lock
+from mngr.model import Outcome, Record
+from mngr.ops import list as listing
+from mngr.ops import save as saving
+from mngr.ops.destroy import put_away
+from mngr.ops.discard import discard
+from mngr.ops.undestroy import keep_time, list_graves, remove_saved
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mngr.host import Host
+    from mngr.model import AgentRecord
+    from mngr.ops.context import Context
+    from mngr.ops.list import Seen
+
+CACHE_TIME = 30 * 86400.0
+YOUNG = 60.0  # seconds: what is this new may be somebody's half-made thing
+
+
+class Task(Record):
+    """One thing to clean up; without `act` it is only named."""
+
+    what: str
+    name: str
+    id: str | None = None
+    act: Callable[[], None] | None = None
+    note: str | None = None
+
+
+def gc(ctx: Context, *, dry_run: bool = False) -> list[Outcome]:
+    """Clean up; an outcome per thing found."""
+    if not ctx.home.exists():
+        return []
+    with Lock(os.path.join(ctx.home.cache, "gc.lock")):
+        outcomes = []
+        for find in (_agents, _names, _sessions, _graves, _parts, _setups, _strangers):
+            for task in find(ctx):
+                outcomes.append(_do(task, dry_run))
+        return outcomes
+
+
+def _do(task: Task, dry_run: bool) -> Outcome:
+    action = "left" if task.act is None else "would clean" if dry_run else "cleaned"
+    error: MngrError | None = None
+    if task.act is not None and not dry_run:
+        try:
+            task.act()
+        except MngrError as problem:
+            error = problem
+    return Outcome(
+        id=task.id,
+        name=task.name,
+        ok=error is None,
+        error=error.message if error else None,
+        hint=error.hint if error else None,
+        exit_code=error.exit_code if error else 0,
+        extra={"what": task.what, "action": "failed" if error else action},
+        notes=(task.note,) if task.note else (),
+    )
+
+
+def _hosts(ctx: Context) -> list[Host]:
+    return [ctx.host(provider.name, name) for provider in ctx.providers.values() for name in provider.list()]
+
+
+def _agents(ctx: Context) -> list[Task]:
+    """Agents whose making or destroying was interrupted."""
+    found = []
+    for host in _hosts(ctx):
+        for seen in listing.look(ctx, host):
+            record = seen.record
+            if record is None:
+                if _is_empty(host.home.agent(seen.id)):
+                    found.append(
+                        _removal("interrupted create", seen.id, ctx, host.home.agent(seen.id), seen.id)
+                    )
+            elif record.phase == "creating" and not seen.evidence.owner_alive:
+                found.append(
+                    Task(
+                        what="interrupted create",
+                        name=record.name,
+                        id=record.id,
+                        act=_undo(ctx, seen, record),
+                    )
+                )
+            elif record.phase == "destroying" and not seen.evidence.owner_alive:
+                found.append(
+                    Task(what="interrupted destroy", name=record.name, id=record.id, act=_put_away(ctx, seen))
+                )
+    return found
+
+
+def _undo(ctx: Context, seen: Seen, record: AgentRecord) -> Callable[[], None]:
+    """Take away what was half made; an agent that already ran may have worked, so it goes to the graveyard first."""
+    has_run = seen.evidence.pid is not None or seen.evidence.exit is not None
+    if has_run and not os.path.exists(os.path.join(ctx.home.graveyard, record.id)):
+        return _put_away(ctx, seen)
+    host = seen.host
+    return lambda: discard(
+        ctx, host, record if _made_branch(host, record) else record.replace(branch_is_new=False)
+    )
+
+
+def _put_away(ctx: Context, seen: Seen) -> Callable[[], None]:
+    def act() -> None:
+        outcome = put_away(ctx, [seen])[0]
+        if not outcome.ok:
+            raise MngrError(outcome.error or "failed", outcome.hint)
+
+    return act
+
+
+def _made_branch(host: Host, record: AgentRecord) -> bool:
+    """Whether the branch is younger than the agent: one that was there before is the user's."""
+    if (
+        record.transfer != "worktree"
+        or not record.branch_is_new
+        or not record.source
+        or not os.path.isdir(record.source)
+    ):
+        return record.branch_is_new
+    said = git.run(
+        host,
+        record.source,
+        "log",
+        "--walk-reflogs",
+        "--format=%gd",
+        "--date=unix",
+        f"refs/heads/{record.branch}",
+        "--",
+    )
+    first = said.text.split("\n")[-1].rpartition("@{")[2].rstrip("}")
+    return first.isdigit() and int(first) >= int(clock.parse_stamp(record.created_at))
+
+
+def _is_empty(directory: str) -> bool:
+    """Whether there is nothing but what `create` makes before it writes the record, and that some time ago."""
+    if time.time() - os.stat(directory).st_mtime < YOUNG:
+        return False
+    return all(
+        name.endswith(".new") or name == "lock" for _, _, files in os.walk(directory) for name in files
+    )
+
+
+def _removal(what: str, name: str, ctx: Context, path: str, agent_id: str | None = None) -> Task:
+    def act() -> None:
+        result = ctx.local.run(["rm", "-rf", "--", path])
+        if result.code:
+            raise MngrError(f"cannot remove {path}: {result.problem}", "check permissions")
+
+    return Task(what=what, name=name, id=agent_id, act=act)
+
+
+def _names(ctx: Context) -> list[Task]:
+    """Names of agents that are no longer there."""
+    found = []
+    for name in store.list_names(ctx.home):
+        holder = store.find_id(ctx.home, name)
+        if (
+            holder is not None
+            and not store.is_elsewhere(ctx.home, name)
+            and not os.path.isdir(ctx.home.agent(holder))
+        ):
+            found.append(Task(what="dangling name", name=name, id=holder, act=_release(ctx, name, holder)))
+    return found
+
+
+def _release(ctx: Context, name: str, holder: str) -> Callable[[], None]:
+    return lambda: store.release_name(ctx.home, name, holder)
+
+
+def _sessions(ctx: Context) -> list[Task]:
+    """Sessions of our tmux server whose agent is no longer there."""
+    found = []
+    for host in _hosts(ctx):
+        if not os.path.exists(tmux.socket_path(host.home)):
+            continue
+        listed = host.run(tmux.argv(host, "list-sessions", "-F", "#{session_id} #{@mngr_id} #{session_name}"))
+        for row in listed.text.split("\n"):
+            session, agent_id, name = [*row.split(" ", 2), "", "", ""][:3]
+            if names.is_id(agent_id) and not os.path.isdir(host.home.agent(agent_id)):
+                found.append(Task(what="stray session", name=name, id=agent_id, act=_kill(host, session)))
+    return found
+
+
+def _kill(host: Host, session: str) -> Callable[[], None]:
+    def act() -> None:
+        host.run(tmux.argv(host, "kill-session", "-t", session))
+
+    return act
+
+
+def _graves(ctx: Context) -> list[Task]:
+    """Graves that are older than `graveyard.keep`."""
+    limit = clock.stamp(time.time() - keep_time(ctx))
+    old = [g for g in list_graves(ctx) if g.destroyed_at < limit and not os.path.isdir(ctx.home.agent(g.id))]
+    return [Task(what="old grave", name=g.name, id=g.id, act=_forget(ctx, g.place)) for g in old]
+
+
+def _forget(ctx: Context, place: str) -> Callable[[], None]:
+    return lambda: remove_saved(ctx, place)
+
+
+def _parts(ctx: Context) -> list[Task]:
+    """What an interrupted save left."""
+    found = []
+    for folder in (ctx.home.graveyard, ctx.home.snapshots):
+        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+            path = os.path.join(folder, name)
+            if (name.endswith(saving.PART) or name.startswith(".clone-")) and not _is_owned(path):
+                found.append(_removal("interrupted save", name, ctx, path))
+    return found
+
+
+def _is_owned(path: str) -> bool:
+    """Whether the process that writes here still lives, or may just have begun."""
+    try:
+        with open(os.path.join(path, saving.OWNER), encoding="utf-8") as file:
+            return store.is_alive(json.load(file))
+    except (OSError, ValueError):
+        return time.time() - os.lstat(path).st_mtime < YOUNG
+
+
+def _setups(ctx: Context) -> list[Task]:
+    """Results of set-ups that nobody has used for long, and half-written ones."""
+    folder = os.path.join(ctx.home.cache, "setup")
+    found = []
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        path = os.path.join(folder, name)
+        key, _, process = name.partition(".")
+        if not os.path.isdir(path) or time.time() - os.stat(path).st_mtime < (
+            YOUNG if process else CACHE_TIME
+        ):
+            continue
+        if process.isdigit() and os.path.exists(f"/proc/{process}"):
+            continue
+        found.append(Task(what="unused set-up", name=key, act=_drop_setup(ctx, folder, key, path)))
+    return found
+
+
+def _drop_setup(ctx: Context, folder: str, key: str, path: str) -> Callable[[], None]:
+    def act() -> None:
+        try:
+            with Lock(os.path.join(folder, key + ".lock"), timeout=0.0):
+                ctx.local.run(["rm", "-rf", "--", path])
+        except TimedOut:
+            raise MngrError(f"the set-up {key} is in use", "try again later") from None
+
+    return act
+
+
+def _strangers(ctx: Context) -> list[Task]:
+    """Directories among the work dirs that no agent has: somebody's, perhaps."""
+    found = []
+    for host in _hosts(ctx):
+        if not os.path.isdir(host.home.work):
+            continue
+        known = {os.path.basename(s.record.work_dir) for s in listing.look(ctx, host) if s.record}
+        for name in sorted(os.listdir(host.home.work)):
+            if name not in known:
+                path = os.path.join(host.home.work, name)
+                note = f"{path} belongs to no agent and was left; if you do not need it: rm -r {path}"
+                found.append(Task(what="unknown directory", name=path, note=note))
+    return found

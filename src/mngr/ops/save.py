@@ -1,0 +1,228 @@
+"""`save`: the whole state of an agent as files in a directory, byte for byte. Nothing of the agent's is changed."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from mngr import clock, git, store
+from mngr.errors import MngrError
+from mngr.ops import archive, rawgit, worktree_state
+from mngr.ops.git_state import count_unpulled
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.host import Host
+    from mngr.model import AgentRecord
+    from mngr.ops.rawgit import Place
+
+BUNDLE, FILES, GIT = "work.bundle", "work.tar", "git.tar"
+META, AGENT, OWNER = "meta.json", "agent", "owner"
+PART = ".part"
+_NOT_SAVED = ("HEAD", "commondir", "gitdir", "locked", "objects")  # of a git dir: made anew, or in the bundle
+
+
+def save(
+    host: Host,
+    record: AgentRecord,
+    target: str,
+    *,
+    why: str,
+    agent_files: bool = False,
+    was_running: bool = False,
+) -> dict[str, Any]:
+    """Write everything to `target` in one step; what `meta.json` says about it."""
+    part = target + PART
+    host.run(["rm", "-rf", "--", part])
+    os.makedirs(part, mode=0o700)
+    host.write(os.path.join(part, OWNER), json.dumps(store.this_process()).encode())
+    meta: dict[str, Any] = {"v": 1, "id": record.id, "name": record.name, "at": clock.stamp(), "why": why}
+    meta["was_running"] = was_running
+    meta.update(record=record.to_dict(), base=record.base, dirty=False, unpulled=0, ignored_bytes=0)
+    meta.update(_save_work(host, record, part))
+    if agent_files:
+        copied = host.run(["cp", "-Rp", "--", host.home.agent(record.id), os.path.join(part, AGENT)])
+        if copied.code:
+            raise archive.Changed(f"cannot copy the files of {record.name}: {copied.problem}", "try again")
+    host.run(["rm", "-rf", "--", os.path.join(part, "raw")])
+    write_meta(host, part, meta)
+    publish(host, part, target)
+    return meta
+
+
+def write_meta(host: Host, place: str, meta: dict[str, Any]) -> None:
+    """What `load` reads."""
+    host.write(os.path.join(place, META), json.dumps(meta, indent=1).encode())
+
+
+def publish(host: Host, part: str, target: str) -> None:
+    """Sync what lies in `part` and give it its name; what had that name before is gone."""
+    for entry in os.scandir(part):
+        if entry.is_file(follow_symlinks=False):
+            _sync(entry.path)
+    _sync(part)
+    if os.path.lexists(target):
+        host.run(["rm", "-rf", "--", target])
+    os.rename(part, target)
+    _sync(os.path.dirname(target))
+
+
+def load(place: str) -> dict[str, Any]:
+    """What a saved directory says about itself; ValueError when it is damaged."""
+    try:
+        with open(os.path.join(place, META), encoding="utf-8") as file:
+            meta = json.load(file)
+    except OSError as error:
+        raise ValueError(f"{META}: {error.strerror}") from None
+    if not isinstance(meta, dict) or meta.get("v") != 1:
+        raise ValueError(f"{META} was written by a newer mngr, or is damaged")
+    return meta
+
+
+def _save_work(host: Host, record: AgentRecord, part: str) -> dict[str, Any]:
+    """The work dir, by what it is."""
+    work = record.work_dir
+    if record.transfer == "none":
+        return {"saved": "none"}
+    if not os.path.isdir(work):
+        return _save_branch(host, record, part)
+    place = rawgit.look(host, work) if record.transfer != "copy" else None
+    if place is None or (record.transfer == "mirror") != (
+        place.git_dir == os.path.join(os.path.realpath(work), ".git")
+    ):
+        archive.pack(host, work, archive.tree(host, work, ["."]), os.path.join(part, FILES))
+        return {"saved": "files", "dirty": True}
+    return _save_git(host, record, place, part)
+
+
+def _save_branch(host: Host, record: AgentRecord, part: str) -> dict[str, Any]:
+    """The work dir is gone: what its branch holds."""
+    repo = git.find_repo(host, record.source) if record.source and os.path.isdir(record.source) else None
+    tip = git.resolve(host, repo.root, f"refs/heads/{record.branch}") if repo and record.branch else None
+    if repo is None or tip is None:
+        return {"saved": "none"}
+    form = git.must(host, repo.root, "rev-parse", "--show-object-format")
+    place = rawgit.Place(git_dir=None, common_dir=repo.common_dir, form=form, head=tip, branch=record.branch)
+    raw = rawgit.make(os.path.join(part, "raw"), place)
+    refs = {"HEAD": tip, f"refs/heads/{record.branch}": tip}
+    meta = {"saved": "git", "head": tip, "branch": record.branch, "refs": refs, "form": form}
+    return {**meta, **_bundle(host, record, raw, repo.root, place, refs, [], part)}
+
+
+def _save_git(host: Host, record: AgentRecord, place: Place, part: str) -> dict[str, Any]:
+    """A work tree: what git can hold as a bundle, the rest as archives."""
+    work = record.work_dir
+    settings = worktree_state.settings(host, work)
+    raw = rawgit.make(os.path.join(part, "raw"), place, settings.get("core.excludesfile"))
+    state = worktree_state.read(host, raw, work, place, settings)
+    if state.files:
+        archive.pack(host, work, state.files, os.path.join(part, FILES))
+    refs = _refs(host, record, place)
+    bundle = _bundle(host, record, raw, work, place, refs, state.blobs, part)
+    _save_git_dir(host, place, part, needs_index=state.needs_index, has_history=bool(bundle["new_objects"]))
+    own = [row for row in state.dirty if not row.startswith(".mngr/") or row.startswith(".mngr/settings")]
+    return {
+        "saved": "git", "head": place.head, "branch": place.branch, "refs": refs, "form": place.form, "git_dir": place.git_dir,
+        "umask": state.umask, "missing": state.missing, "dirty": bool(own), "ignored_bytes": state.ignored_bytes,
+        "unpulled": count_unpulled(host, record) if place.head != record.base else 0, **bundle,
+    }  # fmt: skip
+
+
+def _refs(host: Host, record: AgentRecord, place: Place) -> dict[str, str]:
+    """What a bundle names: a mirror's every ref, a worktree's HEAD and branches."""
+    found: dict[str, str] = {} if place.head is None else {"HEAD": place.head}
+    if record.transfer == "mirror":
+        wanted: list[str] = []
+    else:
+        wanted = [f"refs/heads/{name}" for name in {place.branch, record.branch} if name]
+        if not wanted or (place.head and wanted == [f"refs/heads/{place.branch}"]):
+            return {**found, **{name: place.head for name in wanted if place.head}}
+    listed = git.must(host, record.work_dir, "for-each-ref", "--format=%(objectname) %(refname)", *wanted)
+    rows = (row.partition(" ") for row in listed.split("\n") if row)
+    return {**found, **{name: oid for oid, _, name in rows if not wanted or name in wanted}}
+
+
+def _bundle(
+    host: Host,
+    record: AgentRecord,
+    raw: str,
+    work: str,
+    place: Place,
+    refs: dict[str, str],
+    blobs: list[str],
+    part: str,
+) -> dict[str, Any]:
+    """Everything that the source's branches and tags do not hold, as a git bundle; none when that is nothing."""
+    held = _held_by_source(host, record, refs)
+    roots = dict.fromkeys([*refs.values(), *worktree_state.mentioned(place.git_dir, place.form), *blobs])
+    new = [oid for oid in roots if oid not in held]
+    if new and set(new) - set(refs.values()) - set(blobs):
+        asked = rawgit.must(
+            host, raw, work, "cat-file", "--batch-check", stdin="\n".join(new).encode() + b"\n"
+        ).decode()
+        new = [
+            row.split(" ")[0] for row in asked.splitlines() if not row.endswith((" missing", " ambiguous"))
+        ]
+    if not new:
+        return {"prerequisites": held, "new_objects": 0}
+    head = "# v2 git bundle\n" if place.form == "sha1" else f"# v3 git bundle\n@object-format={place.form}\n"
+    head += (
+        "".join(f"-{oid} \n" for oid in held)
+        + "".join(f"{oid} {name}\n" for name, oid in refs.items())
+        + "\n"
+    )
+    path = os.path.join(part, BUNDLE)
+    with open(path, "wb") as file:
+        file.write(head.encode("utf-8", "surrogateescape"))
+    wanted = "\n".join([*new, *(f"^{oid}" for oid in held)]) + "\n"
+    line = 'exec git --git-dir="$1" --no-replace-objects pack-objects --revs --stdout --delta-base-offset -q >>"$2"'
+    packed = host.run(["sh", "-c", line, "pack", raw, path], stdin=wanted.encode())
+    if packed.code:
+        raise MngrError(
+            f"git cannot pack the commits of {record.name}: {packed.problem}",
+            "look at its work dir with: git fsck",
+        )
+    return {"prerequisites": held, "new_objects": len(new)}
+
+
+def _held_by_source(host: Host, record: AgentRecord, refs: dict[str, str]) -> list[str]:
+    """Commits a bundle may build on: the base, and for a mirror other tips, if a lasting ref of the source has them."""
+    source = record.source
+    if record.base is None or source is None or not os.path.isdir(source):
+        return []
+    others = ["--exclude=mngr/*", *([f"--exclude={record.branch}"] if record.branch_is_new else [])]
+    ask = ("rev-list", "--max-count=1", record.base, "--not", *others, "--branches", "--tags", "--remotes")
+    said = git.run(host, source, *ask)
+    if said.code or said.out:
+        return []
+    held = [record.base]
+    if record.transfer == "mirror":
+        tips = git.must(
+            host, source, "for-each-ref", "--format=%(objectname) %(refname)", "refs/heads", "refs/tags"
+        ).split("\n")
+        known = {
+            row.partition(" ")[0] for row in tips if not row.partition(" ")[2].startswith("refs/heads/mngr/")
+        }
+        held.extend(oid for oid in dict.fromkeys(refs.values()) if oid in known and oid != record.base)
+    return held
+
+
+def _save_git_dir(host: Host, place: Place, part: str, *, needs_index: bool, has_history: bool) -> None:
+    """The index, reflogs, a merge or rebase under way: all of the git dir that is not made anew."""
+    assert place.git_dir is not None
+    usual = {*_NOT_SAVED, "index", "logs", "ORIG_HEAD", "refs"}
+    names = [n for n in sorted(os.listdir(place.git_dir)) if n not in _NOT_SAVED and not n.endswith(".lock")]
+    if place.git_dir == place.common_dir or needs_index or has_history or not usual.issuperset(names):
+        if not needs_index:
+            names = [name for name in names if name != "index" and not name.startswith("sharedindex.")]
+        archive.pack(host, place.git_dir, archive.tree(host, place.git_dir, names), os.path.join(part, GIT))
+
+
+def _sync(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,191 @@
+"""Snapshots: an agent's whole state under a name, and agents made from it."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from mngr import names, store
+from mngr.errors import MngrError, NotFound, closest
+from mngr.model import AgentRecord, Outcome, Record
+from mngr.ops import archive, find
+from mngr.ops import save as saving
+from mngr.ops.discard import discard
+from mngr.ops.restore import Wish, restore, settle
+from mngr.ops.start import start_record
+from mngr.ops.targets import LIVE, failed
+from mngr.ops.undestroy import remove_saved
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.host import Host
+    from mngr.ops.context import Context
+
+
+class Snapshot(Record):
+    """A kept state."""
+
+    name: str
+    agent: str
+    agent_id: str
+    kind: str | None
+    project: str | None
+    branch: str | None
+    created_at: str
+    was_running: bool
+    dirty: bool
+    place: str
+    meta: dict[str, Any] = {}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON shows it."""
+        return {name: getattr(self, name) for name in self._fields if name != "meta"}
+
+
+def create_snapshot(ctx: Context, agent: str, name: str | None = None) -> Snapshot:
+    """Keep an agent's state as it is now; it may run meanwhile."""
+    seen = find.get_seen(ctx, agent)
+    host, record = find.find(ctx, seen.id)
+    if record.phase != "ready":
+        raise MngrError(f"{record.name} is not whole ({seen.state.reason})", "see: mngr list")
+    ctx.home.make()
+    name = names.check_name(name or f"{record.name[:40]}-{time.strftime('%Y%m%d-%H%M%S')}")
+    place = os.path.join(ctx.home.snapshots, name)
+    if os.path.lexists(place):
+        raise MngrError(
+            f"there is already a snapshot called {name!r}",
+            f"choose another name, or: mngr snapshot destroy {name}",
+        )
+    save_running(host, record, place, why="snapshot", running=seen.state.state in LIVE)
+    return get_snapshot(ctx, name)
+
+
+def save_running(host: Host, record: AgentRecord, place: str, *, why: str, running: bool) -> dict[str, Any]:
+    """Save an agent that may be at work: when files vanish meanwhile, try again."""
+    for last in (False, False, True):
+        try:
+            return saving.save(host, record, place, why=why, agent_files=True, was_running=running)
+        except archive.Changed:
+            if last or not running:
+                raise
+    raise AssertionError
+
+
+def list_snapshots(ctx: Context) -> list[Snapshot]:
+    """All of them, the latest last."""
+    if not ctx.home.exists() or not os.path.isdir(ctx.home.snapshots):
+        return []
+    found = []
+    for name in os.listdir(ctx.home.snapshots):
+        if names.is_name(name):
+            try:
+                found.append(get_snapshot(ctx, name))
+            except MngrError:
+                continue
+    return sorted(found, key=lambda s: (s.created_at, s.name))
+
+
+def get_snapshot(ctx: Context, name: str) -> Snapshot:
+    """One by name; raises NotFound."""
+    place = os.path.join(ctx.home.snapshots, name)
+    if not names.is_name(name) or not os.path.isdir(place):
+        known = (
+            [n for n in os.listdir(ctx.home.snapshots) if names.is_name(n)]
+            if os.path.isdir(ctx.home.snapshots)
+            else []
+        )
+        raise NotFound(f"there is no snapshot {name!r}", closest(name, known) or "see: mngr snapshot list")
+    try:
+        meta = saving.load(place)
+    except ValueError as error:
+        raise MngrError(f"the snapshot {name} is damaged: {error}", f"look at it in {place}") from None
+    record = meta.get("record") or {}
+    return Snapshot(
+        name=name,
+        agent=str(meta.get("name")),
+        agent_id=str(meta.get("id")),
+        kind=record.get("kind"),
+        project=record.get("project"),
+        branch=meta.get("branch") or record.get("branch"),
+        created_at=str(meta.get("at")),
+        was_running=bool(meta.get("was_running")),
+        dirty=bool(meta.get("dirty")),
+        place=place,
+        meta=meta,
+    )
+
+
+def restore_snapshot(
+    ctx: Context, name: str, address: str | None = None, *, start: bool = True
+) -> AgentRecord:
+    """A new agent from a snapshot, called as asked, else as the one it was taken of if that name is free."""
+    snapshot = get_snapshot(ctx, name)
+    if address is None:
+        wanted = next((n for n in (snapshot.agent, name) if _is_free(ctx, n)), None) or free_name(
+            ctx, snapshot.agent
+        )
+    else:
+        wanted = new_name(ctx, address)
+    return make_new(ctx, snapshot.place, snapshot.meta, wanted, operation="snapshot restore", start=start)
+
+
+def make_new(
+    ctx: Context, place: str, meta: dict[str, Any], name: str, *, operation: str, start: bool
+) -> AgentRecord:
+    """A second agent from saved state, on a branch of its own; what cannot start does not stay."""
+    wish = Wish(operation=operation, name=name, branch=f"mngr/{name}", set_up=True)
+    made = restore(ctx, place, meta, wish)
+    record = made.record
+    for note in made.notes:
+        ctx.note(note)
+    host = ctx.host(record.provider, record.host)
+    if start:
+        try:
+            start_record(ctx, host, record)
+        except BaseException:
+            discard(ctx, host, record)
+            raise
+    settle(host, record)
+    return record
+
+
+def new_name(ctx: Context, address: str) -> str:
+    """The name in an address of a new agent here."""
+    wanted = find.address(ctx, address)
+    if (
+        wanted.name is None
+        or wanted.path is not None
+        or wanted.host not in (None, "local")
+        or wanted.provider not in (None, "local")
+    ):
+        raise MngrError(f"{address!r}: an agent is restored on the host it was saved on", "give a plain name")
+    if not _is_free(ctx, names.check_name(wanted.name)):
+        raise MngrError(f"there is already an agent called {wanted.name!r}", "choose another name")
+    return wanted.name
+
+
+def free_name(ctx: Context, name: str) -> str:
+    """`name` with the first number that makes it new."""
+    number = 2
+    while not _is_free(ctx, f"{name[:58]}-{number}"):
+        number += 1
+    return f"{name[:58]}-{number}"
+
+
+def _is_free(ctx: Context, name: str) -> bool:
+    holder = store.find_id(ctx.home, name)
+    return holder is None or not (os.path.isdir(ctx.home.agent(holder)) or store.is_elsewhere(ctx.home, name))
+
+
+def destroy_snapshots(ctx: Context, wanted: list[str]) -> list[Outcome]:
+    """Delete snapshots for good."""
+    outcomes = []
+    for name in wanted:
+        try:
+            remove_saved(ctx, get_snapshot(ctx, name).place)
+            outcomes.append(Outcome(id=None, name=name))
+        except MngrError as error:
+            outcomes.append(failed(name, error))
+    return outcomes

@@ -1,0 +1,143 @@
+"""`undestroy`: bring an agent back from the graveyard."""
+
+from __future__ import annotations
+
+import os
+
+from mngr import clock, names, store
+from mngr.errors import MngrError, NotFound, UsageError, closest
+from mngr.model import Outcome, Record
+from mngr.ops import save as saving
+from mngr.ops.destroy import size
+from mngr.ops.restore import Wish, restore, settle
+from mngr.ops.targets import failed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.ops.context import Context
+
+
+class Grave(Record):
+    """An agent in the graveyard."""
+
+    id: str
+    name: str
+    kind: str | None
+    project: str | None
+    branch: str | None
+    destroyed_at: str
+    expires_at: str
+    dirty: bool
+    unpulled: int
+    place: str
+    problem: str | None = None  # why it cannot be brought back
+    meta: dict[str, Any] = {}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON shows it."""
+        return {name: getattr(self, name) for name in self._fields if name != "meta"}
+
+
+def list_graves(ctx: Context) -> list[Grave]:
+    """What is in the graveyard, the latest last."""
+    if not ctx.home.exists() or not os.path.isdir(ctx.home.graveyard):
+        return []
+    found = [_grave(ctx, n) for n in os.listdir(ctx.home.graveyard) if names.is_id(n)]
+    return sorted(found, key=lambda g: (g.destroyed_at, g.id))
+
+
+def _grave(ctx: Context, agent_id: str) -> Grave:
+    place = os.path.join(ctx.home.graveyard, agent_id)
+    problem = None
+    try:
+        meta = saving.load(place)
+        if meta.get("record") is None:
+            problem = "its record was damaged when it was destroyed"
+        elif not os.path.isdir(os.path.join(place, saving.AGENT)):
+            problem = "it is not destroyed yet: finish that with mngr destroy or mngr gc"
+    except ValueError as error:
+        meta, problem = {"at": clock.stamp(os.stat(place).st_mtime)}, str(error)
+    record = meta.get("record") or {}
+    at = str(meta["at"])
+    return Grave(
+        id=agent_id,
+        name=str(meta.get("name") or agent_id),
+        kind=record.get("kind"),
+        project=record.get("project"),
+        branch=record.get("branch"),
+        destroyed_at=at,
+        expires_at=clock.stamp(clock.parse_stamp(at) + keep_time(ctx)),
+        dirty=bool(meta.get("dirty")),
+        unpulled=int(meta.get("unpulled") or 0),
+        place=place,
+        problem=problem,
+        meta=meta,
+    )
+
+
+def keep_time(ctx: Context) -> float:
+    """How long graves are kept, in seconds."""
+    return clock.parse_length(str(ctx.settings.get("graveyard.keep")))
+
+
+def undestroy(ctx: Context, wanted: list[str], *, new_name: str | None = None) -> list[Outcome]:
+    """Bring agents back, stopped, each exactly as it was."""
+    if new_name is not None and len(wanted) != 1:
+        raise UsageError("--as is for one agent", "bring the others back on their own")
+    graves = list_graves(ctx)
+    outcomes = []
+    for text in wanted:
+        try:
+            outcomes.append(_undestroy_one(ctx, find_grave(graves, text), new_name))
+        except MngrError as error:
+            outcomes.append(failed(text, error))
+    return outcomes
+
+
+def find_grave(graves: list[Grave], text: str) -> Grave:
+    """The grave that an id or a name stands for; an error lists the candidates."""
+    found = [grave for grave in graves if text in (grave.id, grave.name)]
+    if not found:
+        hint = closest(text, [grave.name for grave in graves]) or "see: mngr undestroy --list"
+        raise NotFound(f"there is no {text!r} in the graveyard", hint)
+    if len(found) > 1:
+        listed = ", ".join(f"{grave.id} (destroyed {grave.destroyed_at})" for grave in found)
+        raise MngrError(
+            f"{text!r} could be any of {listed}", f"say which by its id: mngr undestroy {found[-1].id}"
+        )
+    return found[0]
+
+
+def _undestroy_one(ctx: Context, grave: Grave, new_name: str | None) -> Outcome:
+    if grave.problem is not None:
+        raise MngrError(
+            f"{grave.name} cannot be brought back: {grave.problem}", f"its files are in {grave.place}"
+        )
+    name = names.check_name(new_name or grave.name)
+    holder = store.find_id(ctx.home, name)
+    if holder is not None and (os.path.isdir(ctx.home.agent(holder)) or store.is_elsewhere(ctx.home, name)):
+        raise MngrError(
+            f"there is another agent called {name!r} by now", f"mngr undestroy {grave.id} --as NAME"
+        )
+    made = restore(ctx, grave.place, grave.meta, Wish(operation="undestroy", name=name, agent_id=grave.id))
+    settle(ctx.host(made.record.provider, made.record.host), made.record)
+    remove_saved(ctx, grave.place)
+    notes = list(made.notes)
+    if grave.meta.get("ignored_bytes"):
+        notes.append(
+            f"{size(grave.meta['ignored_bytes'])} of ignored files were not kept; the project's set-up can make them anew"
+        )
+    record = made.record
+    extra = {"state": "STOPPED", "branch": record.branch, "work_dir": record.work_dir}
+    return Outcome(id=record.id, name=record.name, extra=extra, notes=tuple(notes))
+
+
+def remove_saved(ctx: Context, place: str) -> None:
+    """Delete a saved directory: in one step for everybody who looks, then file by file."""
+    gone = f"{place}{saving.PART}"
+    ctx.local.run(["rm", "-rf", "--", gone])
+    os.rename(place, gone)
+    ctx.local.run(["chmod", "-R", "u+rwX", "--", gone])
+    ctx.local.run(["rm", "-rf", "--", gone])

@@ -1,0 +1,233 @@
+"""What of a work tree git alone would not bring back, read without changing or converting a byte."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from mngr import git
+from mngr.errors import MngrError
+from mngr.model import Record
+from mngr.ops import archive, rawgit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.host import Host
+    from mngr.ops.rawgit import Place
+
+_STATUS = (
+    "--porcelain=v2",
+    "-z",
+    "--untracked-files=all",
+    "--ignored=matching",
+    "--no-renames",
+    "--ignore-submodules=dirty",
+)
+# Directories that are empty or have an odd mode, files of an odd mode, named pipes, and git's own names below the top.
+_FIND = """\
+cd "$1" || exit
+shift
+u=$(umask)
+f=$(printf %o $((0666 & ~u))) x=$(printf %o $((0777 & ~u)))
+printf '%s\\0' "$u"
+exec find . "$@" -name .git -prune -print0 -o \\( -type d \\( -empty -o ! -perm "$x" \\) -o -type f ! -perm "$f" ! -perm "$x" \\
+    -o -type p -o -name .gitattributes \\) -print0
+"""
+_CONVERTING = ("filter", "ident", "working-tree-encoding")
+_NO_BLOB = ("000000", "160000")  # nothing there, a submodule
+
+
+class State(Record):
+    """A work tree as it stands."""
+
+    files: list[str]  # paths to archive
+    missing: list[str]  # in the index, not in the work tree
+    dirty: list[str]  # staged, changed or untracked
+    blobs: list[str]  # objects that only the index holds
+    needs_index: bool  # the index is not simply HEAD's tree
+    umask: str
+    ignored_bytes: int
+
+
+class _Rows(Record):
+    """What `git status` said."""
+
+    changed: list[str] = []
+    missing: list[str] = []
+    staged: list[str] = []
+    untracked: list[str] = []
+    ignored: list[str] = []
+    blobs: list[str] = []
+
+
+def settings(host: Host, work: str) -> dict[str, str]:
+    """The user's settings that decide what is ignored and what is converted."""
+    asked = git.run(
+        host, work, "config", "-z", "--get-regexp", r"^core\.(excludesfile|attributesfile|autocrlf)$"
+    )
+    rows = (row.partition("\n") for row in asked.out.decode("utf-8", "surrogateescape").split("\0") if row)
+    return {key.lower(): value for key, _, value in rows}
+
+
+def read(host: Host, raw: str, work: str, place: Place, config: dict[str, str]) -> State:
+    """Look at the whole work tree once."""
+    rows = _status(rawgit.must(host, raw, work, "status", *_STATUS))
+    index = rawgit.entries(host, raw, work)
+    umask, odd = _find_odd(host, work, rows.ignored)
+    flagged = [path for tag, mode, path in index if tag not in "HM" and mode != "160000"]
+    repos = {name[:-5] for name in odd if name.endswith("/.git")}
+    whole = {path.rstrip("/") for path in rows.untracked if path.endswith("/")}
+    whole |= {path for _, mode, path in index if mode == "160000" and path in repos}
+    whole |= {f"{name}/.git" for name in repos if not _is_below(name, whole)}
+    files = dict.fromkeys([*rows.changed, *(path for path in rows.untracked if not path.endswith("/"))])
+    files.update(dict.fromkeys(name for name in odd if not name.endswith("/.git")))
+    files.update(dict.fromkeys(path for path in flagged if os.path.lexists(os.path.join(work, path))))
+    if _may_convert(place, config, odd):
+        plain = [
+            path for tag, mode, path in index if tag == "H" and mode.startswith("100") and path not in files
+        ]
+        gone = set(rows.missing)
+        files.update(dict.fromkeys(_converted(host, work, [path for path in plain if path not in gone])))
+    files.update(dict.fromkeys(archive.tree(host, work, sorted(whole))))
+    return State(
+        files=list(files),
+        missing=rows.missing,
+        dirty=[*rows.staged, *rows.changed, *rows.missing, *rows.untracked],
+        blobs=rows.blobs,
+        needs_index=bool(rows.staged or flagged),
+        umask=umask,
+        ignored_bytes=_size(host, work, rows.ignored),
+    )
+
+
+def _status(out: bytes) -> _Rows:
+    """`git status --porcelain=v2 -z` by what it means for saving."""
+    rows = _Rows(changed=[], missing=[], staged=[], untracked=[], ignored=[], blobs=[])
+    for row in out.decode("utf-8", "surrogateescape").split("\0")[:-1]:
+        kind, _, rest = row.partition(" ")
+        if kind == "?":
+            rows.untracked.append(rest)
+        elif kind == "!":
+            rows.ignored.append(rest)
+        elif kind == "1":
+            xy, _, _, in_index, in_work, _, oid, path = rest.split(" ", 7)
+            if xy[0] != "." or xy[1] == "A":
+                rows.staged.append(path)
+                if in_index not in _NO_BLOB:
+                    rows.blobs.append(oid)
+            if xy[1] == "D":
+                rows.missing.append(path)
+            elif xy[1] != "." and in_work != "160000":
+                rows.changed.append(path)
+        elif kind == "u":
+            part = rest.split(" ", 9)
+            rows.staged.append(part[9])
+            rows.blobs.extend(o for o, m in zip(part[6:9], part[2:5], strict=True) if m not in _NO_BLOB)
+            (rows.missing if part[5] == "000000" else rows.changed).append(part[9])
+    return rows
+
+
+def _find_odd(host: Host, work: str, ignored: list[str]) -> tuple[str, list[str]]:
+    """The umask, and what `git status` says nothing of; not below what is ignored."""
+    prunes = ["./.git", *("./" + path.rstrip("/") for path in ignored if path.endswith("/"))][:500]
+    words = [
+        word for path in prunes for word in ("-path", re.sub(r"([\\*?\[])", r"\\\1", path), "-prune", "-o")
+    ]
+    result = host.run(["sh", "-c", _FIND, "find", work, *words])
+    if result.code:
+        raise archive.Changed(
+            f"cannot read all of {work}: {result.problem}", "check permissions, or stop the agent first"
+        )
+    umask, *found = result.out.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    left_out = set(ignored)
+    below = {path.rstrip("/") for path in ignored if path.endswith("/")}
+    names = (name.removeprefix("./") for name in found)
+    return umask, [name for name in names if name not in left_out and not _is_below(name, below)]
+
+
+def _is_below(name: str, places: set[str]) -> bool:
+    """Whether `name` is one of these directories or in one."""
+    while name:
+        if name in places:
+            return True
+        name = os.path.dirname(name)
+    return False
+
+
+def _may_convert(place: Place, config: dict[str, str], odd: list[str]) -> bool:
+    """Whether any rule could make a file differ from what git holds."""
+    if config.get("core.autocrlf", "false").lower() in ("true", "input", "1", "yes", "on"):
+        return True
+    if "core.attributesfile" in config or any(name.rpartition("/")[2] == ".gitattributes" for name in odd):
+        return True
+    user = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    places = (os.path.join(place.common_dir, "info"), os.path.join(user, "git"))
+    return any(os.path.exists(os.path.join(p, "attributes")) for p in places) or os.path.exists(
+        "/etc/gitattributes"
+    )
+
+
+def _converted(host: Host, work: str, names: list[str]) -> list[str]:
+    """Files that may differ from what git holds although it calls them unchanged: a filter's, or with CR in them."""
+    if not names:
+        return []
+    listed = "\0".join(names).encode("utf-8", "surrogateescape")
+    asked = git.run(host, work, "check-attr", "-z", "--stdin", *_CONVERTING, stdin=listed)
+    if asked.code:
+        raise MngrError(f"git check-attr failed in {work}: {asked.problem}", "mend its .gitattributes")
+    words = asked.out.decode("utf-8", "surrogateescape").split("\0")
+    found = [
+        path
+        for path, value in zip(words[0::3], words[2::3], strict=False)
+        if value not in ("unspecified", "unset")
+    ]
+    line = 'cd "$1" && LC_ALL=C exec xargs -0 grep -lsF --null -e "$2" --'
+    with_cr = host.run(
+        ["sh", "-c", line, "grep", work, "\r"], stdin=b"\0".join(b"./" + n for n in listed.split(b"\0"))
+    )
+    return [
+        *found,
+        *(n.removeprefix("./") for n in with_cr.out.decode("utf-8", "surrogateescape").split("\0") if n),
+    ]
+
+
+def _size(host: Host, work: str, names: list[str]) -> int:
+    """What these take on disk."""
+    if not names:
+        return 0
+    listed = "\0".join(f"./{name}" for name in names).encode("utf-8", "surrogateescape")
+    line = (
+        "cd \"$1\" && xargs -0 du -sk -- 2>/dev/null | awk '/^[0-9]+\\t/ { n += $1 } END { print n * 1024 }'"
+    )
+    said = host.run(["sh", "-c", line, "du", work], stdin=listed).text
+    return int(float(said)) if said else 0
+
+
+def mentioned(git_dir: str | None, form: str) -> list[str]:
+    """Objects that reflogs, an unfinished merge or rebase and the like speak of."""
+    if git_dir is None:
+        return []
+    size = 40 if form == "sha1" else 64
+    word = re.compile(rb"^([0-9a-f]{%d})(?: ([0-9a-f]{%d}))?\b" % (size, size), re.MULTILINE)
+    found: dict[str, None] = {}
+    for top, folders, files in os.walk(git_dir):
+        if top == git_dir:
+            folders[:] = [
+                name
+                for name in folders
+                if name not in ("objects", "hooks", "info", "modules", "worktrees", "lfs")
+            ]
+        for name in files:
+            path = os.path.join(top, name)
+            if (
+                os.path.islink(path)
+                or name == "index"
+                or (os.path.getsize(path) > 4096 and "logs" not in path[len(git_dir) :])
+            ):
+                continue
+            with open(path, "rb") as file:
+                for match in word.finditer(file.read()):
+                    found.update(
+                        dict.fromkeys(oid.decode() for oid in match.groups() if oid and oid.strip(b"0"))
+                    )
+    return list(found)
