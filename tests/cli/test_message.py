@@ -72,6 +72,17 @@ def test_text_arrives_unchanged(mngr: Mngr, tmp_path: Path, what: str) -> None:
     assert users(mngr) == [text.removesuffix("\n")]
 
 
+def test_a_program_that_is_slow_to_start_still_gets_it_whole(mngr: Mngr, tmp_path: Path) -> None:
+    slow = tmp_path / "slow"
+    slow.mkdir()
+    (slow / "python3").write_text(f'#!/bin/sh\nsleep 0.6\nexec {sys.executable} "$@"\n')
+    (slow / "python3").chmod(0o755)
+    mngr("create", "foo", "player", env={"PATH": f"{slow}:{mngr.env['PATH']}"})
+    assert mngr.agent("foo")["state"] == "STARTING"
+    mngr("message", "foo", "-m", "early\nbird")
+    assert users(mngr) == ["early\nbird"]
+
+
 def test_standard_input_is_the_message_when_nothing_else_is(mngr: Mngr) -> None:
     player(mngr)
     mngr("message", "foo", stdin="from\na pipe\n")
@@ -128,7 +139,8 @@ def test_wait_is_bounded_and_says_that_the_message_did_arrive(mngr: Mngr) -> Non
 
 
 def test_no_proof_is_no_delivery(mngr: Mngr) -> None:
-    player(mngr, scenario={"steps": ["hang"], "start": "now"})
+    player(mngr, scenario=["hang"])
+    mngr("message", "foo", "-m", "hello")  # the same text, so that its proof is there already
     sent = result(mngr, "foo", "-m", "hello", "--timeout", "1s", code=5)
     assert (sent["ok"], sent["delivered"], sent["proof"]) == (False, False, None)
     assert "may still" in sent["error"]

@@ -148,7 +148,7 @@ class Seat:
         self.master, self.slave = pty.openpty()
         self.start()
 
-    def start(self) -> None:
+    def start(self, *, answers: bool = True) -> None:
         self.before = termios.tcgetattr(self.slave)
         env = {
             **os.environ,
@@ -161,7 +161,8 @@ class Seat:
             stdin=self.slave, stdout=self.slave, stderr=self.slave, env=env, start_new_session=True,
         )  # fmt: skip
         assert b"\x1b[?2004h" in self.until(b"\x1b[5n")
-        os.write(self.master, b"\x1b[0n")
+        if answers:
+            os.write(self.master, b"\x1b[0n")
 
     def until(self, mark: bytes) -> bytes:
         seen = b""
@@ -178,6 +179,13 @@ class Seat:
     def end(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
         return self.process.wait(timeout=10)
+
+    def shorten(self, step: int) -> None:
+        """Let a sleep take no time from the next start on."""
+        path = self.root / "scenario.json"
+        scenario = json.loads(path.read_text())
+        scenario["steps"][step][1] = 0
+        path.write_text(json.dumps(scenario))
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         path = self.root / f"{name}.jsonl"
@@ -290,22 +298,32 @@ def test_a_signal_ends_it_with_the_terminal_restored(seats: Any, number: int) ->
     assert termios.tcgetattr(seat.slave) == seat.before
 
 
-def test_it_goes_on_where_it_was_and_repeats_nothing(seats: Any) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_it_goes_on_where_it_was_and_repeats_nothing(seats: Any, number: int) -> None:
     log = {"write": {"path": "log", "append": "x"}}
     seat = seats([{"reply": "a"}, log, {"sleep": 1000}, {"reply": "b"}])
+    seat.wait_until("WAITING", "end_of_turn")
+    seat.send("go")
+    seat.until(b"sleeping")
+    seat.end(number)
+    assert seat.status() == ("RUNNING", None)
+    seat.shorten(2)
+    seat.start()
+    wait_for(lambda: seat.said() == ["a", "b"])
+    assert (seat.work / "log").read_text() == "x"
+
+
+def test_a_message_that_came_during_a_turn_is_answered_after_it_even_by_a_new_start(seats: Any) -> None:
+    seat = seats([{"sleep": 1000}, {"reply": "a"}])
     seat.wait_until("WAITING", "end_of_turn")
     seat.send("go")
     seat.until(b"sleeping")
     seat.send("came while it was busy")
     wait_for(lambda: seat.events().count("message") == 2)
     seat.end()
-    assert seat.status() == ("RUNNING", None)
-    scenario = json.loads((seat.root / "scenario.json").read_text())
-    scenario["steps"][2][1] = 0
-    (seat.root / "scenario.json").write_text(json.dumps(scenario))
+    seat.shorten(0)
     seat.start()
-    wait_for(lambda: seat.said() == ["a", "b", "ok: came while it was busy"])
-    assert (seat.work / "log").read_text() == "x"
+    wait_for(lambda: seat.said() == ["a", "ok: came while it was busy"])
 
 
 def test_a_question_is_still_open_after_a_new_start(seats: Any) -> None:
@@ -313,13 +331,46 @@ def test_a_question_is_still_open_after_a_new_start(seats: Any) -> None:
     seat.wait_until("WAITING", "end_of_turn")
     seat.send("go")
     seat.wait_until("WAITING", "question")
-    seat.end(signal.SIGKILL)
+    seat.end()
     (seat.root / "status").unlink()
-    termios.tcsetattr(seat.slave, termios.TCSANOW, seat.before)
     seat.start()
     seat.wait_until("WAITING", "question")
     seat.send("yes")
     wait_for(lambda: seat.said() == ["well?", "thanks"])
+
+
+def test_it_is_ready_only_when_the_terminal_knows_that_pastes_are_to_be_bracketed(seats: Any) -> None:
+    seat = seats([])
+    seat.wait_until("WAITING", "end_of_turn")
+    seat.end()
+    seat.until(b"\x1b[?2004l")
+    (seat.root / "status").unlink()
+    seat.start(answers=False)
+    assert not select.select([seat.master], [], [], 0.3)[0] and not (seat.root / "status").exists()
+    os.write(seat.master, b"\x1b[0n")
+    seat.wait_until("WAITING", "end_of_turn")
+
+
+def test_an_old_waiting_is_gone_before_the_proof_and_a_new_one_comes_last(tmp_path: Path) -> None:
+    order: list[str] = []
+
+    class Log(player.Book):
+        def _append(self, name: str, row: dict[str, Any]) -> None:
+            order.append(row["type"] if name == "events.jsonl" else row["role"])
+            super()._append(name, row)
+
+        def status(self, state: str, reason: str | None) -> None:
+            order.append(state)
+            super().status(state, reason)
+
+    one = player.Player(Log(str(tmp_path)), parse_scenario("[]"), str(tmp_path))
+    one._receive("hello")
+    assert order == ["user", "RUNNING", "message"]
+    one._save(turn=True, current=one.at["pending"].pop(0))
+    one._turn()
+    assert order[3:] == ["RUNNING", "turn_start", "assistant", "turn_end", "waiting", "WAITING"]
+    os.close(one.wake)
+    os.close(one._wake_in)
 
 
 def test_a_hung_player_reads_nothing_and_still_ends(seats: Any) -> None:
