@@ -10,7 +10,7 @@ setup:
 	@sh scripts/setup.sh
 
 demo: setup
-	@PATH="$(CURDIR)/.venv/bin:$$PATH" sh scripts/demo.sh
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" sh examples/demo.sh
 
 test:
 	@sh scripts/setup.sh $(SHELLS)
@@ -29,7 +29,7 @@ bench: setup
 	@$(PYTHON) -m tests.bench
 
 docs: setup
-	@$(PYTHON) -m mngr.cli.reference docs
+	@$(PYTHON) scripts/reference.py docs
 
 # Pins the newest versions that pyproject.toml allows, for every platform at once; needs uv.
 lock:

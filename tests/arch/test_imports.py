@@ -10,7 +10,7 @@ from tests.conftest import Mngr
 
 # What `list` needs: json (and with it re) to read records, select and threading to ask hosts.
 ALLOWED = {
-    "__future__", "_collections", "_functools", "_json", "_operator", "_sre", "_weakrefset", "collections", "copyreg", "enum",
+    "__future__", "_collections", "_functools", "_json", "_operator", "_sre", "_weakrefset", "collections", "copyreg", "enum", "errno", "fcntl",
     "functools", "importlib", "itertools", "json", "keyword", "mngr", "operator", "re", "reprlib", "select", "threading",
     "types", "warnings",
 }  # fmt: skip
@@ -64,6 +64,12 @@ def test_no_command_that_people_wait_for_imports_what_is_dear(mngr: Mngr) -> Non
 
 
 def test_with_no_plugin_no_command_imports_a_third_party_package(mngr: Mngr) -> None:
-    for words in (["list"], ["doctor"], ["config", "get", "stop.grace"], ["help", "states"], ["completion", "bash"]):
+    for words in (
+        ["list"],
+        ["doctor"],
+        ["config", "get", "stop.grace"],
+        ["help", "states"],
+        ["completion", "bash"],
+    ):
         strange = imported(mngr, *words) - set(sys.stdlib_module_names) - {"mngr"}
         assert strange == set(), words

@@ -151,6 +151,15 @@ def test_every_command_can_be_completed(fleet: Mngr) -> None:
     assert set(ask(fleet, "")) == {name.split()[0] for name in COMMANDS}
 
 
+def test_graves_and_snapshots_are_known_by_their_names(mngr: Mngr) -> None:
+    mngr("create", "heron", "--", "sleep", "1000")
+    mngr("snapshot", "create", "heron", "monday")
+    mngr("destroy", "--force", "heron")
+    assert ask(mngr, "undestroy", "") == ["heron"]
+    assert ask(mngr, "snapshot", "restore", "") == ["monday"]
+    assert ask(mngr, "stop", "") == []
+
+
 def test_bash_gets_back_only_what_follows_its_equals_sign(fleet: Mngr) -> None:
     assert ask(fleet, "list", "--state", "=", "RUN", shell="bash") == ["RUNNING"]
     assert ask(fleet, "list", "--state", "=", shell="bash")[0] == "STARTING"

@@ -1,10 +1,9 @@
-"""`mngr help`, `--help` and `version` from outside."""
+"""`mngr help` and `--help` from outside."""
 
 from __future__ import annotations
 
 import pytest
 
-from mngr import __version__
 from mngr.cli.table import ALIASES, COMMANDS, GROUPS
 from mngr.cli.topics import TOPICS
 from mngr.model import STATES
@@ -87,8 +86,3 @@ def test_help_needs_no_good_settings(mngr: Mngr) -> None:
     (mngr.repo / ".mngr/settings.toml").write_text("[broken\n")
     for words in (["--help"], ["list", "--help"], ["help", "states"], ["version"]):
         mngr(*words)
-
-
-def test_the_version(mngr: Mngr) -> None:
-    assert mngr("version").out == mngr("--version").out == f"mngr {__version__}\n"
-    assert mngr.json("version")["version"] == __version__

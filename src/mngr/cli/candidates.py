@@ -136,11 +136,26 @@ def _templates(ctx: Context) -> Candidates:
 
 
 def _snapshots(ctx: Context) -> Candidates:
-    return [(name, "a snapshot") for name in _list(ctx.home.snapshots)]
+    try:
+        found = sorted(os.listdir(ctx.home.snapshots))
+    except OSError:
+        return []
+    return [(name, "a snapshot") for name in found if not name.startswith(".")]
 
 
 def _graves(ctx: Context) -> Candidates:
-    return [(name, "in the graveyard") for name in _list(ctx.home.graveyard)]
+    from mngr.errors import MngrError
+    from mngr.ops.undestroy import list_graves
+
+    try:
+        graves = list_graves(ctx)
+    except MngrError:
+        return []
+    known = [grave.name for grave in graves]
+    return [
+        (g.name if known.count(g.name) == 1 else g.id, f"{g.name}, destroyed {g.destroyed_at}")
+        for g in graves
+    ]
 
 
 def _topics(ctx: Context) -> Candidates:
@@ -174,13 +189,6 @@ def _values_set(ctx: Context) -> list[str]:
     try:
         return list(ctx.settings.values)
     except MngrError:
-        return []
-
-
-def _list(directory: str) -> list[str]:
-    try:
-        return sorted(name for name in os.listdir(directory) if not name.startswith("."))
-    except OSError:
         return []
 
 

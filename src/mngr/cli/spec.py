@@ -19,7 +19,7 @@ class Option(Record):
     choices: tuple[str, ...] = ()
     default: Any = None
     kind: str = "text"  # text | int | length
-    complete: str | None = None  # agents | files | states | kinds | snapshots | templates | graves | commands | settings
+    complete: str | None = None  # a source in mngr.cli.candidates, or files
 
     @property
     def key(self) -> str:

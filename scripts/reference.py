@@ -1,0 +1,270 @@
+"""Writes docs/reference and docs/man from the declarations: `python scripts/reference.py DIRECTORY`."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+from pathlib import Path
+
+from mngr import __version__, config, fleet, hookspecs
+from mngr.cli.help import usage
+from mngr.cli.spec import COMMON, Command, Option
+from mngr.cli.table import ALIASES, COMMANDS, GROUPS, SECTIONS, module_name
+from mngr.cli.topics import TOPICS
+
+MADE = "<!-- Made from the code by `make docs`; changes here are lost. -->\n"
+
+
+def declared(name: str) -> Command:
+    command: Command = importlib.import_module(module_name(name)).COMMAND
+    return command
+
+
+def page_of(name: str) -> str:
+    """The page that holds a command: its own, or that of its group."""
+    return name.split(maxsplit=1)[0]
+
+
+def option_words(option: Option) -> str:
+    return ", ".join(option.flags) + (f" {option.metavar}" if option.metavar else "")
+
+
+def option_text(option: Option) -> str:
+    more = [f"one of: {', '.join(option.choices)}"] if option.choices else []
+    more += ["may be repeated"] if option.many else []
+    more += [f"default: {option.default}"] if option.default not in (None, False, "", ()) else []
+    return "; ".join([option.help, *more])
+
+
+def sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + "."
+
+
+# Markdown
+
+
+def table(head: tuple[str, str], rows: list[tuple[str, str]]) -> str:
+    cells = [(f"`{word}`".replace("|", "\\|"), text.replace("|", "\\|")) for word, text in rows]
+    return (
+        "\n".join([f"| {head[0]} | {head[1]} |", "|---|---|", *(f"| {a} | {b} |" for a, b in cells)]) + "\n"
+    )
+
+
+def command_text(name: str, level: str) -> str:
+    command = declared(name)
+    parts = [f"{level} mngr {name}\n", sentence(command.summary) + "\n", f"```\n{usage(command)}\n```\n"]
+    aliases = [alias for alias, meant in ALIASES.items() if meant == name]
+    if aliases:
+        parts.append(f"Also: {', '.join(f'`mngr {alias}`' for alias in aliases)}.\n")
+    if command.description:
+        parts.append(command.description + "\n")
+    rows = [(argument.name, argument.help) for argument in command.arguments]
+    if command.rest:
+        rows.append((f"-- {command.rest}", "what follows is passed on as it is"))
+    if rows:
+        parts.append(table(("argument", "what it is"), rows))
+    if command.options:
+        parts.append(
+            table(("option", "what it does"), [(option_words(o), option_text(o)) for o in command.options])
+        )
+    if command.examples:
+        parts.append(
+            "```sh\n" + "\n".join(f"# {what}\n{line}" for line, what in command.examples) + "\n```\n"
+        )
+    return "\n".join(parts)
+
+
+def command_pages() -> dict[str, str]:
+    pages: dict[str, list[str]] = {}
+    for name in COMMANDS:
+        first = page_of(name)
+        if first not in pages:
+            pages[first] = [f"# mngr {first}\n"] if first in GROUPS else []
+        pages[first].append(command_text(name, "##" if first in GROUPS else "#"))
+    foot = "The [options that every command has](README.md#options-everywhere) fit here too.\n"
+    return {f"reference/{name}.md": "\n".join([MADE, *parts, foot]) for name, parts in pages.items()}
+
+
+def index_page() -> str:
+    parts = [MADE, "# Reference\n"]
+    for section in SECTIONS:
+        rows = [
+            f"- [`mngr {n}`]({page_of(n)}.md): {what}"
+            for n, (where, what) in COMMANDS.items()
+            if where == section
+        ]
+        parts.append(f"## {section}\n\n" + "\n".join(rows) + "\n")
+    parts.append(
+        "## Options everywhere\n\n"
+        + table(("option", "what it does"), [(option_words(o), option_text(o)) for o in COMMON])
+    )
+    parts.append(
+        "## More\n\n- [settings](settings.md): everything that can be set\n- [hooks](hooks.md): what a plugin can add\n"
+        "- [Fleet](fleet.md): the same from Python\n- [topics](topics.md): addresses, exit codes, filters, formats, states\n"
+    )
+    return "\n".join(parts)
+
+
+def settings_page() -> str:
+    rows = []
+    for key, (kind, what) in config.SCHEMA.items():
+        table_name, _, name = key.partition(".")
+        default = config.DEFAULTS.get(table_name, {}).get(name)
+        noun = {str: "text", list: "list", object: "as the option or the plugin wants it"}[kind]
+        rows.append((key, f"{what} ({noun}{f'; default: {default}' if default else ''})"))
+    return "\n".join([
+        MADE,
+        "# Settings\n",
+        "Settings are TOML. The layers, each replacing the one before: the defaults, your own file in mngr's home,",
+        "`.mngr/settings.toml` of the project, `.mngr/settings.local.toml`, variables such as `MNGR__STOP__GRACE=5s`, and",
+        "`-S KEY=VALUE` on the command line. `mngr config list` shows every value with its source.\n",
+        table(("key", "what it is"), rows),
+        "A `*` is a name of your own choice. A list that shall be longer, not other, is written with `+=` in its key:\n",
+        '```toml\n[project]\n"carry+=" = [".env"]\n```\n',
+        "`[commands.CMD]` takes every option of that command by its long name, for example `commands.create.connect = false`,",
+        "and `[templates.NAME]` every option of `create`, used with `mngr create -t NAME`.\n",
+    ])  # fmt: skip
+
+
+def functions(holder: object) -> list[tuple[str, str, str]]:
+    """(name, signature, docstring) of the public functions of a module or class, in the order of the source."""
+    found = []
+    for name, function in vars(holder).items():
+        if inspect.isfunction(function) and not name.startswith("_"):
+            signature = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(function))).replace(
+                "builtins.", ""
+            )
+            found.append(
+                (
+                    name,
+                    signature.replace("(self, ", "(").replace("(self)", "()"),
+                    inspect.getdoc(function) or "",
+                )
+            )
+    return found
+
+
+def hooks_page() -> str:
+    parts = [MADE, "# Hooks\n", (inspect.getdoc(hookspecs) or "") + "\n"]
+    for name, signature, text in functions(hookspecs):
+        if name.startswith("mngr_"):
+            parts.append(f"## {name}\n\n```python\n{name}{signature}\n```\n\n{text}\n")
+    parts.append("A plugin that uses them all is in [examples](../../examples).\n")
+    return "\n".join(parts)
+
+
+def fleet_page() -> str:
+    parts = [
+        MADE,
+        "# Fleet\n",
+        "```python\nfrom mngr import Fleet\n```\n",
+        (inspect.getdoc(fleet.Fleet) or "") + "\n",
+    ]
+    for name, signature, text in functions(fleet.Fleet):
+        parts.append(f"## {name}\n\n```python\nFleet.{name}{signature}\n```\n\n{text}\n")
+    return "\n".join(parts)
+
+
+def topics_page() -> str:
+    return "\n".join(
+        [MADE, "# Topics\n", *(f"## {name}\n\n```\n{text}```\n" for name, text in TOPICS.items())]
+    )
+
+
+# Manual pages
+
+
+def roff(text: str) -> str:
+    plain = text.replace("\\", "\\e").replace("-", "\\-")
+    lines = "".join(char if char.isascii() else f"\\[u{ord(char):04X}]" for char in plain).splitlines()
+    return "\n".join(f"\\&{line}" if line.startswith((".", "'")) else line for line in lines)
+
+
+def roff_list(rows: list[tuple[str, str]]) -> list[str]:
+    return [line for word, text in rows for line in (".TP", f".B {roff(word)}", roff(text))]
+
+
+def roff_head(name: str, summary: str) -> list[str]:
+    return [
+        '.\\" Made from the code by make docs; changes here are lost.',
+        f'.TH "{roff(name.upper())}" 1 "" "mngr {__version__}" "mngr manual"',
+        ".SH NAME",
+        f"{roff(name)} \\- {roff(summary)}",
+    ]
+
+
+def roff_block(text: str) -> list[str]:
+    return [".nf", roff(text.rstrip("\n")), ".fi"]
+
+
+def command_man(name: str) -> str:
+    command = declared(name)
+    lines = roff_head("mngr-" + name.replace(" ", "-"), command.summary)
+    lines += [".SH SYNOPSIS", f".B {roff(usage(command))}"]
+    if command.description:
+        lines += [".SH DESCRIPTION", roff(command.description)]
+    rows = [(argument.name, argument.help) for argument in command.arguments]
+    if command.rest:
+        rows.append((f"-- {command.rest}", "what follows is passed on as it is"))
+    if rows:
+        lines += [".SH ARGUMENTS", *roff_list(rows)]
+    lines += [
+        ".SH OPTIONS",
+        *roff_list([(option_words(o), option_text(o)) for o in (*command.options, *COMMON)]),
+    ]
+    if command.examples:
+        lines.append(".SH EXAMPLES")
+        for line, what in command.examples:
+            lines += [".PP", roff(sentence(what)), ".PP", ".RS 4", *roff_block(line), ".RE"]
+    lines += [".SH SEE ALSO", ".BR mngr (1)"]
+    return "\n".join(lines) + "\n"
+
+
+def main_man() -> str:
+    lines = roff_head("mngr", "run coding agents, many at a time, each with its own copy of a repository")
+    lines += [".SH SYNOPSIS", ".B mngr COMMAND [NAME] [OPTIONS]", ".SH COMMANDS"]
+    for section in SECTIONS:
+        rows = [(f"mngr {name}", what) for name, (where, what) in COMMANDS.items() if where == section]
+        lines += [f".SS {section}", *roff_list(rows)]
+    lines += [".SH OPTIONS", *roff_list([(option_words(o), option_text(o)) for o in COMMON])]
+    for name, text in TOPICS.items():
+        lines += [f".SH {roff(name.replace('-', ' ').upper())}", *roff_block(text)]
+    lines += [".SH ENVIRONMENT", *roff_list([
+        ("MNGR_HOME", "where mngr keeps its files, if not in ~/.mngr"),
+        ("MNGR__A__B", "the setting a.b"),
+        ("NO_COLOR", "no colour, whatever its value"),
+    ])]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def pages() -> dict[str, str]:
+    """Every page by its path under docs."""
+    made = {
+        **command_pages(),
+        "reference/README.md": index_page(),
+        "reference/settings.md": settings_page(),
+        "reference/hooks.md": hooks_page(),
+        "reference/fleet.md": fleet_page(),
+        "reference/topics.md": topics_page(),
+        "man/mngr.1": main_man(),
+    }
+    made.update({f"man/mngr-{name.replace(' ', '-')}.1": command_man(name) for name in COMMANDS})
+    return made
+
+
+def main(folder: str) -> None:
+    """Write all pages and remove those whose command is gone."""
+    made = {Path(folder) / name: text for name, text in pages().items()}
+    for place in ("reference", "man"):
+        (Path(folder) / place).mkdir(parents=True, exist_ok=True)
+        for old in (Path(folder) / place).iterdir():
+            if old not in made:
+                old.unlink()
+    for path, text in made.items():
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
