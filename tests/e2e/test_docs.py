@@ -11,8 +11,10 @@ repository at `~/shop` with a home of its own:
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
+import shlex
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,7 +23,8 @@ from pathlib import Path
 import pytest
 
 from mngr import config, hookspecs
-from mngr.cli.table import COMMANDS
+from mngr.cli.parse import parse
+from mngr.cli.table import ALIASES, COMMANDS, GROUPS, module_name
 from tests.conftest import BIN, git
 
 ROOT = Path(__file__).parents[2]
@@ -109,6 +112,26 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert gone == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=_id)
+def test_commands_in_passing_are_commands(page: Path) -> None:
+    """`mngr …` within a sentence is parsed as the program would."""
+    spans = re.findall(
+        r"`mngr ([^`]+)`", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    )
+    for words in [shlex.split(span) for span in spans if "…" not in span and span.split()[0].islower()]:
+        name = next(
+            (n for n in (" ".join(words[:2]), ALIASES.get(words[0], words[0])) if n in COMMANDS), None
+        )
+        if name is None:
+            assert words[0] in {"hello", *GROUPS}, f"mngr {' '.join(words)}"
+            continue
+        command = importlib.import_module(module_name(name)).COMMAND
+        parse(
+            command,
+            [*words[len(name.split()) :], "--help"] if "--" not in words else words[len(name.split()) :],
+        )
+
+
 def test_every_hook_is_in_the_guide() -> None:
     guide = (ROOT / "docs" / "guide" / "plugins.md").read_text()
     hooks = [name for name in vars(hookspecs) if name.startswith("mngr_")]
@@ -118,7 +141,11 @@ def test_every_hook_is_in_the_guide() -> None:
 
 def test_every_setting_is_on_its_page() -> None:
     page = (ROOT / "docs" / "concepts" / "settings.md").read_text()
-    assert [key for key in config.SCHEMA if f"`{key.replace('*', 'NAME', 1)}`" not in page.replace("NAME.KEY", "NAME.*")] == []
+    assert [
+        key
+        for key in config.SCHEMA
+        if f"`{key.replace('*', 'NAME', 1)}`" not in page.replace("NAME.KEY", "NAME.*")
+    ] == []
 
 
 def test_every_command_is_in_the_readme() -> None:

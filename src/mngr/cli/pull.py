@@ -47,10 +47,14 @@ def run(cli: Cli, args: Args) -> int:
     pulled = cli.fleet.pull(name, merge=args["merge"])
     lines = []
     if pulled.branch and pulled.commit:
-        lines.append(f"{pulled.branch} is at {pulled.commit[:12]} ({pulled.commits} new commits)" + (", merged" if pulled.merged else ""))
+        lines.append(f"{pulled.branch} is at {pulled.commit[:12]} ({_count(pulled.commits, 'new commit')})" + (", merged" if pulled.merged else ""))
     if pulled.outputs:
-        lines.append(f"{pulled.outputs} outputs in {pulled.outputs_dir}")
+        lines.append(f"{_count(pulled.outputs, 'output')} in {pulled.outputs_dir}")
     if not lines:
         lines.append(f"{pulled.name} has no commits and no outputs")
     render.rows(cli, "results", [{"ok": True, "error": None, **pulled.to_dict()}], None if cli.quiet else "\n".join(lines))
     return 0
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")

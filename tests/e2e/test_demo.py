@@ -1,0 +1,39 @@
+"""`make demo`: a real session that says what it does and leaves nothing behind."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+DEMO = Path(__file__).parents[2] / "examples" / "demo.sh"
+
+
+def test_the_demo_does_what_it_shows_and_cleans_up(tmp_path: Path, env: dict[str, str]) -> None:
+    place = tmp_path / "tmp"
+    place.mkdir()
+    done = subprocess.run(
+        ["sh", DEMO], cwd=tmp_path, env={**env, "TMPDIR": str(place)}, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    shown = [line for line in done.stdout.splitlines() if line.startswith("$ mngr ")]
+    assert {line.split()[2] for line in shown} >= set(
+        "create list message wait diff pull destroy undestroy".split()
+    )
+    assert "the test passes" in done.stdout
+    assert list(place.iterdir()) == []
+    assert not Path(env["MNGR_HOME"]).exists()
+
+
+def test_a_demo_that_fails_cleans_up_and_says_so(tmp_path: Path, env: dict[str, str]) -> None:
+    place, programs = tmp_path / "tmp", tmp_path / "bin"
+    place.mkdir()
+    programs.mkdir()
+    (programs / "mngr").write_text("#!/bin/sh\nexit 7\n")
+    (programs / "mngr").chmod(0o755)
+    path = f"{programs}:{env['PATH']}"
+    done = subprocess.run(
+        ["sh", DEMO], env={**env, "PATH": path, "TMPDIR": str(place)}, capture_output=True, check=False
+    )
+    assert done.returncode == 7
+    assert list(place.iterdir()) == []

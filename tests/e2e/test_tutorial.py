@@ -1,0 +1,44 @@
+"""Our own tutorial runs from top to bottom, and leaves no command out."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mngr.cli.table import COMMANDS
+from tests.conftest import Mngr
+
+TUTORIAL = Path(__file__).parents[2] / "tutorial.sh"
+
+
+def blocks() -> list[str]:
+    """Runs of consecutive non-empty lines with at least one command."""
+    found = re.split(r"\n(?:[ \t]*\n)+", TUTORIAL.read_text().strip())
+    return [
+        block for block in found if any(not line.startswith(("#", "set ")) for line in block.splitlines())
+    ]
+
+
+def test_it_runs_from_top_to_bottom(mngr: Mngr) -> None:
+    done = subprocess.run(
+        ["sh", "-x", TUTORIAL], cwd=mngr.repo, env=mngr.env, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        pytest.fail(f"exit {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}")
+    assert mngr.agents() == []
+    assert "a bug in mngr" not in done.stderr
+
+
+def test_every_command_is_in_it() -> None:
+    said = " ".join(line for block in blocks() for line in block.splitlines() if not line.startswith("#"))
+    assert [name for name in COMMANDS if not re.search(rf"\bmngr (-S \S+ )?{name}\b", said)] == []
+
+
+def test_every_block_says_what_it_does() -> None:
+    assert len(blocks()) >= 40
+    assert [block for block in blocks() if not re.match(r"# \S", block)] == []
+    assert len(blocks()) == len(set(blocks()))

@@ -1,0 +1,287 @@
+#!/bin/sh
+
+# mngr, feature by feature. Every block below is a comment and the commands it speaks of, and everything here runs:
+# `sh tutorial.sh` in a git repository with one commit and nothing uncommitted, no account or model needed.
+
+set -eu
+
+##################################################
+# The first agent
+##################################################
+
+# run a command in its own worktree, on a branch of its own; it returns when the command really runs
+mngr create foo -- sh -c 'echo hello > hello.txt; git add hello.txt; git commit -qm "Say hello"; sleep 1000'
+
+# see it
+mngr list
+
+# wait until it has made its commit, then look at what it did
+until mngr diff foo --committed --name-only | grep hello.txt; do sleep 0.1; done
+mngr diff foo
+
+# its screen, without attaching to it
+mngr capture foo
+
+# attach to it with your own terminal program: any command will do, and it finds the agent in its environment
+mngr connect foo --connect-command 'echo "the work is in $MNGR_WORK_DIR"'
+
+# run something in its work dir, with its environment; the exit code is the command's
+mngr exec foo -- git log --oneline -1
+
+# take its work into the current branch
+mngr pull foo --merge
+
+# end its process and keep everything
+mngr stop foo
+
+# bring it back
+mngr start foo
+
+# destroy it; it runs, so it takes --force
+mngr destroy --force foo
+
+# and change your mind
+mngr undestroy foo
+
+##################################################
+# Create
+##################################################
+
+# without a name, one is made up
+mngr create --label tutorial=yes -- sleep 1000
+
+# several at once: w-1, w-2 and w-3
+mngr create w --count 3 --label team=red -- sleep 1000
+
+# start from another commit, and choose the branch's name; * stands for the agent's name
+git tag start
+mngr create past --branch 'start:work/*' -- sleep 1000
+
+# take up a branch that is there already
+git branch topic
+mngr create taker --branch topic -- sleep 1000
+
+# a repository of its own, which shares nothing with yours
+mngr create apart --transfer mirror -- sh -c 'echo done > result.txt; git add .; git commit -qm "Done"'
+mngr wait apart --state DONE --timeout 20s
+
+# the files without git
+mngr create files --transfer copy -- sleep 1000
+
+# your own directory, which is never deleted
+mngr create here --transfer none -- sleep 1000
+
+# uncommitted work stops it, unless it shall come along
+echo draft > draft.txt
+mngr create drafts --dirty include -- sleep 1000
+mngr exec drafts -- cat draft.txt
+rm draft.txt
+
+# variables: one given, one of yours passed on, some from a file; none of them is on a command line
+GREETING=moin; export GREETING
+printf 'TOKEN="a secret with $ and spaces"\n' > "$HOME/secrets.env"
+mngr create vars --env MODE=fast --pass-env GREETING --env-file "$HOME/secrets.env" -- sleep 1000
+mngr exec vars -- sh -c 'echo "$MODE, $GREETING, ${#TOKEN} characters"'
+
+# one more window beside the agent
+mngr create server -w logs='tail -f /dev/null' -- sleep 1000
+
+# from what another agent has
+mngr create second --from apart -- sleep 1000
+
+# from a repository elsewhere, by its URL
+git clone -q --bare . "$HOME/elsewhere.git"
+mngr create remote --from "file://$HOME/elsewhere.git" -- sleep 1000
+
+# the agent of that name if there is one, and started if it is stopped
+mngr create foo --reuse -- sleep 1000
+
+# options that belong together, as a template
+mngr config set templates.quick.transfer copy
+mngr config set templates.quick.label team=blue
+mngr create blue -t quick -- sleep 1000
+
+##################################################
+# List
+##################################################
+
+# by state, label, project or host
+mngr list --state RUNNING --label team=red
+mngr list --host local --label tutorial
+
+# by a question of your own
+mngr list --filter 'labels.team == red and not (state == DONE)'
+
+# the fields you want, in the order you want
+mngr list --fields name,state,labels,branch --sort -name
+
+# how much of its work you do not have yet, and whether it has uncommitted work
+mngr list --git
+
+# for programs: JSON, a line of your own making, ids
+mngr list --format json
+mngr list --format '{name} is {state} on {branch}'
+mngr list --ids
+
+# the hosts instead of the agents
+mngr list --hosts
+
+# stay and show every change; this one ends by itself after a second
+timeout 1 mngr list --watch --format '{name} {state}' || test $? -eq 124
+
+##################################################
+# Talk
+##################################################
+
+# a scripted agent: it needs no model, takes messages, and plays the steps it is given
+cat > "$HOME/steps.json" <<'EOF'
+[{"reply": "good morning"}, "wait",
+ {"write": {"path": "poem.txt", "content": "roses are red\n"}}, {"commit": "Write a poem"}, {"ask": "another one?"},
+ {"reply": "as you like"}]
+EOF
+mngr create poet player -- "$HOME/steps.json"
+
+# send a message, and know that it arrived
+mngr message poet -m 'hello'
+
+# send one and wait until its turn is over
+mngr message poet -m 'a poem, please' --wait --timeout 20s
+
+# from standard input, to several at once
+mngr create other player
+echo 'good morning to all' | mngr message poet other --wait --timeout 20s
+
+# create and send the first message in one go
+mngr create third player -m 'what is your name?'
+
+# the conversation
+mngr transcript poet
+
+# what happened to it, and only some of it
+mngr events poet
+mngr events poet --type message --since 10m --format '{at} {type}'
+
+# follow what happens to everyone, as it happens; this one ends by itself after a second
+timeout 1 mngr events --follow || test $? -eq 124
+
+# why does it have the state it has?
+mngr explain poet
+
+# who has waited longest for you, and attach to it
+mngr next --print
+mngr next --connect-command 'echo "$MNGR_AGENT_NAME waits"'
+
+# wait until agents reach a state: all of them, or the first
+mngr wait poet other --state WAITING --timeout 20s
+mngr wait poet foo --any --state WAITING,DONE --timeout 20s
+
+##################################################
+# Work to and fro
+##################################################
+
+# an agent with a repository of its own: bring its branch here, checked
+mngr pull apart
+git log --oneline -1 mngr/apart
+
+# what it leaves in its output directory comes along
+mngr create reporter -- sh -c 'echo "all is well" > "$MNGR_OUTPUT_DIR/report.txt"'
+mngr wait reporter --state DONE --timeout 20s
+mngr pull reporter
+cat .mngr/outputs/reporter/report.txt
+
+# copy a file from an agent, and one to it
+mngr pull apart:result.txt "$HOME/result.txt"
+mngr push "$HOME/result.txt" foo:results/
+
+# give an agent the commits you made since
+git commit -q --allow-empty -m 'Meanwhile'
+mngr push apart
+
+# git itself can fetch from any agent
+git fetch -q mngr::apart mngr/apart
+git log --oneline -1 FETCH_HEAD
+
+##################################################
+# Life
+##################################################
+
+# another name; its id, branch and work dir stay
+mngr rename apart mirror
+mngr list --filter 'name == mirror'
+
+# labels
+mngr label mirror w-1 team=green urgent=yes
+mngr label mirror urgent-
+
+# stop it when it has been idle for half an hour or is a day old, and see the limits
+mngr limit w-1 --idle 30m --lifetime 1d
+mngr limit w-1
+
+# no limit any more
+mngr limit w-1 --idle none --lifetime none
+
+# a second agent from everything the first one has, uncommitted files and conversation included
+mngr clone poet poet-2
+mngr transcript poet-2
+
+# keep the state it has now, under a name
+mngr snapshot create poet before
+mngr snapshot list
+
+# make an agent from it
+mngr snapshot restore before again
+mngr snapshot destroy before
+
+# several at once, by name or from a list
+mngr stop w-1 w-2
+mngr list --ids --label team=red | mngr stop -
+mngr list --ids --label team=red --state STOPPED | mngr destroy -
+
+# clean up what interrupted commands and old graves left
+mngr gc
+
+##################################################
+# Set-up
+##################################################
+
+# look at the project and write its settings: how a fresh copy is made runnable
+mngr init --dry-run
+mngr init
+
+# all settings, and where each comes from
+mngr config list
+mngr config path
+
+# read, write and remove one
+mngr config set stop.grace 1s
+mngr config get stop.grace
+mngr config unset stop.grace
+
+# the default of any option of any command
+mngr config set commands.list.fields name,state,branch
+mngr list
+mngr config unset commands.list.fields
+
+# a setting for this command only
+mngr -S stop.grace=0.5s stop poet-2
+
+# what this machine has and what is missing
+mngr doctor
+
+# the installed plugins
+mngr plugin list
+
+# completion for your shell
+mngr completion bash > "$HOME/mngr.bash"
+
+# help on everything
+mngr --help
+mngr help create
+mngr help states
+mngr list --help
+
+# which mngr is this?
+mngr version
+
+# put everything away
+mngr list --ids | mngr destroy --force -
