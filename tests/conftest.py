@@ -73,7 +73,7 @@ class Mngr:
 
     def json(self, *words: str, **more: Any) -> Any:
         """The command's JSON."""
-        return self(*words, "--format", "json", **more).json()
+        return self("--format", "json", *words, **more).json()
 
     def agent(self, name: str) -> dict[str, Any]:
         """One agent as `list` shows it."""

@@ -29,16 +29,51 @@ def must(host: Host, where: str, *words: str, stdin: bytes = b"") -> str:
     """git in a directory; what it printed, or MngrError."""
     result = run(host, where, *words, stdin=stdin)
     if result.code:
-        raise MngrError(f"git {words[0]} failed in {where}: {result.problem}", _hint(result.problem))
+        verb = next(word for word in words if word[0] != "-" and "=" not in word)
+        raise MngrError(f"git {verb} failed in {where}: {result.problem}", hint(result.problem))
     return result.text
 
 
-def _hint(problem: str) -> str | None:
+def hint(problem: str) -> str:
+    """The next step after git said this."""
     if "dubious ownership" in problem:
         return "the directory belongs to another user: see git's safe.directory"
     if "No space left" in problem:
         return "make room and try again"
-    return None
+    return "see what git says there; mngr doctor checks this machine"
+
+
+# Whatever git would run or reach because a repository's settings say so.
+_INERT = (
+    "core.hooksPath=/dev/null", "core.fsmonitor=false", "core.sshCommand=false", "core.alternateRefsCommand=",
+    "commit.gpgSign=false", "gc.auto=0", "maintenance.auto=false", "submodule.recurse=false",
+    "protocol.allow=never", *(f"protocol.{name}.allow=never" for name in ("ext", "file", "git", "ssh", "http", "https")),
+)  # fmt: skip
+_DRIVERS = {
+    "clean": "",
+    "smudge": "",
+    "process": "",
+    "required": "false",
+    "driver": "git merge-file --marker-size=%L %A %O %B",
+}
+
+
+def guard(host: Host, where: str) -> tuple[str, ...]:
+    """Words for git in a repository that an agent owns: nothing it is set to run will run, and nothing is fetched."""
+    listed = run(host, where, "config", "--list", "-z", "--name-only", "--show-scope")
+    words = listed.out.decode("utf-8", "surrogateescape").split("\0")
+    flags = list(_INERT)
+    for scope, name in zip(words[0::2], words[1::2], strict=False):
+        value = _DRIVERS.get(name.rpartition(".")[2])
+        if scope not in ("local", "worktree") or value is None or not name.startswith(("filter.", "merge.")):
+            continue
+        if "=" in name or "\n" in name:
+            raise MngrError(
+                f"the repository {where} has a setting with an odd name: {name!r}",
+                "take it out with git config",
+            )
+        flags.append(f"{name}={value}")
+    return tuple(word for flag in flags for word in ("-c", flag))
 
 
 def find_repo(host: Host, where: str) -> Repo | None:
@@ -48,7 +83,7 @@ def find_repo(host: Host, where: str) -> Repo | None:
     lines = result.text.split("\n")
     if result.code and len(lines) < 2:
         if b"dubious ownership" in result.err:
-            raise MngrError(result.problem, _hint("dubious ownership"))
+            raise MngrError(result.problem, hint("dubious ownership"))
         return None
     if result.code:  # no commit yet
         return Repo(root=lines[0], common_dir=lines[1], head=None, branch=None)
@@ -67,14 +102,17 @@ def has_branch(host: Host, where: str, name: str) -> bool:
     return run(host, where, "show-ref", "--verify", "--quiet", f"refs/heads/{name}").code == 0
 
 
-def status(host: Host, where: str) -> list[tuple[str, str]]:
+def status(host: Host, where: str, guard: tuple[str, ...] = ()) -> list[tuple[str, str]]:
     """(XY, path) of everything staged, changed or untracked; nothing of `.mngr/` but the shared settings counts."""
-    result = run(host, where, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames")
+    flags = ("--porcelain=v1", "-z", "--untracked-files=all", "--no-renames")
+    result = run(host, where, *guard, "--no-optional-locks", "status", *flags)  # its owner may need the lock
     if result.code:
-        raise MngrError(f"git status failed in {where}: {result.problem}", _hint(result.problem))
+        raise MngrError(f"git status failed in {where}: {result.problem}", hint(result.problem))
     rows = [row for row in result.out.decode("utf-8", "surrogateescape").split("\0") if row]
     found = [(row[:2], row[3:]) for row in rows]
-    return [(xy, path) for xy, path in found if not path.startswith(".mngr/") or path == ".mngr/settings.toml"]
+    return [
+        (xy, path) for xy, path in found if not path.startswith(".mngr/") or path == ".mngr/settings.toml"
+    ]
 
 
 def count_commits(host: Host, where: str, spec: list[str]) -> int:
@@ -86,4 +124,6 @@ def count_commits(host: Host, where: str, spec: list[str]) -> int:
 def unique_commits(host: Host, where: str, branch: str) -> int:
     """Commits of a branch that no other branch, remote branch or tag has."""
     ref = f"refs/heads/{branch}"
-    return count_commits(host, where, [ref, "--not", f"--exclude={branch}", "--branches", "--tags", "--remotes"])
+    return count_commits(
+        host, where, [ref, "--not", f"--exclude={branch}", "--branches", "--tags", "--remotes"]
+    )

@@ -15,7 +15,7 @@ class Home:
     """The directory that holds everything we know: `~/.mngr` unless told otherwise."""
 
     def __init__(self, root: str) -> None:
-        self.root = os.path.abspath(root)
+        self.root = root if os.path.isabs(root) else os.path.normpath(os.path.join(current_dir(), root))
         self.agents = os.path.join(self.root, "agents")
         self.names = os.path.join(self.root, "names")
         self.work = os.path.join(self.root, "work")
@@ -42,7 +42,9 @@ class Home:
             self._refuse_strangers()
             return False
         except OSError as error:
-            raise MngrError(f"cannot read {self.marker}: {error.strerror}", "choose another home with --home") from None
+            raise MngrError(
+                f"cannot read {self.marker}: {error.strerror}", "choose another home with --home"
+            ) from None
         if text[:1] != ["mngr"] or len(text) != 2 or not text[1].isdigit():
             raise MngrError(f"{self.root} is the home of another program", "choose another home with --home")
         if int(text[1]) > HOME_VERSION:
@@ -57,7 +59,16 @@ class Home:
         if self.exists():
             return
         try:
-            for path in (self.root, self.agents, self.names, self.work, self.graveyard, self.snapshots, self.cache, self.lib):
+            for path in (
+                self.root,
+                self.agents,
+                self.names,
+                self.work,
+                self.graveyard,
+                self.snapshots,
+                self.cache,
+                self.lib,
+            ):
                 os.makedirs(path, mode=0o700, exist_ok=True)
             fresh = f"{self.marker}.{os.getpid()}"
             with open(fresh, "w", encoding="utf-8") as file:
@@ -65,7 +76,8 @@ class Home:
             os.replace(fresh, self.marker)
         except OSError as error:
             raise MngrError(
-                f"cannot write to {self.root}: {error.strerror}", "choose a writable home with --home or MNGR_HOME"
+                f"cannot write to {self.root}: {error.strerror}",
+                "choose a writable home with --home or MNGR_HOME",
             ) from None
 
     def _refuse_strangers(self) -> None:
@@ -77,8 +89,20 @@ class Home:
         except NotADirectoryError:
             raise MngrError(f"{self.root} is not a directory", "choose another home with --home") from None
         except OSError as error:
-            raise MngrError(f"cannot read {self.root}: {error.strerror}", "choose another home with --home") from None
-        ours = {"agents", "names", "work", "graveyard", "snapshots", "cache", "lib", "crashes", "settings.toml"}
+            raise MngrError(
+                f"cannot read {self.root}: {error.strerror}", "choose another home with --home"
+            ) from None
+        ours = {
+            "agents",
+            "names",
+            "work",
+            "graveyard",
+            "snapshots",
+            "cache",
+            "lib",
+            "crashes",
+            "settings.toml",
+        }
         ours |= {"settings.local.toml", "runs", "outputs", "e2e", "tmux.conf", "tmux.socket"}
         strange = sorted(name for name in inside - ours if not name.startswith("version"))
         if strange:
@@ -91,6 +115,14 @@ class Home:
 def default_home() -> str:
     """`MNGR_HOME`, else `~/.mngr`."""
     return os.environ.get("MNGR_HOME") or os.path.join(os.path.expanduser("~"), ".mngr")
+
+
+def current_dir() -> str:
+    """Where we are; MngrError when that directory was deleted."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        raise MngrError("the current directory is gone", "go to one that exists: cd") from None
 
 
 def find_project_root(start: str) -> str | None:

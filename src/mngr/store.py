@@ -7,6 +7,7 @@ import os
 
 from mngr import clock, names
 from mngr.errors import MngrError, NotFound
+from mngr.lock import Lock
 from mngr.model import AgentRecord
 
 TYPE_CHECKING = False
@@ -15,6 +16,14 @@ if TYPE_CHECKING:
 
     from mngr.host import Host
     from mngr.paths import Home
+
+
+class NameTaken(MngrError):
+    """Another agent of this home has that name."""
+
+    def __init__(self, name: str) -> None:
+        hint = f"choose another name, use --reuse, or: mngr destroy {name}"
+        super().__init__(f"there is already an agent called {name!r}", hint)
 
 
 def encode(record: AgentRecord) -> bytes:
@@ -57,7 +66,8 @@ def load(host: Host, agent_id: str) -> AgentRecord:
         return decode(data)
     except ValueError as error:
         raise MngrError(
-            f"the record of {agent_id} is damaged: {error}", f"look at it, or put it away: mngr destroy --force {agent_id}"
+            f"the record of {agent_id} is damaged: {error}",
+            f"look at it, or put it away: mngr destroy --force {agent_id}",
         ) from None
 
 
@@ -76,7 +86,7 @@ def add_event(host: Host, agent_id: str, event: str, **data: Any) -> None:
 
 
 def reserve_name(home: Home, name: str, agent_id: str, host: Host | None = None) -> None:
-    """Take a name for this home; MngrError when somebody has it. Atomic between processes."""
+    """Take a name for this home; NameTaken when somebody has it. Atomic between processes."""
     link = os.path.join(home.names, name)
     where = f"@{host.name}.{host.provider}" if host is not None and host.home.root != home.root else ""
     for _ in range(2):
@@ -88,18 +98,16 @@ def reserve_name(home: Home, name: str, agent_id: str, host: Host | None = None)
             if holder is not None and (os.path.isdir(home.agent(holder)) or is_elsewhere(home, name)):
                 break
             release_name(home, name, holder or "")  # its agent is gone: a command was interrupted
-    raise MngrError(
-        f"there is already an agent called {name!r}", f"choose another name, use --reuse, or: mngr destroy {name}"
-    )
+    raise NameTaken(name)
 
 
 def release_name(home: Home, name: str, agent_id: str) -> None:
     """Give a name back if it is this agent's."""
-    if find_id(home, name) == agent_id:
-        try:
+    if find_id(home, name) != agent_id:
+        return
+    with Lock(home.names + ".lock"):  # or two could give it back, one of them after a third has taken it
+        if find_id(home, name) == agent_id:
             os.unlink(os.path.join(home.names, name))
-        except FileNotFoundError:
-            pass
 
 
 def find_id(home: Home, name: str) -> str | None:

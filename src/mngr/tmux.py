@@ -69,13 +69,27 @@ def prepare(home: Home, source: str | None) -> str:
             os.symlink(socket, fresh)
             os.replace(fresh, home.socket_link)
     except OSError as error:
-        raise MngrError(f"cannot write to {home.root}: {error.strerror}", "choose a writable home with --home") from None
+        raise MngrError(
+            f"cannot write to {home.root}: {error.strerror}", "choose a writable home with --home"
+        ) from None
     return socket
 
 
 def argv(host: Host, *words: str) -> list[str]:
-    """A call of tmux on our server."""
-    return ["tmux", "-u", "-S", socket_path(host.home), *words]
+    """A call of tmux on our server; MngrError when the place of its socket is somebody else's."""
+    socket = socket_path(host.home)
+    place = os.path.dirname(socket)
+    if os.path.lexists(place) and (os.path.islink(place) or os.stat(place).st_uid != os.getuid()):
+        raise MngrError(
+            f"{place} is not a directory of yours", "have its owner remove it; mngr makes it anew"
+        )
+    return ["tmux", "-u", "-S", socket, *words]
+
+
+def word(text: str, *, is_format: bool = False) -> str:
+    """`text` as one word of a tmux command line: a `;` at its end is a separator there, and # starts a format."""
+    text = text.replace("#", "##") if is_format else text
+    return text[:-1] + "\\;" if text.endswith(";") else text
 
 
 def _tmux_quote(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from mngr import shell
-from mngr.cli.run import is_terminal
+from mngr.cli.run import is_terminal, raise_if_alone
 from mngr.cli.spec import Argument, Command, Option
 from mngr.cli.table import COMMANDS
 from mngr.errors import MngrError, UsageError
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from mngr.cli.run import Cli
 
 CONNECT_COMMAND = Option(
-    flags=("--connect-command",), metavar="CMD", help="what to run instead of attaching; MNGR_AGENT_NAME is set for it"
+    flags=("--connect-command",),
+    metavar="CMD",
+    help="what to run instead of attaching; MNGR_AGENT_NAME is set for it",
 )
 COMMAND = Command(
     name="connect",
@@ -44,24 +46,35 @@ def run(cli: Cli, args: Args) -> int:
 
         name = pick(cli.fleet.list().agents)
     if args["start"]:
-        cli.fleet.start([name])
+        raise_if_alone(cli.fleet.start([name]))
     return connect(cli, name, args["connect_command"])
 
 
 def connect(cli: Cli, name: str, command: str | None) -> int:
     """Become the agent's terminal; does not return when it works."""
-    settings = cli.context.settings
-    command = command or settings.get("commands.connect.connect_command") or settings.get("commands.create.connect_command")
+    command = command or _command(cli)
     if command:
         variables = cli.fleet.connect_variables(name)
-        shell.replace(["sh", "-c", str(command)], {**os.environ, **variables})
+        shell.replace(["sh", "-c", command], {**os.environ, **variables})
     if not is_terminal():
         raise MngrError("connect needs a terminal", f"look at its screen with: mngr capture {name}")
     argv = cli.fleet.attach_argv(name)
     shell.replace(argv, {key: value for key, value in os.environ.items() if key not in ("TMUX", "TMUX_PANE")})
 
 
-def refuse_many(count: int) -> None:
-    """One terminal shows one agent."""
+def _command(cli: Cli) -> str | None:
+    settings = cli.context.settings
+    found = settings.get("commands.connect.connect_command") or settings.get(
+        "commands.create.connect_command"
+    )
+    return str(found) if found else None
+
+
+def check_connect(cli: Cli, count: int, command: str | None) -> None:
+    """One terminal shows one agent, and there must be one; UsageError or MngrError."""
     if count != 1:
         raise UsageError("--connect goes with one agent", "leave out --count, or use --no-connect")
+    if not is_terminal() and not command and not _command(cli):
+        raise MngrError(
+            "connect needs a terminal", "leave out --connect, and look at the screen with: mngr capture"
+        )

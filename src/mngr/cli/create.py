@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mngr.cli import render
-from mngr.cli.connect import CONNECT_COMMAND, refuse_many
+from mngr.cli.connect import CONNECT_COMMAND, check_connect
 from mngr.cli.parse import Args, parse
 from mngr.cli.run import raise_if_alone
 from mngr.cli.spec import Argument, Command, Option
@@ -24,34 +24,85 @@ COMMAND = Command(
         "branch mngr/NAME, in a session of mngr's own tmux server. It sees only the variables it is given."
     ),
     arguments=(
-        Argument(name="ADDRESS", help="NAME, NAME@HOST or NAME@.PROVIDER; a name is made up when missing", required=False),
-        Argument(name="KIND", help="what kind of agent: command, player, …", required=False, complete="kinds"),
+        Argument(
+            name="ADDRESS",
+            help="NAME, NAME@HOST or NAME@.PROVIDER; a name is made up when missing",
+            required=False,
+        ),
+        Argument(
+            name="KIND", help="what kind of agent: command, player, …", required=False, complete="kinds"
+        ),
     ),
     options=(
-        Option(flags=("-m", "--message"), metavar="TEXT", help="the first message; create returns when it has arrived"),
-        Option(flags=("--message-file",), metavar="FILE", help="the first message from a file", complete="files"),
+        Option(
+            flags=("-m", "--message"),
+            metavar="TEXT",
+            help="the first message; create returns when it has arrived",
+        ),
+        Option(
+            flags=("--message-file",), metavar="FILE", help="the first message from a file", complete="files"
+        ),
         Option(flags=("--connect",), help="attach when it runs (default: on a terminal)"),
         CONNECT_COMMAND,
-        Option(flags=("--from",), metavar="PATH|AGENT|URL", help="what to work on (default: this directory)", complete="files"),
-        Option(flags=("--branch",), metavar="[BASE][:NEW]", help="where to start and what to call the new branch (default: :mngr/*)"),
+        Option(
+            flags=("--from",),
+            metavar="PATH|AGENT|URL",
+            help="what to work on (default: this directory)",
+            complete="files",
+        ),
+        Option(
+            flags=("--branch",),
+            metavar="[BASE][:NEW]",
+            help="where to start and what to call the new branch (default: :mngr/*)",
+        ),
         Option(flags=("--transfer",), metavar="MODE", help="how it gets its copy", choices=TRANSFERS),
-        Option(flags=("--dirty",), metavar="HOW", help="what to do about uncommitted changes", choices=("fail", "ignore", "include")),
+        Option(
+            flags=("--dirty",),
+            metavar="HOW",
+            help="what to do about uncommitted changes",
+            choices=("fail", "ignore", "include"),
+        ),
         Option(flags=("--env",), metavar="K=V", many=True, help="a variable for the agent"),
         Option(flags=("--pass-env",), metavar="K", many=True, help="a variable of yours to pass on"),
-        Option(flags=("--env-file",), metavar="FILE", many=True, help="variables from a file of K=V lines", complete="files"),
+        Option(
+            flags=("--env-file",),
+            metavar="FILE",
+            many=True,
+            help="variables from a file of K=V lines",
+            complete="files",
+        ),
         Option(flags=("--label",), metavar="K=V", many=True, help="a label"),
-        Option(flags=("-t", "--template"), metavar="NAME", many=True, help="options from [templates.NAME]", complete="templates"),
-        Option(flags=("-w", "--window"), metavar="NAME=CMD", many=True, help="one more window beside the agent"),
-        Option(flags=("--idle-timeout",), metavar="TIME", kind="length", help="stop it after so long without activity"),
+        Option(
+            flags=("-t", "--template"),
+            metavar="NAME",
+            many=True,
+            help="options from [templates.NAME]",
+            complete="templates",
+        ),
+        Option(
+            flags=("-w", "--window"), metavar="NAME=CMD", many=True, help="one more window beside the agent"
+        ),
+        Option(
+            flags=("--idle-timeout",),
+            metavar="TIME",
+            kind="length",
+            help="stop it after so long without activity",
+        ),
         Option(flags=("--count",), metavar="N", kind="int", default=1, help="make NAME-1 to NAME-N"),
-        Option(flags=("--reuse",), help="take the agent that has this name, if there is one, and start it if it is stopped"),
+        Option(
+            flags=("--reuse",),
+            help="take the agent that has this name, if there is one, and start it if it is stopped",
+        ),
     ),
     rest="ARGS",
     examples=(
         ("mngr create foo -- make test", "run a command in its own worktree, on branch mngr/foo"),
         ("mngr create foo --dirty include -- ./try.sh", "take uncommitted changes along"),
         ("mngr create w --count 3 --label team=red -- sleep 1000", "three at once: w-1, w-2, w-3"),
-        ("mngr create foo --env-file .env -w logs='tail -f log' -- ./serve", "variables from a file, and a second window"),
+        (
+            "mngr create foo --env-file .env -w logs='tail -f log' -- ./serve",
+            "variables from a file, and a second window",
+        ),
     ),
 )
 
@@ -62,27 +113,48 @@ def run(cli: Cli, args: Args) -> int:
 
     if args["template"]:
         args = _with_templates(cli, args)
-    connects = args["connect"] if "connect" in args.chosen else is_terminal() and cli.format == "human"
+    connects = args["connect"] if "connect" in args.chosen else _connects_by_itself(cli, args)
     if connects:
-        refuse_many(args["count"])
+        check_connect(cli, args["count"], args["connect_command"])
     message = _message(args)
     made = cli.fleet.create_many(_request(cli, args, on_terminal=is_terminal()))
     agents = [agent for agent in made if not isinstance(agent, Exception)]
     errors = [error for error in made if isinstance(error, Exception)]
     if errors and not agents:
         raise errors[0]
-    if message is not None and agents:
-        raise_if_alone(cli.fleet.message([agent.id for agent in agents], message))
     _show(cli, agents)
+    for error in errors:
+        cli.say(f"Error: {error}")
+    if message is not None:
+        _send(cli, agents, message)
     if errors:
-        for error in errors:
-            cli.say(f"Error: {error}")
-        raise PartialFailure(f"{len(errors)} of {len(made)} agents could not be made: {errors[0]}", "see the lines above")
-    if connects or args["connect_command"]:
+        raise PartialFailure(
+            f"{len(errors)} of {len(made)} agents could not be made: {errors[0]}", "see the lines above"
+        )
+    if connects:
         from mngr.cli.connect import connect
 
         return connect(cli, agents[0].id, args["connect_command"])
     return 0
+
+
+def _connects_by_itself(cli: Cli, args: Args) -> bool:
+    from mngr.cli.run import is_terminal
+
+    return cli.format == "human" and (is_terminal() or "connect_command" in args.given)
+
+
+def _send(cli: Cli, agents: list[AgentView], message: str) -> None:
+    """The first message; the agents stay although it may not arrive."""
+    outcomes = cli.fleet.message([agent.id for agent in agents], message)
+    raise_if_alone(outcomes)
+    missed = [outcome for outcome in outcomes if not outcome.ok]
+    for outcome in missed:
+        cli.say(f"Error: {outcome.name}: {outcome.error}")
+    if missed:
+        raise PartialFailure(
+            f"the message did not reach {len(missed)} of {len(outcomes)} agents", "see the lines above"
+        )
 
 
 def _request(cli: Cli, args: Args, *, on_terminal: bool) -> CreateRequest:
@@ -137,14 +209,21 @@ def _with_templates(cli: Cli, args: Args) -> Args:
         values = settings.table(f"templates.{name}")
         if not values:
             known = sorted({key.split(".")[1] for key in settings.values if key.startswith("templates.")})
-            hint = closest(name, known) or f"known: {', '.join(known)}" if known else "make one: [templates.NAME] in the settings"
+            hint = (
+                closest(name, known) or f"known: {', '.join(known)}"
+                if known
+                else "make one: [templates.NAME] in the settings"
+            )
             raise UsageError(f"there is no template {name!r}", hint)
         merged.update(values)
     return parse(COMMAND, cli.words, merged)
 
 
 def _show(cli: Cli, agents: list[AgentView]) -> None:
-    lines = [f"{agent.name} runs in {agent.work_dir}" + (f" on {agent.branch}" if agent.branch else "") for agent in agents]
+    lines = [
+        f"{agent.name} runs in {agent.work_dir}" + (f" on {agent.branch}" if agent.branch else "")
+        for agent in agents
+    ]
     render.rows(cli, "agents", [agent.to_dict() for agent in agents], None if cli.quiet else "\n".join(lines))
 
 

@@ -4,7 +4,7 @@ dir=$1
 lib=${0%/*}
 . "$dir/command" || exit 125
 trap : HUP INT QUIT TERM
-env -i TERM="$TERM" COLORTERM="${COLORTERM:-}" sh "$lib/enter.sh" -p "$dir" "$@"
+env -i TERM="$TERM" COLORTERM="${COLORTERM:-}" sh "$lib/enter.sh" -p -f "$dir/unstarted" "$dir" "$@"
 code=$?
 trap '' HUP INT QUIT TERM
 now=$(date -u '+%s %Y-%m-%dT%H:%M:%S.000Z')

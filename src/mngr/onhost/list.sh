@@ -6,7 +6,9 @@ if [ -r /proc/sys/kernel/random/boot_id ]; then
     read -r boot </proc/sys/kernel/random/boot_id
     echo "boot $boot"
 fi
-if [ -S "$socket" ]; then
+if [ -e "${socket%/*}" ] && ! [ -O "${socket%/*}" ]; then
+    echo stranger # somebody else's directory: his server is not ours
+elif [ -S "$socket" ]; then
     tmux -S "$socket" list-panes -a -F 'pane #{@mngr_id} #{@mngr_role} #{session_name} #{pane_id} #{pane_pid} #{pane_dead} #{window_activity} #{session_attached}' 2>/dev/null
 fi
 if [ $# -eq 0 ]; then
@@ -22,5 +24,5 @@ else
     done
     set -- $files
 fi
-LC_ALL=C grep '' /dev/null "$@" 2>/dev/null
+LC_ALL=C grep -a -d skip -D skip '' /dev/null "$@" 2>/dev/null
 exit 0

@@ -1,4 +1,5 @@
 # start.sh SOCKET CONF LIB DIR NAME WORK [WINDOW CMD]…: start the agent's session; answers "running PID" or "ended".
+# WORK, WINDOW and CMD are quoted for tmux, which takes # and a ; at the end for its own.
 # The server starts with a clean environment, so that nothing of ours leaks into an agent.
 socket=$1 conf=$2 lib=$3 dir=$4 name=$5 work=$6
 shift 6
@@ -13,7 +14,8 @@ clean() {
     env -i HOME="$HOME" PATH="$PATH" SHELL=/bin/sh USER="${USER:-}" LANG="${LANG:-C.UTF-8}" LC_ALL="${LC_ALL:-}" \
         tmux -u -S "$socket" -f "$conf" "$@"
 }
-for old in exit proc stopped status; do
+command -v tmux >/dev/null 2>&1 || exit 127
+for old in exit proc status unstarted; do
     [ ! -e "$dir/$old" ] || rm -f "$dir/$old"
 done
 tries=0
@@ -34,6 +36,7 @@ while :; do
     fi
     sleep 0.05
 done
+[ ! -e "$dir/stopped" ] || rm -f "$dir/stopped"
 while [ $# -ge 2 ]; do
     clean new-window -d -t "=$name:" -n "$1" -c "$work" \
         env -i TERM=tmux-256color sh "$lib/enter.sh" "$dir" sh -c "$2" || exit 8
@@ -42,6 +45,9 @@ done
 tries=0
 until [ -s "$dir/proc" ] || [ -s "$dir/exit" ]; do
     tries=$((tries + 1))
+    if [ $((tries % 100)) -eq 0 ] && [ "$(clean list-panes -s -t "=$name:" -f '#{==:#{@mngr_role},agent}' -F '#{pane_dead}')" != 0 ]; then
+        break # the wrapper could not even write down how it ended
+    fi
     if [ $tries -gt 2000 ]; then
         echo "the agent's process did not start within 20s" >&2
         exit 8
@@ -53,5 +59,5 @@ if [ -s "$dir/proc" ]; then
     echo "running $pid"
 else
     echo ended
-    clean capture-pane -p -t "=$name:"
+    cat "$dir/unstarted" 2>/dev/null || clean capture-pane -p -t "=$name:agent"
 fi

@@ -9,36 +9,52 @@ for id; do
     [ -d "$home/agents/$id" ] || continue
     printf '{"at":%d,"reason":"%s"}\n' "$now" "$reason" >"$home/agents/$id/stopped"
 done
-panes=$(tmux_ list-panes -a -F '#{@mngr_id} #{session_id} #{pane_id} #{pane_pid} #{pane_dead} #{@mngr_role}')
+panes=
+if [ -O "${socket%/*}" ]; then
+    panes=$(tmux_ list-panes -a -F '#{@mngr_id} #{session_id} #{pane_id} #{pane_pid} #{pane_dead} #{@mngr_role}')
+fi
 ours=$(printf '%s\n' "$panes" | while read -r id rest; do case $ids in *" $id "*) echo "$id $rest" ;; esac; done)
-[ -n "$ours" ] || exit 0
-groups=$(printf '%s\n' "$ours" | while read -r _ _ _ pid dead _; do [ "$dead" = 1 ] || echo "-$pid"; done)
+sids=$(printf '%s\n' "$ours" | while read -r _ _ _ pid dead _; do [ "$dead" = 1 ] || echo "$pid"; done)
+live=$(printf '%s\n' "$ours" | while read -r id _ _ _ dead role; do [ "$dead$role" = 0agent ] && printf ' %s ' "$id"; done)
+for id; do # a process may have outlived its terminal: its own environment says whose it is
+    case $live in *" $id "*) continue ;; esac
+    { read -r pid <"$home/agents/$id/proc"; } 2>/dev/null || continue
+    case $pid in *[!0-9]* | '') continue ;; esac
+    if tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | grep -qx "MNGR_AGENT_ID=$id"; then
+        sids="$sids $(ps -o sid= -p "$pid")"
+    fi
+done 2>/dev/null
+sids=$(echo $sids)
+[ -n "$ours$sids" ] || exit 0
 screens() {
     printf '%s\n' "$ours" | while read -r id _ pane _ _ role; do
         [ "$role" = agent ] && printf 'capture-pane -e -b mngr-%s -t %s\nsave-buffer -b mngr-%s "%s"\ndelete-buffer -b mngr-%s\n' \
             "$id" "$pane" "$id" "$home/agents/$id/screen" "$id"
     done
 }
-alive() {
-    for g in $groups; do
-        kill -0 -- "$g" 2>/dev/null && return 0
-    done
-    return 1
+# To every process of the sessions, whatever group it is in; where there is no pkill, to the first group of each.
+signal() {
+    pkill "-$1" -s "$(echo "$sids" | tr ' ' ,)" 2>/dev/null ||
+        for sid in $sids; do kill "-$1" -- "-$sid" 2>/dev/null; done
 }
-screens | tmux_ source-file -
-if [ -n "$groups" ]; then
-    kill -TERM -- $groups 2>/dev/null
+alive() {
+    for sid in $sids; do
+        kill -0 -- "-$sid" 2>/dev/null && return 0
+    done
+    pgrep -s "$(echo "$sids" | tr ' ' ,)" >/dev/null 2>&1
+}
+[ -z "$ours" ] || screens | tmux_ source-file -
+if [ -n "$sids" ]; then
+    signal TERM
     waited=0
     limit=$(awk "BEGIN { printf \"%d\", $grace * 50 }")
     while alive && [ $waited -lt "$limit" ]; do
-        [ $waited -eq 15 ] && kill -HUP -- $groups 2>/dev/null
+        [ $waited -eq 15 ] && signal HUP
         sleep 0.02
         waited=$((waited + 1))
     done
 fi
-printf '%s\n' "$ours" | while read -r _ session _; do echo "kill-session -t '$session'"; done | sort -u | tmux_ source-file -
-if [ -n "$groups" ]; then # what left its process group is still in the session
-    sessions=$(printf '%s' "$groups" | tr -d - | tr '\n' ,)
-    pkill -KILL -s "$sessions" 2>/dev/null || kill -KILL -- $groups 2>/dev/null
-fi
+printf '%s\n' "$ours" | while read -r _ session _; do [ -z "$session" ] || echo "kill-session -t '$session'"; done |
+    sort -u | tmux_ source-file -
+[ -z "$sids" ] || signal KILL
 exit 0

@@ -30,10 +30,10 @@ class Context:
         note: Callable[[str], None] | None = None,
     ) -> None:
         self.home = paths.Home(home or paths.default_home())
-        self.cwd = os.path.abspath(cwd or os.getcwd())
+        self.cwd = os.path.abspath(cwd) if cwd else paths.current_dir()
         self.note = note or (lambda text: None)
         self._assignments = settings or []
-        self._settings: Settings | None = None
+        self._settings: dict[str | None, Settings] = {}
         self._hooks: Hooks | None = None
         self._hosts: dict[tuple[str, str], Host] = {}
         self._providers: dict[str, Provider] | None = None
@@ -42,10 +42,13 @@ class Context:
     @property
     def settings(self) -> Settings:
         """All layers of settings that apply here."""
-        if self._settings is None:
-            root = paths.find_project_root(self.cwd)
-            self._settings = config.load(self.home.settings, root, self._assignments, dict(os.environ))
-        return self._settings
+        return self.settings_at(paths.find_project_root(self.cwd))
+
+    def settings_at(self, root: str | None) -> Settings:
+        """All layers of settings that apply to a project."""
+        if root not in self._settings:
+            self._settings[root] = config.load(self.home.settings, root, self._assignments, dict(os.environ))
+        return self._settings[root]
 
     @property
     def hooks(self) -> Hooks:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 
-from mngr import clock, config, git, names, store
+from mngr import clock, git, names, store
 from mngr.errors import MngrError, NotFound, UsageError
 from mngr.fanout import fanout
-from mngr.model import TRANSFERS, AgentRecord, Record
+from mngr.model import AgentRecord, Record
 from mngr.ops import environment, find, limit, project, transfer
 from mngr.ops import list as listing
 from mngr.ops.discard import discard
 from mngr.ops.launch import install_lib, launch, write_command
+from mngr.ops.source import Source, choose_transfer, find_source
 from mngr.ops.start import start
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from mngr.config import Settings
+
     from mngr.git import Repo
     from mngr.host import Host
     from mngr.model import AgentView
@@ -51,42 +52,41 @@ class Plan(Record):
     host: Host
     kind: str
     args: list[str]
-    source: str
-    repo: Repo | None
+    source: Source
     transfer: str
     base: str | None
     branch: str | None  # a pattern with * for the name, or an existing branch
     branch_is_new: bool
     dirty: list[tuple[str, str]]
-    settings: Settings
     variables: dict[str, str]
     request: CreateRequest
 
 
 def create(ctx: Context, request: CreateRequest) -> list[AgentView | Exception]:
     """Make the agents; one answer each, in order. Errors before the first step are raised."""
-    wanted = find.address(ctx, request.address) if request.address else names.Address(name=names.new_name())
-    host = _host(ctx, wanted)
+    wanted = find.address(ctx, request.address) if request.address else names.Address()
     if wanted.path is not None:
         raise UsageError("an address with a path cannot be created", "leave out what follows the colon")
-    ctx.home.make()
+    if request.count < 1:
+        raise UsageError("--count must be at least 1", "leave it out for one agent")
+    ctx.home.exists()  # or it is not ours to use
     name = wanted.name or _free_name(ctx)
     wished = [name] if request.count == 1 else [f"{name}-{i}" for i in range(1, request.count + 1)]
     for one in wished:
         names.check_name(one)
-    if request.count < 1:
-        raise UsageError("--count must be at least 1")
-    existing = {n: i for n in wished if (i := store.find_id(ctx.home, n)) and os.path.isdir(host.home.agent(i))}
+    host = _host(ctx, wanted)
+    existing = {
+        n: i for n in wished if (i := store.find_id(ctx.home, n)) and os.path.isdir(host.home.agent(i))
+    }
     if existing and not request.reuse:
-        taken = next(iter(existing))
-        raise MngrError(
-            f"there is already an agent called {taken!r}", f"choose another name, use --reuse, or: mngr destroy {taken}"
-        )
+        raise store.NameTaken(next(iter(existing)))
     fresh = [n for n in wished if n not in existing]
     made: dict[str, AgentView | Exception] = {n: _reuse(ctx, i) for n, i in existing.items()}
     if fresh:
         plan = make_plan(ctx, host, request)
-        made.update(zip(fresh, fanout(lambda n: create_one(ctx, plan, n), fresh, at_once=4), strict=True))
+        ctx.home.make()
+        make = _create_unnamed if wanted.name is None and request.count == 1 else create_one
+        made.update(zip(fresh, fanout(lambda n: make(ctx, plan, n), fresh, at_once=4), strict=True))
     return [made[n] for n in wished]
 
 
@@ -102,31 +102,43 @@ def make_plan(ctx: Context, host: Host, request: CreateRequest) -> Plan:
     """Look at everything before touching anything."""
     kind = _kind(ctx, request)
     ctx.kind(kind).check(request.args, {})
-    source, repo = _source(ctx, host, request.source)
-    mode = request.transfer or ("worktree" if repo is not None else "copy")
-    if mode not in TRANSFERS:
-        raise UsageError(f"--transfer cannot be {mode!r}", "one of: " + ", ".join(TRANSFERS))
+    source = find_source(ctx, host, request.source)
+    mode = choose_transfer(source, request.transfer)
     base, branch, is_new = None, None, False
     rows: list[tuple[str, str]] = []
     if mode in ("worktree", "mirror"):
-        if repo is None:
-            raise MngrError(f"{source} is not in a git repository", "git init it, or use --transfer copy or none")
-        if repo.head is None:
-            raise MngrError(f"the repository {source} has no commits", "make the first one, or use --transfer copy or none")
-        base, branch, is_new = _branch(host, repo, request)
-        rows = _dirty(ctx, host, repo, request)
+        if source.repo is None:
+            raise MngrError(
+                f"{source.path} is not in a git repository", "git init it, or use --transfer copy or none"
+            )
+        if source.repo.head is None:
+            raise MngrError(
+                f"the repository {source.top} has no commits",
+                "make the first one, or use --transfer copy or none",
+            )
+        base, branch, is_new = _branch(host, source.repo, request)
+        rows = _dirty(ctx, host, source, request)
     elif request.branch:
         raise UsageError(f"--branch has no meaning with --transfer {mode}", "leave it out")
-    elif mode == "none" and repo is not None:
-        base, branch = repo.head, repo.branch
-    settings = ctx.settings
-    if repo is not None and repo.root != _project_root(ctx):
-        settings = config.load(ctx.home.settings, repo.root, [], dict(os.environ))
+    elif mode == "none" and source.repo is not None:
+        base, branch = source.repo.head, source.repo.branch
     variables = environment.gather(request.env_file, request.pass_env, request.env)
     return Plan(
-        host=host, kind=kind, args=request.args, source=source, repo=repo, transfer=mode, base=base, branch=branch,
-        branch_is_new=is_new, dirty=rows, settings=settings, variables=variables, request=request,
+        host=host, kind=kind, args=request.args, source=source, transfer=mode, base=base, branch=branch,
+        branch_is_new=is_new, dirty=rows, variables=variables, request=request,
     )  # fmt: skip
+
+
+def _create_unnamed(ctx: Context, plan: Plan, name: str) -> AgentView:
+    """Make one agent; a made-up name that somebody else took meanwhile is not the user's trouble."""
+    for _ in range(20):
+        try:
+            return create_one(ctx, plan, name)
+        except (store.NameTaken, transfer.BranchTaken) as error:
+            if isinstance(error, transfer.BranchTaken) and "*" not in (plan.branch or ""):
+                raise
+            name = _free_name(ctx)
+    return create_one(ctx, plan, name)
 
 
 def create_one(ctx: Context, plan: Plan, name: str) -> AgentView:
@@ -143,14 +155,13 @@ def create_one(ctx: Context, plan: Plan, name: str) -> AgentView:
         discard(ctx, host, record.replace(branch_is_new=False) if keeps_branch else record)
         raise
     ctx.hooks.tell("mngr_created", agent=record)
-    limit.watch(ctx, host, record)
     return listing.view_of_started(host, record)
 
 
 def _record(plan: Plan, name: str) -> AgentRecord:
     host: Host = plan.host
     agent_id = names.new_id()
-    work = plan.source
+    work = plan.source.path
     if plan.transfer != "none":
         work = os.path.join(host.home.work, name)
         if os.path.lexists(work):
@@ -163,8 +174,8 @@ def _record(plan: Plan, name: str) -> AgentRecord:
         owner=store.this_process(),
         host=host.name,
         provider=host.provider,
-        project=os.path.basename(plan.repo.root if plan.repo else plan.source) or "root",
-        source=plan.repo.root if plan.repo else plan.source,
+        project=plan.source.project,
+        source=plan.source.kept,
         work_dir=work,
         transfer=plan.transfer,
         branch=plan.branch.replace("*", name) if plan.branch and plan.branch_is_new else plan.branch,
@@ -179,7 +190,8 @@ def _record(plan: Plan, name: str) -> AgentRecord:
 
 
 def _reserve(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
-    if record.branch_is_new and plan.repo and record.branch and git.has_branch(host, plan.repo.root, record.branch):
+    repo = plan.source.repo
+    if record.branch_is_new and repo and record.branch and git.has_branch(host, repo.root, record.branch):
         raise transfer.branch_taken(record.branch)  # before the record says that the branch is ours
     directory = host.home.agent(record.id)
     os.makedirs(os.path.join(directory, "outputs"), mode=0o700)
@@ -188,20 +200,18 @@ def _reserve(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
 
 
 def _work_dir(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
-    if record.transfer == "worktree":
-        assert plan.repo is not None
-        transfer.make_worktree(host, plan.repo, record)
-    elif record.transfer == "mirror":
-        assert plan.repo is not None
-        transfer.make_mirror(host, plan.repo, record)
+    repo = plan.source.repo
+    if record.transfer == "worktree" and repo is not None:
+        transfer.make_worktree(host, repo, record)
+    elif record.transfer == "mirror" and repo is not None:
+        transfer.make_mirror(host, repo, record)
     elif record.transfer == "copy":
-        transfer.make_copy(host, plan.repo.root if plan.repo else plan.source, plan.repo, record)
+        transfer.make_copy(host, plan.source.top, repo, record, plan.source.guard)
 
 
 def _dirty_files(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
     if plan.dirty and plan.request.dirty == "include":
-        assert plan.repo is not None
-        transfer.carry_dirty(host, plan.repo, record, plan.dirty)
+        transfer.carry_dirty(host, plan.source.top, record, plan.dirty, plan.source.guard)
 
 
 def _prepare(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
@@ -213,18 +223,24 @@ def _prepare(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
 
 
 def _set_up(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
-    if record.transfer != "none":
-        project.carry(host, plan.repo.root if plan.repo else plan.source, record, plan.settings)
-        project.set_up(host, record, plan.settings)
+    if record.transfer == "none":
+        return
+    settings = ctx.settings_at(record.work_dir if plan.source.is_bare else plan.source.top)
+    if not plan.source.is_bare:
+        project.carry(host, plan.source.top, record, settings)
+    project.set_up(host, record, settings)
 
 
 def _launch(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
     launch(ctx, host, record)
+    limit.watch(ctx, host, record)
 
 
 def _commit(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> AgentRecord:
     record = store.save(host, record.replace(phase="ready", owner=None))
-    store.add_event(host, record.id, "created", name=record.name, kind=record.kind, branch=record.branch, base=record.base)
+    store.add_event(
+        host, record.id, "created", name=record.name, kind=record.kind, branch=record.branch, base=record.base
+    )
     return record
 
 
@@ -245,7 +261,9 @@ def _host(ctx: Context, wanted: names.Address) -> Host:
     if wanted.provider is None:
         raise NotFound(f"there is no host {wanted.host!r}", "known: " + ", ".join(ctx.providers))
     if wanted.provider not in ctx.providers:
-        raise NotFound(f"the provider {wanted.provider!r} is not available", "available: " + ", ".join(ctx.providers))
+        raise NotFound(
+            f"the provider {wanted.provider!r} is not available", "available: " + ", ".join(ctx.providers)
+        )
     if wanted.host is None:
         return ctx.providers[wanted.provider].create(None, {})
     return ctx.host(wanted.provider, wanted.host)
@@ -273,49 +291,6 @@ def _free_name(ctx: Context) -> str:
     return names.new_name() + "-" + os.urandom(2).hex()
 
 
-def _project_root(ctx: Context) -> str | None:
-    from mngr.paths import find_project_root
-
-    return find_project_root(ctx.cwd)
-
-
-def _source(ctx: Context, host: Host, given: str | None) -> tuple[str, Repo | None]:
-    """The directory to work from, and the repository it is in."""
-    if given is None:
-        return ctx.cwd, git.find_repo(host, ctx.cwd)
-    if "://" in given or (given.partition(":")[1] and "@" in given.partition(":")[0] and "/" in given):
-        return _from_url(ctx, host, given)
-    path = os.path.abspath(os.path.join(ctx.cwd, os.path.expanduser(given)))
-    if os.path.isdir(path):
-        return path, git.find_repo(host, path)
-    if names.is_name(given):
-        _, record = find.find(ctx, given)
-        return record.work_dir, git.find_repo(host, record.work_dir)
-    raise MngrError(f"--from: there is no directory, agent or address {given!r}", "give a path, an agent's name or a URL")
-
-
-def _from_url(ctx: Context, host: Host, url: str) -> tuple[str, Repo | None]:
-    """A bare copy of a remote repository, kept and brought up to date."""
-    import hashlib
-
-    from mngr.lock import Lock
-
-    place = os.path.join(ctx.home.cache, "repos", hashlib.sha256(url.encode()).hexdigest()[:16] + ".git")
-    os.makedirs(os.path.dirname(place), exist_ok=True)
-    with Lock(place + ".lock", timeout=600):
-        if os.path.isdir(place):
-            result = git.run(host, place, "fetch", "--quiet", "--prune", "origin")
-        else:
-            result = host.run(["git", "clone", "--quiet", "--mirror", "--", url, place])
-    if result.code:
-        raise MngrError(f"--from: cannot fetch {url}: {result.problem}", "check the address and your access to it")
-    head = git.run(host, place, "rev-parse", "HEAD")
-    if head.code:
-        raise MngrError(f"--from: {url} has no commits", "choose a branch with --branch BASE:NEW")
-    branch = git.run(host, place, "symbolic-ref", "--short", "HEAD").text or None
-    return place, git.Repo(root=place, common_dir=place, head=head.text, branch=branch)
-
-
 def _branch(host: Host, repo: Repo, request: CreateRequest) -> tuple[str, str, bool]:
     """(base commit, branch or pattern, whether it is new) of `[BASE][:NEW]`."""
     text = request.branch or ":mngr/*"
@@ -324,7 +299,9 @@ def _branch(host: Host, repo: Repo, request: CreateRequest) -> tuple[str, str, b
         if not git.has_branch(host, repo.root, start):
             raise MngrError(f"there is no branch {start!r}", f"make a new one with --branch :{start}")
         if request.count > 1:
-            raise UsageError("--branch BASE alone is one branch, for one agent", "with --count write BASE:NEW-*")
+            raise UsageError(
+                "--branch BASE alone is one branch, for one agent", "with --count write BASE:NEW-*"
+            )
         commit = git.resolve(host, repo.root, f"refs/heads/{start}")
         assert commit is not None
         return commit, start, False
@@ -339,17 +316,19 @@ def _branch(host: Host, repo: Repo, request: CreateRequest) -> tuple[str, str, b
     return commit, new, True
 
 
-def _dirty(ctx: Context, host: Host, repo: Repo, request: CreateRequest) -> list[tuple[str, str]]:
-    if repo.root == repo.common_dir or (request.dirty == "ignore" and not request.says_ignored):
+def _dirty(ctx: Context, host: Host, source: Source, request: CreateRequest) -> list[tuple[str, str]]:
+    if source.is_bare or (request.dirty == "ignore" and not request.says_ignored):
         return []
-    rows = git.status(host, repo.root)
+    rows = git.status(host, source.top, source.guard)
     if rows and request.dirty == "ignore":
         ctx.note(f"{len(rows)} uncommitted changes stay here; take them along with --dirty include")
         return []
     if rows and request.dirty == "fail":
-        shown = ", ".join(path for _, path in rows[:3]) + (f" and {len(rows) - 3} more" if len(rows) > 3 else "")
+        shown = ", ".join(path for _, path in rows[:3]) + (
+            f" and {len(rows) - 3} more" if len(rows) > 3 else ""
+        )
         raise MngrError(
-            f"{repo.root} has uncommitted changes: {shown}",
+            f"{source.top} has uncommitted changes: {shown}",
             "commit them, or use --dirty include (take them along) or --dirty ignore (leave them here)",
         )
     return rows

@@ -43,12 +43,18 @@ def launch(ctx: Context, host: Host, record: AgentRecord) -> int:
     """Start the session; returns the pid once the agent's process really runs."""
     lib = install_lib(host)
     socket = tmux.prepare(host.home, ctx.settings.get("tmux.source"))
-    windows = [word for pair in record.windows.items() for word in pair]
+    windows = [
+        w for name, line in record.windows.items() for w in (tmux.word(name, is_format=True), tmux.word(line))
+    ]
     directory = host.home.agent(record.id)
     argv = ["sh", "-c", onhost.program("start.sh"), "start.sh", socket, host.home.tmux_conf, lib, directory]
-    result = host.run([*argv, record.name, record.work_dir, *windows], timeout=60.0)
-    if result.code == 127 or b"tmux: not found" in result.err or b"tmux: No such file" in result.err:
+    result = host.run(
+        [*argv, record.name, tmux.word(record.work_dir, is_format=True), *windows], timeout=60.0
+    )
+    if result.code == 127:
         raise ProgramMissing("tmux")
+    if result.code == 9:
+        raise MngrError(result.problem, "have its owner remove it; mngr makes it anew")
     if result.code:
         if b"duplicate session" in result.err:
             raise MngrError(f"a stray session called {record.name!r} is in the way", "mngr gc removes it")
@@ -56,6 +62,8 @@ def launch(ctx: Context, host: Host, record: AgentRecord) -> int:
     words = result.text.split()
     if words[:1] == ["running"] and len(words) == 2 and words[1].isdigit():
         return int(words[1])
-    screen = [line for line in result.text.splitlines()[1:] if line.strip() and not line.startswith("Pane is dead")]
+    screen = [
+        line for line in result.text.splitlines()[1:] if line.strip() and not line.startswith("Pane is dead")
+    ]
     said = "; ".join(line.strip() for line in screen[-3:]) or "it ended at once"
     raise MngrError(f"the agent's command did not start: {said}", "check the command and the agent's PATH")

@@ -56,7 +56,9 @@ def list_agents(ctx: Context) -> Listing:
         else:
             agents.extend(view(seen) for seen in answer)
             if any(_misses_watcher(seen) for seen in answer):
-                notes.append(f"{host}: limits are not being watched; mngr limit NAME sets the watcher up again")
+                notes.append(
+                    f"{host}: limits are not being watched; mngr limit NAME sets the watcher up again"
+                )
     agents.sort(key=lambda a: (a.created_at or "", a.name))
     ctx.hooks.tell("mngr_listed", agents=agents)
     return Listing(agents=agents, errors=errors, notes=notes)
@@ -82,17 +84,19 @@ def _look_once(ctx: Context, host: Host, ids: list[str] | None) -> list[Seen]:
     order: list[str] = []
     panes: dict[str, dict[str, str]] = {}
     files: dict[str, dict[str, list[str]]] = {}
-    watcher = False
+    watcher, answers = False, True
     for line in result.out.decode("utf-8", "replace").split("\n"):
         word, _, rest = line.partition(" ")
         if word == "dir":
             order.append(rest)
+        elif line == "stranger":
+            answers = False
         elif word == "pane":
             part = rest.split(" ")
             if len(part) != 8:
                 continue
             if part[2] == tmux.WATCHER:
-                watcher = True
+                watcher = part[5] == "0"
             elif part[1] == "agent" and part[0]:
                 keys = ("session", "pane", "pid", "dead", "activity", "attached")
                 panes[part[0]] = dict(zip(keys, part[2:], strict=True))
@@ -100,8 +104,9 @@ def _look_once(ctx: Context, host: Host, ids: list[str] | None) -> list[Seen]:
             path, _, text = line.partition(":")
             agent_id, _, name = path.partition("/")
             files.setdefault(agent_id, {}).setdefault(name, []).append(text)
+    heard = Evidence(now=now, watcher=watcher, tmux_answers=answers)
     return [
-        _understand(ctx, host, agent_id, files.get(agent_id, {}), panes.get(agent_id), now, watcher)
+        _understand(ctx, host, agent_id, files.get(agent_id, {}), panes.get(agent_id), heard)
         for agent_id in order
         if names.is_id(agent_id) and (ids is None or agent_id in files)
     ]
@@ -113,18 +118,15 @@ def _understand(
     agent_id: str,
     files: dict[str, list[str]],
     pane: dict[str, str] | None,
-    now: float,
-    watcher: bool,
+    heard: Evidence,
 ) -> Seen:
     proc = files.get("proc", [""])[0].strip()
-    evidence = Evidence(
-        now=now,
+    evidence = heard.replace(
         pane=pane,
         exit=_row(files.get("exit")),
         stopped=_row(files.get("stopped")),
         status=_row(files.get("status")),
-        pid=int(proc) if proc.isdigit() else None,
-        watcher=watcher,
+        pid=int(proc) if proc.isascii() and proc.isdigit() and len(proc) < 12 else None,
     )
     try:
         if "agent.json" not in files:
@@ -179,7 +181,9 @@ def view_of_started(host: Host, record: AgentRecord) -> AgentView:
     """An agent whose process was just seen to run; saves a second look."""
     pid = int(host.read(os.path.join(host.home.agent(record.id), "proc")))
     state = State(state="RUNNING", source="process", since=record.created_at)
-    return view(Seen(host=host, id=record.id, record=record, evidence=Evidence(now=0.0, pid=pid), state=state))
+    return view(
+        Seen(host=host, id=record.id, record=record, evidence=Evidence(now=0.0, pid=pid), state=state)
+    )
 
 
 def list_hosts(ctx: Context) -> list[dict[str, Any]]:
@@ -188,7 +192,13 @@ def list_hosts(ctx: Context) -> list[dict[str, Any]]:
     answers = fanout(lambda place: look(ctx, ctx.host(*place)), places, at_once=32)
     rows: list[dict[str, Any]] = []
     for (provider, host), answer in zip(places, answers, strict=True):
-        row: dict[str, Any] = {"host": host, "provider": provider, "state": "RUNNING", "agents": None, "error": None}
+        row: dict[str, Any] = {
+            "host": host,
+            "provider": provider,
+            "state": "RUNNING",
+            "agents": None,
+            "error": None,
+        }
         if isinstance(answer, MngrError):
             row.update(state="UNKNOWN", error=answer.message)
         elif isinstance(answer, Exception):
@@ -209,7 +219,11 @@ def _activity(record: AgentRecord, evidence: Evidence, state: State) -> str | No
 def _misses_watcher(seen: Seen) -> bool:
     record = seen.record
     limited = record is not None and (record.idle_timeout is not None or record.lifetime is not None)
-    return limited and not seen.evidence.watcher and seen.state.state in ("STARTING", "RUNNING", "WAITING", "PARKED")
+    return (
+        limited
+        and not seen.evidence.watcher
+        and seen.state.state in ("STARTING", "RUNNING", "WAITING", "PARKED")
+    )
 
 
 def _row(lines: list[str] | None) -> dict[str, Any] | None:

@@ -52,7 +52,7 @@ def _branch_error(record: AgentRecord, problem: str) -> MngrError:
         )
     if "not a valid branch name" in problem or "cannot lock ref" in problem:
         return MngrError(f"{branch!r} cannot be a branch here: {problem}", "name another: --branch :NEW")
-    return MngrError(f"git worktree add failed: {problem}", "see: mngr doctor")
+    return MngrError(f"git worktree add failed: {problem}", git.hint(problem))
 
 
 def make_mirror(host: Host, repo: Repo, record: AgentRecord) -> None:
@@ -72,13 +72,9 @@ def make_mirror(host: Host, repo: Repo, record: AgentRecord) -> None:
         ]
     )
     if made.code:
-        raise MngrError(f"git init failed: {made.problem}", "see: mngr doctor")
-    specs = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*", f"+{record.base}:refs/mngr/base"]
-    fetch = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--update-shallow", repo.common_dir)
-    result = git.run(host, work, *fetch, *specs)
-    if result.code:  # a base on no branch or tag cannot be asked for by its id: push it instead
-        git.must(host, work, *fetch, *specs[:2])
-        git.must(host, repo.root, "push", "--quiet", "--no-verify", work, f"{record.base}:refs/mngr/base")
+        raise MngrError(f"git init failed: {made.problem}", git.hint(made.problem))
+    specs = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*", f"+{record.base}:refs/mngr/base")
+    _fetch(host, work, repo.common_dir, *specs)
     if record.branch_is_new:
         if git.has_branch(host, work, record.branch):
             raise branch_taken(record.branch)
@@ -92,67 +88,93 @@ def make_mirror(host: Host, repo: Repo, record: AgentRecord) -> None:
     git.must(host, work, "reset", "--quiet", "--hard", "--no-recurse-submodules")
 
 
-def make_copy(host: Host, source: str, repo: Repo | None, record: AgentRecord) -> None:
+def _fetch(host: Host, work: str, source: str, *specs: str) -> None:
+    """Into the agent's repository by copy; version 2 of git's protocol gives also what no branch or tag has."""
+    flags = ("--quiet", "--no-tags", "--no-write-fetch-head", "--update-shallow", "--no-recurse-submodules")
+    git.must(host, work, "-c", "protocol.version=2", "fetch", *flags, "--", source, *specs)
+
+
+def make_copy(
+    host: Host, source: str, repo: Repo | None, record: AgentRecord, guard: tuple[str, ...] = ()
+) -> None:
     """The files as they are, without `.git` and what it ignores."""
     _mkdir(host, record.work_dir)
     if repo is None:
-        names = sorted(name for name in os.listdir(source) if name != ".git")
+        names = _entries(source, host.home.root)
     else:
-        listed = git.run(host, repo.root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-        if listed.code:
-            raise MngrError(f"git ls-files failed: {listed.problem}")
-        found = dict.fromkeys(listed.out.decode("utf-8", "surrogateescape").split("\0"))
+        listed = git.must(
+            host, repo.root, *guard, "ls-files", "-z", "--cached", "--others", "--exclude-standard"
+        )
+        found = dict.fromkeys(listed.split("\0"))
         names = [n for n in found if n and os.path.lexists(os.path.join(source, n)) and not _is_state(n)]
     send_files(source, names, host, record.work_dir)
 
 
-def carry_dirty(host: Host, repo: Repo, record: AgentRecord, rows: list[tuple[str, str]]) -> None:
+def _entries(source: str, home: str) -> list[str]:
+    """Everything in a directory but git's and, if it is in there, our own home, which the copy is in."""
+    found: list[str] = []
+    for name in sorted(os.listdir(source)):
+        path = os.path.join(source, name)
+        if name == ".git" or path == home:
+            continue
+        inside = _entries(path, home) if home.startswith(path + os.sep) else None
+        found.extend([name] if inside is None else [os.path.join(name, below) for below in inside])
+    return found
+
+
+def carry_dirty(
+    host: Host, source: str, record: AgentRecord, rows: list[tuple[str, str]], guard: tuple[str, ...] = ()
+) -> None:
     """Staged, changed, deleted and untracked files, exactly as they stand in the source."""
-    tree = git.run(host, repo.root, "write-tree")
+    work = record.work_dir
+    tree = git.run(host, source, *guard, "write-tree")
     if tree.code:
         raise MngrError("the source has unmerged paths", "finish the merge first, or use --dirty ignore")
     if record.transfer == "mirror":
-        git.must(
-            host, repo.root, "push", "--quiet", "--no-verify", record.work_dir, f"{tree.text}:refs/mngr/index"
-        )
-    there: list[str] = []
-    gone: list[str] = []
-    for _, path in rows:
-        (there if os.path.lexists(os.path.join(repo.root, path)) else gone).append(path)
-    remove_files(host, record.work_dir, gone)
-    remove_files(host, record.work_dir, [p for p in there if not p.endswith("/")])
-    send_files(repo.root, there, host, record.work_dir)
-    git.must(host, record.work_dir, "read-tree", tree.text)
-    git.run(host, record.work_dir, "update-index", "-q", "--refresh")
+        _fetch(host, work, source, f"+{tree.text}:refs/mngr/index")
+    there = [path for _, path in rows if os.path.lexists(os.path.join(source, path))]
+    gone = dict.fromkeys(
+        _top_missing(source, path) for _, path in rows if not os.path.lexists(os.path.join(source, path))
+    )
+    remove_files(host, work, [*gone, *(path.rstrip("/") for path in there)])
+    send_files(source, there, host, work)
+    git.must(host, work, "read-tree", tree.text)
+    git.run(host, work, "update-index", "-q", "--refresh")
     if record.transfer == "mirror":
-        git.must(host, record.work_dir, "update-ref", "-d", "refs/mngr/index")
+        git.must(host, work, "update-ref", "-d", "refs/mngr/index")
+
+
+def _top_missing(source: str, path: str) -> str:
+    """The highest directory of `path` that the source has no more, else `path`."""
+    while (above := os.path.dirname(path)) and not os.path.lexists(os.path.join(source, above)):
+        path = above
+    return path
 
 
 def send_files(source: str, names: list[str], host: Host, target: str) -> None:
     """Files and directories by a tar stream, names of any kind."""
     if not names:
         return
+    import tempfile
+
     listed = "\0".join(names).encode("utf-8", "surrogateescape")
-    pack = shell.start(
-        ["tar", "-C", source, "--null", "-T", "-", "-cf", "-"],
-        stdin=shell.PIPE,
-        stdout=shell.PIPE,
-        stderr=shell.PIPE,
-    )
-    unpack = host.stream(["tar", "-C", target, "-xpf", "-"], stdin=pack.stdout, stderr=shell.PIPE)
-    assert pack.stdin is not None and pack.stdout is not None
-    pack.stdout.close()
-    pack.stdin.write(listed)
-    pack.stdin.close()
-    pack.stdin = None
-    problem = unpack.communicate()[1] or b""
-    said = pack.stderr.read() if pack.stderr else b""
-    if shell.wait(unpack) or shell.wait(pack):
-        text = (problem or said).decode("utf-8", "replace").strip().splitlines()
-        raise MngrError(
-            f"copying files to {target} failed: {text[-1] if text else 'tar failed'}",
-            "check space and permissions",
-        )
+    with tempfile.TemporaryFile() as complaints:
+        argv = ["tar", "-C", source, "--null", "-T", "-", "-cf", "-"]
+        pack = shell.start(argv, stdin=shell.PIPE, stdout=shell.PIPE, stderr=complaints)
+        unpack = host.stream(["tar", "-C", target, "-xpf", "-"], stdin=pack.stdout, stderr=complaints)
+        assert pack.stdin is not None and pack.stdout is not None
+        pack.stdout.close()
+        try:
+            pack.stdin.write(listed)
+            pack.stdin.close()
+        except BrokenPipeError:
+            pass  # it has said why
+        codes = (shell.wait(unpack), shell.wait(pack))
+        if any(codes):
+            complaints.seek(0)
+            said = complaints.read().decode("utf-8", "replace").strip().splitlines() or ["tar failed"]
+            problem = next((line for line in said if "No space left" in line), said[0])
+            raise MngrError(f"copying files to {target} failed: {problem}", "check space and permissions")
 
 
 def remove_files(host: Host, target: str, names: list[str]) -> None:
@@ -160,7 +182,7 @@ def remove_files(host: Host, target: str, names: list[str]) -> None:
     if not names:
         return
     listed = "\0".join(f"./{name}" for name in names).encode("utf-8", "surrogateescape")
-    result = host.run(["sh", "-c", 'cd "$1" && xargs -0 rm -f --', "rm", target], stdin=listed)
+    result = host.run(["sh", "-c", 'cd "$1" && xargs -0 rm -rf --', "rm", target], stdin=listed)
     if result.code:
         raise MngrError(f"cannot remove files in {target}: {result.problem}")
 
