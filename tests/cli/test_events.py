@@ -46,7 +46,8 @@ def test_by_type_and_by_time(mngr: Mngr) -> None:
     assert types(mngr, "--since", "1h")[0] == "created"
     assert types(mngr, "--since", "2100-01-01") == []
     assert types(mngr, "--since", at[:10]) == types(mngr)
-    assert "not a time" in mngr("events", "--since", "2026-99-01", code=2).err
+    for wrong in ("2026-99-01", "2026-02-30", "2026-11-15T25:00", "2026-11", "tues-day"):
+        assert "not a time" in mngr("events", "--since", wrong, code=2).err
     assert "not a length" in mngr("events", "--since", "yesterday", code=2).err
 
 

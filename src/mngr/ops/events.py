@@ -80,11 +80,16 @@ def parse_since(text: str) -> str:
     short = text.strip().replace(" ", "T").removesuffix("Z")
     full = short + _ZERO[len(short) :]
     try:
-        clock.parse_stamp(full)
-    except ValueError:
+        exists = (
+            clock.stamp(clock.parse_stamp(full))[:19] == full[:19]
+        )  # a 30th of February comes back as another day
+    except (ValueError, OverflowError):
+        exists = False
+    if not exists:
         raise UsageError(
-            f"{text!r} is not a time", "write it in UTC as 2026-11-15 or 2026-11-15T21:30, or as 10m ago: 10m"
-        ) from None
+            f"{text!r} is not a time",
+            "write it in UTC as 2026-11-15 or 2026-11-15T21:30, or how long ago: 10m",
+        )
     return full
 
 
