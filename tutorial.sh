@@ -1,9 +1,18 @@
 #!/bin/sh
 
-# mngr, feature by feature. Every block below is a comment and the commands it speaks of, and everything here runs:
-# `sh tutorial.sh` in a git repository with one commit and nothing uncommitted, no account or model needed.
+# mngr, feature by feature. Every block below is a comment and the commands it speaks of, and all of it runs:
+# `sh tutorial.sh`, from top to bottom, in a place of its own; no account, model or network needed.
 
 set -eu
+
+# a place to play: a repository with one commit, and a home for mngr apart from yours
+cd "$(mktemp -d)"
+export MNGR_HOME="$PWD/home"
+git init -q shop
+cd shop
+echo 'a shop' > README.md
+git add README.md
+git commit -qm 'Open the shop'
 
 ##################################################
 # The first agent
@@ -78,9 +87,9 @@ mngr exec drafts -- cat draft.txt
 rm draft.txt
 
 # variables: one given, one of yours passed on, some from a file; none of them is on a command line
-GREETING=moin; export GREETING
-printf 'TOKEN="a secret with $ and spaces"\n' > "$HOME/secrets.env"
-mngr create vars --env MODE=fast --pass-env GREETING --env-file "$HOME/secrets.env" -- sleep 1000
+export GREETING=moin
+printf 'TOKEN="a secret with $ and spaces"\n' > ../secrets.env
+mngr create vars --env MODE=fast --pass-env GREETING --env-file ../secrets.env -- sleep 1000
 mngr exec vars -- sh -c 'echo "$MODE, $GREETING, ${#TOKEN} characters"'
 
 # one more window beside the agent
@@ -90,8 +99,8 @@ mngr create server -w logs='tail -f /dev/null' -- sleep 1000
 mngr create second --from apart -- sleep 1000
 
 # from a repository elsewhere, by its URL
-git clone -q --bare . "$HOME/elsewhere.git"
-mngr create remote --from "file://$HOME/elsewhere.git" -- sleep 1000
+git clone -q --bare . ../elsewhere.git
+mngr create remote --from "file://$PWD/../elsewhere.git" -- sleep 1000
 
 # the agent of that name if there is one, and started if it is stopped
 mngr create foo --reuse -- sleep 1000
@@ -134,12 +143,12 @@ timeout 1 mngr list --watch --format '{name} {state}' || test $? -eq 124
 ##################################################
 
 # a scripted agent: it needs no model, takes messages, and plays the steps it is given
-cat > "$HOME/steps.json" <<'EOF'
+cat > ../steps.json <<'EOF'
 [{"reply": "good morning"}, "wait",
  {"write": {"path": "poem.txt", "content": "roses are red\n"}}, {"commit": "Write a poem"}, {"ask": "another one?"},
  {"reply": "as you like"}]
 EOF
-mngr create poet player -- "$HOME/steps.json"
+mngr create poet player -- ../steps.json
 
 # send a message, and know that it arrived
 mngr message poet -m 'hello'
@@ -190,8 +199,8 @@ mngr pull reporter
 cat .mngr/outputs/reporter/report.txt
 
 # copy a file from an agent, and one to it
-mngr pull apart:result.txt "$HOME/result.txt"
-mngr push "$HOME/result.txt" foo:results/
+mngr pull apart:result.txt ..
+mngr push ../result.txt foo:results/
 
 # give an agent the commits you made since
 git commit -q --allow-empty -m 'Meanwhile'
@@ -272,7 +281,7 @@ mngr doctor
 mngr plugin list
 
 # completion for your shell
-mngr completion bash > "$HOME/mngr.bash"
+mngr completion bash > ../mngr.bash
 
 # help on everything
 mngr --help
@@ -283,5 +292,6 @@ mngr list --help
 # which mngr is this?
 mngr version
 
-# put everything away
+# put everything away, and the place to play with it
 mngr list --ids | mngr destroy --force -
+rm -rf "$(dirname "$PWD")"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mngr.cli.table import COMMANDS
-from tests.conftest import Mngr
+from tests.conftest import Mngr, git
 
 TUTORIAL = Path(__file__).parents[2] / "tutorial.sh"
 
@@ -22,14 +23,20 @@ def blocks() -> list[str]:
     ]
 
 
-def test_it_runs_from_top_to_bottom(mngr: Mngr) -> None:
+def test_it_runs_from_top_to_bottom_and_leaves_nothing_behind(mngr: Mngr, tmp_path: Path) -> None:
+    place = tmp_path / "tmp"
+    place.mkdir()
     done = subprocess.run(
-        ["sh", "-x", TUTORIAL], cwd=mngr.repo, env=mngr.env, stdin=subprocess.DEVNULL,
+        ["sh", "-x", TUTORIAL], cwd=mngr.repo, env={**mngr.env, "TMPDIR": str(place)}, stdin=subprocess.DEVNULL,
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     if done.returncode:
+        for link in place.glob("*/home/tmux.socket"):
+            subprocess.run(["tmux", "-S", os.readlink(link), "kill-server"], capture_output=True, check=False)
         pytest.fail(f"exit {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}")
-    assert mngr.agents() == []
+    assert list(place.iterdir()) == []
+    assert not mngr.home.exists()
+    assert git(mngr.repo, "for-each-ref", "--format=%(refname)") == "refs/heads/main"
     assert "a bug in mngr" not in done.stderr
 
 
