@@ -25,7 +25,7 @@ import pytest
 from mngr import config, hookspecs
 from mngr.cli.parse import parse
 from mngr.cli.table import ALIASES, COMMANDS, GROUPS, module_name
-from tests.conftest import BIN, git
+from tests.conftest import BIN, Mngr, git
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
@@ -151,6 +151,41 @@ def test_every_setting_is_on_its_page() -> None:
 def test_every_command_is_in_the_readme() -> None:
     readme = (ROOT / "README.md").read_text()
     assert [name for name in COMMANDS if f"`{name}`" not in readme] == []
+
+
+def test_every_module_is_in_the_architecture() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    inside = [
+        p
+        for p in (ROOT / "src" / "mngr").iterdir()
+        if not p.name.startswith("__") and p.suffix in (".py", "")
+    ]
+    names = [p.name + ("/" if p.is_dir() else "") for p in inside]
+    assert [name for name in names if not re.search(rf"`{re.escape(name)}`", page)] == []
+
+
+def test_every_file_of_an_agent_is_in_the_architecture(mngr: Mngr) -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    mngr("create", "foo", "player", "--idle-timeout", "1h", "-S", "project.setup=true", "-m", "hello")
+    mngr("label", "foo", "a=b")
+    directory = mngr.dir("foo")
+    seen = {path.name for path in directory.iterdir()}
+    mngr("stop", "foo")
+    mngr("create", "bar", "--", "false")
+    mngr("wait", "bar", "--state", "FAILED")
+    seen |= {path.name for path in (*directory.iterdir(), *mngr.dir("bar").iterdir())}
+    assert seen >= {
+        "agent.json",
+        "env",
+        "exit",
+        "stopped",
+        "limit",
+        "setup.log",
+        "screen",
+        "status",
+        "transcript.jsonl",
+    }
+    assert [name for name in sorted(seen) if f"`{name}`" not in page.replace("`outputs/`", "`outputs`")] == []
 
 
 def test_a_page_that_is_wrong_is_found_out(reader: Reader) -> None:
