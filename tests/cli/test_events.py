@@ -72,16 +72,26 @@ def test_what_is_no_event_is_left_out_and_nobody_speaks_for_another(mngr: Mngr) 
 
 
 def test_all_agents_can_be_followed_new_ones_too(mngr: Mngr) -> None:
-    mngr("create", "foo", "player")
     with beside(
         mngr, "events", "--follow", "--type", "created", "--type", "message", "--format", "{name} {type}"
     ) as process:
         assert process.stdout is not None
+        mngr("create", "foo", "player")
         assert process.stdout.readline() == "foo created\n"
         mngr("message", "foo", "-m", "go")
         assert process.stdout.readline() == "foo message\n"
         mngr("create", "bar", "--", "sleep", "1000")
         assert process.stdout.readline() == "bar created\n"
+
+
+def test_what_is_past_comes_in_order_before_what_comes(mngr: Mngr) -> None:
+    for name in ("foo", "bar"):
+        mngr("create", name, "player")
+    for name in ("foo", "bar", "foo"):
+        mngr("message", name, "-m", "go", "--wait")
+    with beside(mngr, "events", "--follow", "--type", "message", "--format", "{name}") as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(3)] == ["foo\n", "bar\n", "foo\n"]
 
 
 def test_following_one_agent_ends_with_it(mngr: Mngr) -> None:

@@ -90,7 +90,7 @@ def test_time_can_run_out(mngr: Mngr, names: list[str], failed: int) -> None:
     ran = mngr("wait", *names, "--timeout", "0.3s", "--format", "json", code=5)
     assert states(ran.json()) == [(name, False, "RUNNING") for name in names]
     ran = mngr("wait", *names, "--timeout", "0s", "--state", "DONE", code=5)
-    assert ran.err.count("is RUNNING: not DONE within 0s") == failed and ran.out == ""
+    assert ran.err.count("is still RUNNING after 0s, not DONE") == failed and ran.out == ""
 
 
 def test_what_can_never_come_is_said_at_once(mngr: Mngr) -> None:

@@ -42,6 +42,7 @@ _TEXTS = ("reply", "commit", "ask", "permission")
 _NUMBERS = ("sleep", "exit")
 _WORDS = ("wait", "hang")
 _WRITES = ({"path", "content"}, {"path", "append"})
+_EXAMPLE = '[{"reply": "hello"}, {"ask": "shall I go on?"}, {"exit": 0}]'
 _TAIL = 20  # characters: enough to know the end of a text by, and on one line of any screen
 
 
@@ -162,9 +163,7 @@ def _read(args: list[str]) -> dict[str, Any]:
     try:
         return parse_scenario(text)
     except ValueError as error:
-        raise UsageError(
-            f"{where} cannot be played: {error}", "see the steps in docs/concepts/player.md"
-        ) from None
+        raise UsageError(f"{where} cannot be played: {error}", "for example: " + _EXAMPLE) from None
 
 
 KIND = PlayerKind()

@@ -154,7 +154,9 @@ def results(cli: Cli, outcomes: Sequence[Outcome], human: Any = None) -> int:
             for note in outcome.notes:
                 cli.say(note)
             if not outcome.ok:
-                print(f"Error: {clean(outcome.name)}: {clean(outcome.error or 'failed')}", file=sys.stderr)
+                error = outcome.error or "failed"
+                named = error if error.startswith(f"{outcome.name} ") else f"{outcome.name}: {error}"
+                print(f"Error: {clean(named)}", file=sys.stderr)
                 if outcome.hint:
                     print(f"Hint: {clean(outcome.hint)}", file=sys.stderr)
         return code_of(outcomes)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mngr.ops.context import Context
     from mngr.ops.list import Seen
 
+SETTLES = 0.2  # seconds of silence after which all that is past has been read
 _ZERO = "0000-00-00T00:00:00.000Z"
 
 
@@ -58,6 +59,13 @@ def follow_events(ctx: Context, names: list[str], wanted: Wanted) -> Iterator[di
         groups = _agents(ctx, names)
         for host, seen in groups:
             _follow(tails, host, seen, called)
+        past: list[bytes] = []
+        began = time.monotonic()
+        while time.monotonic() < began + 1.0 and (lines := tails.wait(SETTLES)):
+            past.extend(lines)
+        yield from sorted(
+            (r for line in past if (r := _row(line, wanted, called))), key=lambda row: str(row["at"])
+        )
         for lines in every_second(tails):
             yield from (row for line in lines if (row := _row(line, wanted, called)))
             if lines:
@@ -96,8 +104,7 @@ def parse_since(text: str) -> str:
 def _agents(ctx: Context, names: list[str]) -> list[tuple[Host, list[Seen]]]:
     """The agents meant, by host."""
     if not names:
-        if not ctx.home.exists():
-            return []
+        ctx.home.exists()  # raises when it is not ours
         places = [(p.name, host) for p in ctx.providers.values() for host in p.list()]
         hosts = [ctx.host(*place) for place in places]
         return [(host, listing.look(ctx, host)) for host in hosts]

@@ -58,11 +58,10 @@ def wait(
         _watch(ctx, left, done, wanted, any_of, deadline)
     if any_of and any(outcome.ok for outcome in done.values()):
         return [done[name] for name in names if name in done and done[name].ok]
-    why: MngrError
     if _is_over(left, done, any_of):
-        why = MngrError("given up, for another will never get there")
+        why: MngrError = MngrError("and another will never get there")
     else:
-        why = TimedOut(f"not {_or(wanted)} within {timeout:g}s")
+        why = TimedOut(f"after {timeout:g}s" + ("" if wanted == QUIET else f", not {_or(wanted)}"))
     return [done[name] if name in done else _unfinished(left[name], why) for name in names]
 
 
@@ -143,7 +142,7 @@ def _is_over(left: dict[str, Target], done: dict[str, Outcome], any_of: bool) ->
 
 def _unfinished(target: Target, why: MngrError) -> Outcome:
     extra = _extra(target)
-    message = f"{target.name} is {extra['state']}: {why.message}"
+    message = f"{target.name} is still {extra['state']} {why.message}"
     return failed(target.name, type(why)(message), target.id).replace(extra=extra)
 
 
