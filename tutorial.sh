@@ -50,6 +50,7 @@ mngr start foo
 mngr destroy --force foo
 
 # and change your mind
+mngr undestroy --list
 mngr undestroy foo
 
 ##################################################
@@ -94,6 +95,9 @@ mngr exec vars -- sh -c 'echo "$MODE, $GREETING, ${#TOKEN} characters"'
 
 # one more window beside the agent
 mngr create server -w logs='tail -f /dev/null' -- sleep 1000
+
+# stopped by itself when it has been idle for an hour
+mngr create idler --idle-timeout 1h -- sleep 1000
 
 # from what another agent has
 mngr create second --from apart -- sleep 1000
@@ -160,8 +164,10 @@ mngr message poet -m 'a poem, please' --wait --timeout 20s
 mngr create other player
 echo 'good morning to all' | mngr message poet other --wait --timeout 20s
 
-# create and send the first message in one go
+# create and send the first message in one go, from the command line or from a file
 mngr create third player -m 'what is your name?'
+echo 'and yours?' > ../question.txt
+mngr create fourth player --message-file ../question.txt
 
 # the conversation
 mngr transcript poet
@@ -237,8 +243,10 @@ mngr transcript poet-2
 mngr snapshot create poet before
 mngr snapshot list
 
-# make an agent from it
-mngr snapshot restore before again
+# make an agent from it, without starting it
+mngr snapshot restore before again --no-start
+
+# delete the snapshot
 mngr snapshot destroy before
 
 # several at once, by name or from a list
@@ -246,7 +254,8 @@ mngr stop w-1 w-2
 mngr list --ids --label team=red | mngr stop -
 mngr list --ids --label team=red --state STOPPED | mngr destroy -
 
-# clean up what interrupted commands and old graves left
+# clean up what interrupted commands and old graves left; look first
+mngr gc --dry-run
 mngr gc
 
 ##################################################
