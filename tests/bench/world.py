@@ -1,0 +1,116 @@
+"""A place to measure in: repositories, a home of its own, a bare tmux server, all in memory where there is room."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.bench.measure import seconds
+
+BIN = Path(sys.executable).parent
+SITE = "example-1.0.dist-info"
+EXAMPLE = Path(__file__).parents[2] / "examples"
+
+
+class World:
+    """Everything lies under one directory, and is gone afterwards."""
+
+    def __init__(self) -> None:
+        memory = Path("/dev/shm")
+        self.root = Path(
+            tempfile.mkdtemp(prefix="mngr-bench-", dir=memory if os.access(memory, os.W_OK) else None)
+        )
+        self.home = self.root / "home"
+        self.bare = self.root / "bare"
+        self.socket = str(self.root / "s")
+        user = self.root / "user"
+        user.mkdir()
+        (user / ".gitconfig").write_text("[user]\n\tname = Bench\n\temail = bench@example.invalid\n")
+        self.env = {
+            "HOME": str(user),
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "LANG": "C.UTF-8",
+            "TERM": "xterm-256color",
+            "MNGR_HOME": str(self.home),
+            "GIT_CONFIG_NOSYSTEM": "1",
+        }
+
+    def close(self) -> None:
+        """Take everything away."""
+        link = self.home / "tmux.socket"
+        for socket in (self.socket, os.readlink(link) if link.is_symlink() else None):
+            if socket:
+                subprocess.run(["tmux", "-S", socket, "kill-server"], capture_output=True, check=False)
+                Path(socket).unlink(missing_ok=True)
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def repo(self, files: int, size: int) -> Path:
+        """A repository with one packed commit of that many files."""
+        root = self.root / f"repo-{files}"
+        for number in range(files):
+            path = root / f"d{number % 50}" / f"f{number}.txt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(os.urandom(size // 3).hex().encode() + os.urandom(size // 6).hex().encode())
+        self.sh(f"cd {root} && git init -q -b main . && git add -A && git commit -q -m first && git gc -q")
+        return root
+
+    def run(
+        self, *argv: str, cwd: Path | None = None, env: dict[str, str] | None = None, stdin: str = ""
+    ) -> None:
+        """Run it; it must succeed."""
+        done = subprocess.run(
+            argv, cwd=cwd or self.root, env={**self.env, **(env or {})}, input=stdin, text=True,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            raise SystemExit(f"{' '.join(argv)[:200]}\nexit {done.returncode}: {done.stderr[-2000:]}")
+
+    def sh(self, script: str) -> None:
+        self.run("sh", "-ec", script)
+
+    def time(
+        self, *argv: str, cwd: Path | None = None, env: dict[str, str] | None = None, stdin: str = ""
+    ) -> float:
+        """How long a command takes."""
+        return seconds(lambda: self.run(*argv, cwd=cwd, env=env, stdin=stdin))
+
+    def python(self, env: dict[str, str] | None = None) -> float:
+        """The floor of everything that is written in Python."""
+        return self.time(str(BIN / "python"), "-c", "pass", env=env)
+
+    def mngr(
+        self, *words: str, cwd: Path | None = None, env: dict[str, str] | None = None, stdin: str = ""
+    ) -> float:
+        return self.time(str(BIN / "mngr"), *words, cwd=cwd, env=env, stdin=stdin)
+
+    def tmux(self, *words: str) -> list[str]:
+        """A call of the bare server."""
+        return ["tmux", "-f", "/dev/null", "-S", self.socket, *words]
+
+    def plugin(self) -> dict[str, str]:
+        """The variables under which the example plugin is installed."""
+        source = next(EXAMPLE.glob("**/src"))
+        name = next(path.name for path in source.iterdir() if (path / "__init__.py").exists())
+        info = self.root / "site" / SITE
+        info.mkdir(parents=True, exist_ok=True)
+        (info / "entry_points.txt").write_text(f"[mngr]\nexample = {name}\n")
+        return {"PYTHONPATH": f"{source}:{self.root / 'site'}"}
+
+    def add_agents(self, model: str, count: int, start: int) -> None:
+        """Agents that are done, as copies of one that is."""
+        agent_id = os.readlink(self.home / "names" / model)
+        record = json.loads((self.home / "agents" / agent_id / "agent.json").read_text())
+        for number in range(start, start + count):
+            fresh = f"a-{number:012x}"
+            place = self.home / "agents" / fresh
+            place.mkdir()
+            copied = {**record, "id": fresh, "name": f"copy-{number}"}
+            (place / "agent.json").write_text(json.dumps(copied, separators=(",", ":")) + "\n")
+            for name in ("exit", "proc"):
+                shutil.copy(self.home / "agents" / agent_id / name, place / name)
+            os.symlink(fresh, self.home / "names" / f"copy-{number}")
