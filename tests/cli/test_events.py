@@ -43,7 +43,7 @@ def test_by_type_and_by_time(mngr: Mngr) -> None:
     assert types(mngr, "foo", "--type", "message", "--type", "created") == ["created", "message"]
     at = next(row["at"] for row in mngr.json("events", "foo")["events"] if row["type"] == "message")
     assert types(mngr, "foo", "--since", at)[0] == "message"
-    assert types(mngr, "--since", "1h")[0] == "created"
+    assert types(mngr, "--since", "1h") == types(mngr)
     assert types(mngr, "--since", "2100-01-01") == []
     assert types(mngr, "--since", at[:10]) == types(mngr)
     for wrong in ("2026-99-01", "2026-02-30", "2026-11-15T25:00", "2026-11", "tues-day"):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mngr import Fleet
 from tests.cli.beside import beside
 from tests.conftest import Mngr, wait_for
 
@@ -33,16 +34,15 @@ def test_it_returns_at_once_when_all_is_quiet(mngr: Mngr) -> None:
     assert mngr("wait", "foo").out == "foo WAITING (end_of_turn)\n"
 
 
-LATEST = 0.5  # seconds, of which 0.2 are ours and the rest is for the ends of processes on a busy machine
+LATEST = 0.5  # seconds, of which 0.2 are ours and the rest is for a busy machine
 
 
 def test_a_state_change_is_seen_at_once(mngr: Mngr) -> None:
     player(mngr, "foo", [{"sleep": 1.4}])
     mngr("message", "foo", "-m", "go")
-    found = mngr.json("wait", "foo")
-    seen = time.time()
-    assert states(found) == [("foo", True, "WAITING")]
-    assert seen - (mngr.dir("foo") / "status").stat().st_mtime < LATEST
+    (outcome,) = Fleet(str(mngr.home)).wait(["foo"])
+    late = time.time() - (mngr.home / "agents" / str(outcome.id) / "status").stat().st_mtime
+    assert outcome.extra["state"] == "WAITING" and late < LATEST
 
 
 def test_a_state_that_follows_its_event_is_seen_too(mngr: Mngr) -> None:
@@ -53,22 +53,18 @@ def test_a_state_that_follows_its_event_is_seen_too(mngr: Mngr) -> None:
         "--",
         f"sleep 0.6; echo >> $MNGR_AGENT_DIR/events.jsonl; sleep 0.07; {status}; sleep 1000",
     )
-    found = mngr.json("wait", "foo")
-    seen = time.time()
-    assert states(found) == [("foo", True, "WAITING")]
-    assert seen - (mngr.dir("foo") / "status").stat().st_mtime < LATEST
+    (outcome,) = Fleet(str(mngr.home)).wait(["foo"])
+    late = time.time() - (mngr.home / "agents" / str(outcome.id) / "status").stat().st_mtime
+    assert outcome.extra["state"] == "WAITING" and late < LATEST
 
 
 def test_all_wait_for_the_last_and_any_for_the_first(mngr: Mngr) -> None:
     player(mngr, "fast")
-    player(mngr, "slow", [{"sleep": 0.6}])
-    mngr("message", "slow", "-m", "go")
+    mngr("create", "slow", "--", "sleep", "1000")
     assert states(mngr.json("wait", "slow", "fast", "--any")) == [("fast", True, "WAITING")]
-    assert mngr.agent("slow")["state"] == "RUNNING"
-    assert states(mngr.json("wait", "slow", "fast", "--all")) == [
-        ("slow", True, "WAITING"),
-        ("fast", True, "WAITING"),
-    ]
+    with beside(mngr, "wait", "slow", "fast", "--all", "--format", "json") as process:
+        mngr("stop", "slow")
+        assert states(answer(process)) == [("slow", True, "STOPPED"), ("fast", True, "WAITING")]
 
 
 def test_the_end_of_a_command_is_waited_for(mngr: Mngr) -> None:
