@@ -21,7 +21,7 @@ done
 tries=0
 while :; do
     said=$(clean new-session -d -s "$name" -n agent -c "$work" sh "$lib/launch.sh" "$dir" \; \
-        set-option -t "=$name:" @mngr_id "$id" \; set-option -w -t "=$name:" @mngr_role agent 2>&1) && break
+        set-option -t "=$name:" @mngr_id "$id" \; set-option -p -t "=$name:" @mngr_role agent 2>&1) && break
     case $said in
     *"server exited"* | *"lost server"* | *"no server running"* | *"error connecting"*) ;;
     *)

@@ -232,16 +232,15 @@ def _set_up(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
 
 
 def _launch(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
+    store.add_event(
+        host, record.id, "created", name=record.name, kind=record.kind, branch=record.branch, base=record.base
+    )
     launch(ctx, host, record)
     limit.watch(ctx, host, record)
 
 
 def _commit(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> AgentRecord:
-    record = store.save(host, record.replace(phase="ready", owner=None))
-    store.add_event(
-        host, record.id, "created", name=record.name, kind=record.kind, branch=record.branch, base=record.base
-    )
-    return record
+    return store.save(host, record.replace(phase="ready", owner=None))
 
 
 _STEPS: tuple[tuple[str, Callable[[Context, Host, Plan, AgentRecord], AgentRecord | None]], ...] = (
