@@ -283,7 +283,7 @@ class Fleet:
         from mngr.ops.find import find
 
         host, record = find(self.context, name)
-        return pull_path(host, record.work_dir, path, target)
+        return pull_path(host, record.work_dir, path, self.context.path(target))
 
     def push(self, name: str, *, stash: bool = False) -> Pushed:
         """Merge the current branch's commits into the agent's branch."""
@@ -297,7 +297,7 @@ class Fleet:
         from mngr.ops.find import find
 
         host, record = find(self.context, name)
-        return push_path(host, source, record.work_dir, path)
+        return push_path(host, self.context.path(source), record.work_dir, path)
 
     def list_settings(self) -> builtins.list[Setting]:
         """Everything that is set, each value with its source."""

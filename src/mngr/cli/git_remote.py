@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from mngr import shell
-from mngr.cli.main import report
+from mngr import git, shell
+from mngr.cli.main import crash, report
 from mngr.errors import MngrError
 from mngr.ops import find
 from mngr.ops.context import Context
@@ -23,12 +23,14 @@ def main() -> int:
         return error.exit_code
     except (KeyboardInterrupt, BrokenPipeError):
         return 130
+    except Exception as error:
+        return crash(error, ["git-remote-mngr"])
 
 
 def _serve(argv: list[str]) -> int:
     if len(argv) < 3:
         raise MngrError("git-remote-mngr is run by git", "for example: git fetch mngr::foo")
-    name = argv[2].removeprefix("mngr::").removeprefix("//")
+    name = argv[2].removeprefix("mngr:").lstrip(":/")
     while True:
         line = _line()
         if line in ("", "\n"):
@@ -40,9 +42,12 @@ def _serve(argv: list[str]) -> int:
             ctx = Context(cwd=os.environ.get("GIT_WORK_TREE") or os.getcwd())
             host, record = find.find(ctx, name)
             if record.transfer == "copy":
-                raise MngrError(f"{record.name} has no repository ({record.transfer})", f"mngr pull {record.name}:PATH")
+                raise MngrError(
+                    f"{record.name} has no repository ({record.transfer})", f"mngr pull {record.name}:PATH"
+                )
+            guard = git.guard(host, record.work_dir) if record.transfer == "mirror" else ()
             os.write(1, b"\n")
-            return shell.wait(host.stream(["git", service.removeprefix("git-"), record.work_dir]))
+            return shell.wait(host.stream(["git", *guard, service.removeprefix("git-"), record.work_dir]))
         else:
             os.write(1, b"fallback\n")
 

@@ -35,12 +35,12 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     except OSError as error:
         if error.errno not in (13, 28, 30, 122):
-            return _crash(error, words)
+            return crash(error, words)
         hint = "make room and try again" if error.errno in (28, 122) else "choose a place that can be written to"
         report(MngrError(f"{error.strerror}: {error.filename or 'standard output'}", hint), words)
         return 1
     except Exception as error:
-        return _crash(error, words)
+        return crash(error, words)
 
 
 def entry() -> None:
@@ -131,7 +131,7 @@ def _wants_json(words: list[str]) -> bool:
     return False
 
 
-def _crash(error: BaseException, words: list[str]) -> int:
+def crash(error: BaseException, words: list[str]) -> int:
     """A bug of ours: two lines for the user, everything else in a file."""
     import platform
     import tempfile

@@ -39,6 +39,10 @@ class Context:
         self._providers: dict[str, Provider] | None = None
         self._kinds: dict[str, AgentKind] = {}
 
+    def path(self, text: str) -> str:
+        """A path as the user means it: from the directory he is in."""
+        return os.path.join(self.cwd, text.removeprefix("./"))
+
     @property
     def settings(self) -> Settings:
         """All layers of settings that apply here."""

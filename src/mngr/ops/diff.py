@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mngr import git
+from mngr import git, shell
 from mngr.errors import MngrError
 from mngr.ops import find
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 # A copy of the index takes up new files, so that the agent's own index is left alone.
 _PROGRAM = """
 cd "$1" || exit 1
+shift
 index=$(mktemp) || exit 1
 trap 'rm -f "$index"' EXIT
 cp "$(git rev-parse --git-path index)" "$index" 2>/dev/null
 GIT_INDEX_FILE=$index
 export GIT_INDEX_FILE
-git -c core.fsmonitor=false add --intent-to-add --all -- . 2>/dev/null
-shift
-git -c core.fsmonitor=false -c core.pager=cat diff --no-ext-diff --no-textconv "$@"
+GIT add --intent-to-add --all -- . 2>/dev/null
+GIT diff --no-ext-diff --no-textconv "$@"
 """
 
 
@@ -30,13 +30,21 @@ def diff(ctx: Context, name: str, *, committed: bool = False, options: tuple[str
     """What git prints; `options` are those of `git diff`."""
     host, record = find.find(ctx, name)
     if record.base is None:
-        raise MngrError(f"{record.name} has no base to compare with ({record.transfer})", "only work in git can be compared")
+        raise MngrError(
+            f"{record.name} has no base to compare with ({record.transfer})",
+            "only work in git can be compared",
+        )
     if not os.path.isdir(record.work_dir):
         raise MngrError(f"the work dir of {record.name} is gone", f"mngr destroy {record.name}")
+    guard = (
+        git.guard(host, record.work_dir) if record.transfer == "mirror" else ("-c", "core.fsmonitor=false")
+    )
     if committed:
-        argv = ["git", "-C", record.work_dir, "diff", "--no-ext-diff", "--no-textconv", *options, record.base, "HEAD"]
+        fixed = ["diff", "--no-ext-diff", "--no-textconv"]
+        argv = ["git", "-C", record.work_dir, *guard, *fixed, *options, record.base, "HEAD"]
     else:
-        argv = ["sh", "-c", _PROGRAM, "diff", record.work_dir, *options, record.base]
+        program = _PROGRAM.replace("GIT ", shell.join(["git", *guard]) + " ")
+        argv = ["sh", "-c", program, "diff", record.work_dir, *options, record.base]
     result = host.run(argv)
     if result.code:
         raise MngrError(f"git diff failed: {result.problem}", f"look: mngr exec {record.name} -- git status")

@@ -24,10 +24,15 @@ def add_git(ctx: Context, agents: list[AgentView]) -> list[AgentView]:
         record = store.load(host, agent.id)
         if record.transfer == "copy" or record.base is None or not os.path.isdir(record.work_dir):
             return agent
-        return agent.replace(dirty=bool(git.status(host, record.work_dir)), unpulled=count_unpulled(host, record))
+        guard = git.guard(host, record.work_dir) if record.transfer == "mirror" else ()
+        dirty = bool(git.status(host, record.work_dir, guard))
+        return agent.replace(dirty=dirty, unpulled=count_unpulled(host, record))
 
     answers = fanout(one, agents, at_once=4)
-    return [agent if isinstance(answer, MngrError) else _sure(answer) for agent, answer in zip(agents, answers, strict=True)]
+    return [
+        agent if isinstance(answer, MngrError) else _sure(answer)
+        for agent, answer in zip(agents, answers, strict=True)
+    ]
 
 
 def count_unpulled(host: Host, record: AgentRecord) -> int:
@@ -36,8 +41,13 @@ def count_unpulled(host: Host, record: AgentRecord) -> int:
         return 0
     if record.transfer == "worktree":
         branch = f"--exclude={record.branch}" if record.branch_is_new else "--exclude="
-        return git.count_commits(host, record.work_dir, ["HEAD", f"^{record.base}", "--not", branch, "--branches", "--tags", "--remotes"])
-    made = git.run(host, record.work_dir, "rev-list", "HEAD", f"^{record.base}", "--").out
+        return git.count_commits(
+            host,
+            record.work_dir,
+            ["HEAD", f"^{record.base}", "--not", branch, "--branches", "--tags", "--remotes"],
+        )
+    guard = git.guard(host, record.work_dir)
+    made = git.run(host, record.work_dir, *guard, "rev-list", "HEAD", f"^{record.base}", "--").out
     if not made or record.source is None or not os.path.isdir(record.source):
         return made.count(b"\n")
     known = git.run(host, record.source, "cat-file", "--batch-check=%(objecttype)", stdin=made)

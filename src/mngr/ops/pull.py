@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mngr import git, store
+from mngr import git, paths, store
 from mngr.errors import MngrError
 from mngr.lock import Lock
 from mngr.model import Record
@@ -22,6 +22,16 @@ SAFE = (
     "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "fetch.fsckObjects=true",
     "-c", "transfer.fsckObjects=true", "-c", "protocol.ext.allow=never", "-c", "submodule.recurse=false",
 )  # fmt: skip
+# A repository made from a shallow one is shallow too.
+_FETCH = (
+    "--quiet",
+    "--no-tags",
+    "--no-write-fetch-head",
+    "--no-recurse-submodules",
+    "--no-auto-maintenance",
+    "--update-shallow",
+)
+LONGEST = 3600.0  # seconds that a fetch may take
 
 
 class Pulled(Record):
@@ -41,15 +51,21 @@ def pull(ctx: Context, name: str, *, merge: bool = False) -> Pulled:
     """Bring the agent's branch and outputs into the repository of the current directory."""
     host, record = find.find(ctx, name)
     repo = git.find_repo(ctx.local, ctx.cwd)
-    if repo is None:
-        raise MngrError(f"{ctx.cwd} is not in a git repository", "go to the repository that shall have the work")
-    commit, new = None, 0
+    commit, new, merged = None, 0, False
     if record.base is not None and record.branch is not None and record.transfer != "copy":
+        if repo is None:
+            raise MngrError(
+                f"{ctx.cwd} is not in a git repository", "go to the repository that shall have the work"
+            )
         commit, new = _commits(ctx, host, repo, record)
+        merged = merge and _merge(ctx, repo, record, commit)
     elif merge:
-        raise MngrError(f"{record.name} has no branch ({record.transfer})", f"copy files with: mngr pull {record.name}:PATH")
-    merged = _merge(ctx, repo, record, commit) if merge and commit else False
-    count, place = _outputs(host, repo, record)
+        raise MngrError(
+            f"{record.name} has no branch ({record.transfer})",
+            f"copy files with: mngr pull {record.name}:PATH",
+        )
+    root = repo.root if repo is not None else paths.find_project_root(ctx.cwd) or ctx.cwd
+    count, place = _outputs(host, root, record)
     store.add_event(host, record.id, "pulled", commit=commit, commits=new, outputs=count)
     return Pulled(
         id=record.id, name=record.name, branch=record.branch, commit=commit, commits=new, outputs=count,
@@ -64,22 +80,31 @@ def fetch(ctx: Context, host: Host, record: AgentRecord) -> tuple[str, str]:
     if not os.path.isdir(staging):
         os.makedirs(os.path.dirname(staging), exist_ok=True)
         form = git.run(host, record.work_dir, "rev-parse", "--show-object-format").text or "sha1"
-        made = local.run(["git", "init", "--quiet", "--bare", "--template=", f"--object-format={form}", staging])
+        made = local.run(
+            ["git", "init", "--quiet", "--bare", "--template=", f"--object-format={form}", staging]
+        )
         if made.code:
             raise MngrError(f"git init failed: {made.problem}", "check space and permissions")
     if record.source and os.path.isdir(record.source):  # what the user has need not travel
         known = git.find_repo(local, record.source)
         if known is not None:
             local.write(
-                os.path.join(staging, "objects", "info", "alternates"), os.path.join(known.common_dir, "objects").encode() + b"\n"
+                os.path.join(staging, "objects", "info", "alternates"),
+                os.path.join(known.common_dir, "objects").encode() + b"\n",
             )
     spec = f"+refs/heads/{record.branch}:refs/mngr/incoming"
-    flags = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance")
-    result = local.run(["git", "-C", staging, *SAFE, "fetch", *flags, "--", record.work_dir, spec])
+    argv = ["git", "-C", staging, *SAFE, "fetch", *_FETCH, "--", record.work_dir, spec]
+    limits = f'ulimit -f {files.MOST_BYTES // 512}; exec "$@"'
+    result = local.run(["sh", "-c", limits, "fetch", *argv], timeout=LONGEST)
     if result.code:
         if b"couldn't find remote ref" in result.err:
-            raise MngrError(f"{record.name} no longer has the branch {record.branch!r}", f"look: mngr exec {record.name} -- git branch")
-        raise MngrError(f"the work of {record.name} was refused: {result.problem}", "nothing was changed here")
+            raise MngrError(
+                f"{record.name} no longer has the branch {record.branch!r}",
+                f"look: mngr exec {record.name} -- git branch",
+            )
+        raise MngrError(
+            f"the work of {record.name} was refused: {result.problem}", "nothing was changed here"
+        )
     commit = git.resolve(local, staging, "refs/mngr/incoming")
     if commit is None:
         raise MngrError(f"{record.name} has nothing to pull", "see: mngr diff")
@@ -89,17 +114,23 @@ def fetch(ctx: Context, host: Host, record: AgentRecord) -> tuple[str, str]:
 def _commits(ctx: Context, host: Host, repo: Repo, record: AgentRecord) -> tuple[str, int]:
     local = ctx.local
     assert record.branch is not None
-    source = git.find_repo(local, record.work_dir) if host is local and record.transfer in ("worktree", "none") else None
+    source = (
+        git.find_repo(local, record.work_dir)
+        if host is local and record.transfer in ("worktree", "none")
+        else None
+    )
     if source is not None and os.path.realpath(source.common_dir) == os.path.realpath(repo.common_dir):
         commit = git.resolve(local, repo.root, f"refs/heads/{record.branch}")  # shared: they are here already
         if commit is None:
-            raise MngrError(f"there is no branch {record.branch!r}", f"look: mngr exec {record.name} -- git branch")
+            raise MngrError(
+                f"there is no branch {record.branch!r}", f"look: mngr exec {record.name} -- git branch"
+            )
         return commit, git.count_commits(local, repo.root, [commit, f"^{record.base}"])
     with Lock(os.path.join(repo.common_dir, "mngr.lock")):
         staging, commit = fetch(ctx, host, record)
         old = git.resolve(local, repo.root, f"refs/heads/{record.branch}")
-        flags = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
-        git.must(local, repo.root, *SAFE, "fetch", *flags, "--", staging, f"+refs/mngr/incoming:refs/mngr/pulled/{record.id}")
+        spec = f"+refs/mngr/incoming:refs/mngr/pulled/{record.id}"
+        git.must(local, repo.root, *SAFE, "fetch", *_FETCH, "--", staging, spec)
         try:
             _advance(local, repo, record.branch, old, commit)
         finally:
@@ -121,7 +152,9 @@ def _advance(local: Host, repo: Repo, branch: str, old: str | None, commit: str)
         git.must(local, repo.root, "update-ref", "-m", "mngr pull", f"refs/heads/{branch}", commit, old or "")
         return
     if git.status(local, where):
-        raise MngrError(f"{branch!r} is checked out at {where} with uncommitted changes", "commit or stash them first")
+        raise MngrError(
+            f"{branch!r} is checked out at {where} with uncommitted changes", "commit or stash them first"
+        )
     git.must(local, where, "-c", "core.hooksPath=/dev/null", "merge", "--quiet", "--ff-only", commit)
 
 
@@ -140,28 +173,44 @@ def _merge(ctx: Context, repo: Repo, record: AgentRecord, commit: str) -> bool:
         raise MngrError("HEAD is detached here", "check out the branch that shall have the work")
     if git.run(local, repo.root, "merge-base", "--is-ancestor", commit, "HEAD").code == 0:
         return False
-    result = git.run(local, repo.root, "merge", "--quiet", "--no-edit", "-m", f"Merge {record.branch} of {record.name}", commit)
+    result = git.run(
+        local,
+        repo.root,
+        "merge",
+        "--quiet",
+        "--no-edit",
+        "-m",
+        f"Merge {record.branch} of {record.name}",
+        commit,
+    )
     if result.code:
         conflicts = git.run(local, repo.root, "diff", "--name-only", "--diff-filter=U").text.split("\n")
         git.run(local, repo.root, "merge", "--abort")
         if any(conflicts):
-            raise MngrError(f"merging {record.branch} conflicts in {', '.join(conflicts[:3])}; undone", f"git merge {record.branch}")
-        raise MngrError(f"merging {record.branch} failed: {result.problem}", "commit or stash your changes first")
+            raise MngrError(
+                f"merging {record.branch} conflicts in {', '.join(conflicts[:3])}; undone",
+                f"git merge {record.branch}",
+            )
+        raise MngrError(
+            f"merging {record.branch} failed: {result.problem}", "commit or stash your changes first"
+        )
     return True
 
 
-def _outputs(host: Host, repo: Repo, record: AgentRecord) -> tuple[int, str | None]:
+def _outputs(host: Host, root: str, record: AgentRecord) -> tuple[int, str | None]:
     """Files the agent left as its output, into `.mngr/outputs/NAME/`, which git never sees."""
-    source = os.path.join(host.home.agent(record.id), "outputs")
-    names = host.run(["sh", "-c", 'cd "$1" && find . -mindepth 1 -maxdepth 1 -print0', "find", source]).out.split(b"\0")
-    found = [name.decode("utf-8", "surrogateescape") for name in names if name]
-    if not found:
+    place = root
+    for part in (".mngr", "outputs", record.name):
+        place = os.path.join(place, part)
+        if os.path.islink(place):
+            raise MngrError(
+                f"{place} is a link, so outputs would land elsewhere", "take it away, then pull again"
+            )
+    count = files.receive(host, os.path.join(host.home.agent(record.id), "outputs"), ["."], place)
+    if not os.path.isdir(place):
         return 0, None
-    shelf = os.path.join(repo.root, ".mngr", "outputs")
-    os.makedirs(shelf, exist_ok=True)
-    ignore = os.path.join(shelf, ".gitignore")
+    ignore = os.path.join(os.path.dirname(place), ".gitignore")
     if not os.path.exists(ignore):
         with open(ignore, "w", encoding="utf-8") as file:
             file.write("*\n")
-    place = os.path.join(shelf, record.name)
-    return files.receive(host, source, found, place), place
+    return count, place

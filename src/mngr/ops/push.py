@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from mngr import git, store
+import os
+
+from mngr import git, shell, store
 from mngr.errors import MngrError
 from mngr.model import Record
 from mngr.ops import find
+from mngr.ops.transfer import remove_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 
 # git on an agent's work dir: its hooks are not ours to run.
 _QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "submodule.recurse=false")
+_SENT = "refs/mngr/pushed"
 
 
 class Pushed(Record):
@@ -32,47 +36,111 @@ def push(ctx: Context, name: str, *, stash: bool = False) -> Pushed:
     """Fast-forward where possible, else a merge commit; a conflict is undone."""
     host, record = find.find(ctx, name)
     if record.transfer not in ("worktree", "mirror"):
-        raise MngrError(f"{record.name} has no repository of its own ({record.transfer})", f"copy files: mngr push SRC {record.name}:PATH")
+        raise MngrError(
+            f"{record.name} has no repository of its own ({record.transfer})",
+            f"copy files: mngr push SRC {record.name}:PATH",
+        )
     repo = git.find_repo(ctx.local, ctx.cwd)
     if repo is None or repo.head is None:
-        raise MngrError(f"{ctx.cwd} is not in a git repository with commits", "go to the repository whose work shall be pushed")
+        raise MngrError(
+            f"{ctx.cwd} is not in a git repository with commits",
+            "go to the repository whose work shall be pushed",
+        )
     work = record.work_dir
-    dirty = git.status(host, work)
+    if not os.path.isdir(work):
+        raise MngrError(f"the work dir of {record.name} is gone: {work}", f"mngr destroy {record.name}")
+    guard = _QUIET if record.transfer == "worktree" else git.guard(host, work)
+    if git.run(host, work, "symbolic-ref", "--quiet", "HEAD").text != f"refs/heads/{record.branch}":
+        raise MngrError(
+            f"{record.name} is not on its branch {record.branch!r}",
+            f"look: mngr exec {record.name} -- git status",
+        )
+    dirty = git.status(host, work, guard)
     if dirty and not stash:
-        raise MngrError(f"{record.name} has uncommitted changes: {dirty[0][1]}", "let it commit them, or use --stash")
+        raise MngrError(
+            f"{record.name} has uncommitted changes: {dirty[0][1]}", "let it commit them, or use --stash"
+        )
     if record.transfer == "mirror":
-        spec = f"+{repo.head}:refs/mngr/pushed"
-        result = git.run(ctx.local, repo.root, "push", "--quiet", "--no-verify", "--no-recurse-submodules", "--", work, spec)
-        if result.code:
-            raise MngrError(f"the commits could not be sent: {result.problem}", "see: mngr doctor")
+        _send(ctx.local, repo, work, guard)
     elif git.run(host, work, "cat-file", "-e", repo.head).code:
-        raise MngrError(f"{record.name} works in another repository: {record.source}", "go there and push from there")
-    if dirty:
-        git.must(host, work, *_QUIET, "stash", "push", "--quiet", "--include-untracked")
+        raise MngrError(
+            f"{record.name} works in another repository: {record.source}", "go there and push from there"
+        )
+    before = git.must(host, work, "rev-parse", "HEAD")
+    kept = _stash(host, work, guard) if dirty else None
     try:
-        how = _merge(host, repo, record)
-    finally:
-        if dirty and git.run(host, work, *_QUIET, "stash", "pop", "--quiet", "--index").code:
-            raise MngrError(f"the stashed changes of {record.name} do not apply any more", "they are kept: git stash list in its work dir")
+        how = _merge(host, repo, record, guard)
+    except MngrError:
+        _unstash(host, work, kept, guard)
+        raise
+    if not _unstash(host, work, kept, guard):
+        git.must(host, work, *guard, "reset", "--quiet", "--hard", before)
+        _unstash(host, work, kept, guard)
+        raise MngrError(
+            f"the work conflicts with uncommitted changes of {record.name}; undone",
+            "let it commit them, then push again",
+        )
     store.add_event(host, record.id, "pushed", commit=repo.head, how=how)
-    return Pushed(id=record.id, name=record.name, branch=record.branch, commit=git.must(host, work, "rev-parse", "HEAD"), how=how)
+    return Pushed(
+        id=record.id,
+        name=record.name,
+        branch=record.branch,
+        commit=git.must(host, work, "rev-parse", "HEAD"),
+        how=how,
+    )
 
 
-def _merge(host: Host, repo: Repo, record: AgentRecord) -> str:
+def _send(local: Host, repo: Repo, work: str, guard: tuple[str, ...]) -> None:
+    """The commits into a repository of the agent's own, under a name that goes again; its hooks do not run."""
+    flags = ("--quiet", "--no-verify", "--no-recurse-submodules", "--no-follow-tags", "--no-signed")
+    receiver = "--receive-pack=" + shell.join(["git", *guard, "receive-pack"])
+    result = git.run(local, repo.root, "push", *flags, receiver, "--", work, f"+{repo.head}:{_SENT}")
+    if result.code:
+        raise MngrError(f"the commits could not be sent: {result.problem}", "see: mngr doctor")
+
+
+def _stash(host: Host, work: str, guard: tuple[str, ...]) -> str | None:
+    """Put uncommitted changes aside; the commit that holds them. Worktrees share one list, so its top says nothing."""
+    before = git.run(host, work, "rev-parse", "--verify", "--quiet", "refs/stash").text
+    git.must(host, work, *guard, "stash", "push", "--quiet", "--include-untracked")
+    after = git.run(host, work, "rev-parse", "--verify", "--quiet", "refs/stash").text
+    return after if after != before else None
+
+
+def _unstash(host: Host, work: str, kept: str | None, guard: tuple[str, ...]) -> bool:
+    """Bring the changes back; where they do not fit, nothing of them is left in the way."""
+    if kept is None:
+        return True
+    if git.run(host, work, *guard, "stash", "apply", "--quiet", "--index", kept).code:
+        git.must(host, work, *guard, "reset", "--quiet", "--hard")
+        new = git.run(host, work, "ls-tree", "-r", "-z", "--name-only", f"{kept}^3").text
+        remove_files(host, work, [name for name in new.split("\0") if name])
+        return False
+    listed = git.run(host, work, "stash", "list", "--format=%H").text.split("\n")
+    if kept in listed:
+        git.run(host, work, *guard, "stash", "drop", "--quiet", f"stash@{{{listed.index(kept)}}}")
+    return True
+
+
+def _merge(host: Host, repo: Repo, record: AgentRecord, guard: tuple[str, ...]) -> str:
     work = record.work_dir
     assert repo.head is not None
-    if git.run(host, work, "merge-base", "--is-ancestor", repo.head, "HEAD").code == 0:
-        return "up_to_date"
-    how = "fast_forward" if git.run(host, work, "merge-base", "--is-ancestor", "HEAD", repo.head).code == 0 else "merge"
-    message = f"Merge {repo.branch or repo.head[:12]} into {record.branch}"
-    result = git.run(host, work, *_QUIET, "merge", "--quiet", "--no-edit", "-m", message, repo.head)
-    if result.code:
-        conflicts = git.run(host, work, "diff", "--name-only", "--diff-filter=U").text.split("\n")
-        git.run(host, work, *_QUIET, "merge", "--abort")
+    try:
+        if git.run(host, work, "merge-base", "--is-ancestor", repo.head, "HEAD").code == 0:
+            return "up_to_date"
+        ahead = git.run(host, work, "merge-base", "--is-ancestor", "HEAD", repo.head).code == 0
+        message = f"Merge {repo.branch or repo.head[:12]} into {record.branch}"
+        result = git.run(host, work, *guard, "merge", "--quiet", "--no-edit", "-m", message, repo.head)
+        if result.code == 0:
+            return "fast_forward" if ahead else "merge"
+        conflicts = git.run(host, work, *guard, "diff", "--name-only", "--diff-filter=U").text.split("\n")
+        git.run(host, work, *guard, "merge", "--abort")
         if any(conflicts):
             raise MngrError(
                 f"the work conflicts with that of {record.name} in {', '.join(conflicts[:3])}; undone",
                 f"tell the agent to merge it: mngr message {record.name} -m …",
             )
         raise MngrError(f"merging failed: {result.problem}", "nothing was changed")
-    return how
+    finally:
+        if record.transfer == "mirror":
+            git.run(host, work, *guard, "update-ref", "-d", _SENT)

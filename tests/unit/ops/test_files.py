@@ -1,0 +1,116 @@
+"""Archives of an agent's, made to do harm: what is not refused stays below the target."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mngr.errors import MngrError
+from mngr.ops import files
+from mngr.paths import Home
+from mngr.providers.local import LocalHost
+
+
+def unpack(entries: list[tuple[str, str, str]], target: Path) -> None:
+    """Pass (name, kind, content or link) through what reads an agent's archive."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as archive:
+        for name, kind, text in entries:
+            member = tarfile.TarInfo(name)
+            member.type = {
+                "file": tarfile.REGTYPE,
+                "dir": tarfile.DIRTYPE,
+                "link": tarfile.SYMTYPE,
+                "hard": tarfile.LNKTYPE,
+            }.get(kind, kind.encode()[:1])
+            if kind == "file":
+                member.size = len(text)
+                archive.addfile(member, io.BytesIO(text.encode()))
+            else:
+                member.linkname = text
+                archive.addfile(member)
+    data.seek(0)
+    with tarfile.open(fileobj=data, mode="r|") as archive:
+        for member in archive:
+            files._extract(archive, member, str(target))
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [("/abs", "file", "x")],
+        [("../up", "file", "x")],
+        [("a/../../up", "file", "x")],
+        [("x", "link", "/etc")],
+        [("x", "link", "../outside")],
+        [("x", "link", "a/../../outside")],
+        [("d", "link", "."), ("x", "link", "d/d/..")],
+        [("a", "dir", ""), ("a/x", "link", "../../outside")],
+        [("x", "hard", "../outside/secret")],
+        [("x", "hard", "/etc/passwd")],
+        [("x", tarfile.CHRTYPE.decode(), "")],
+        [("x", tarfile.BLKTYPE.decode(), "")],
+        [("x", tarfile.FIFOTYPE.decode(), "")],
+        [("/".join("d" * 200), "dir", "")],
+    ],
+)
+def test_what_leaves_the_target_is_refused(tmp_path: Path, entries: list[tuple[str, str, str]]) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("secret")
+    with pytest.raises(MngrError, match="refused"):
+        unpack(entries, tmp_path / "target")
+    assert [p.name for p in tmp_path.rglob("*") if p.is_file() and p.read_text() != "secret"] == []
+
+
+_NAME = st.sampled_from(["a", "b", "c"])
+_PATH = st.lists(_NAME, min_size=1, max_size=3).map("/".join)
+_LINK = st.lists(st.sampled_from(["a", "b", "c", "..", "."]), min_size=1, max_size=5).map("/".join)
+_ENTRY = st.one_of(
+    st.tuples(_PATH, st.just("file"), st.just("x")), st.tuples(_PATH, st.just("dir"), st.just("")),
+    st.tuples(_PATH, st.just("link"), _LINK), st.tuples(_PATH, st.just("hard"), _PATH),
+)  # fmt: skip
+
+
+@given(st.lists(st.lists(_ENTRY, max_size=6), min_size=1, max_size=2))
+def test_no_archive_leaves_the_target(
+    tmp_path_factory: pytest.TempPathFactory, archives: list[list[tuple[str, str, str]]]
+) -> None:
+    """Links may be chained, replaced and written through, in one archive or over several."""
+    top = tmp_path_factory.mktemp("top")
+    target = top / "target"
+    for entries in archives:
+        try:
+            unpack(entries, target)
+        except MngrError:
+            pass
+    assert [p.name for p in top.iterdir()] in ([], ["target"])
+    for path in target.rglob("*"):
+        assert os.path.realpath(path).startswith(str(target))
+
+
+def test_limits_stop_a_flood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for number in range(20):
+        (source / str(number)).write_text("x" * 100)
+    host = LocalHost(Home(str(tmp_path / "home")))
+    assert files.receive(host, str(source), ["."], str(tmp_path / "a")) == 20
+    monkeypatch.setattr(files, "MOST_FILES", 10)
+    with pytest.raises(MngrError, match="more than 10 files"):
+        files.receive(host, str(source), ["."], str(tmp_path / "b"))
+    monkeypatch.setattr(files, "MOST_FILES", 1000)
+    monkeypatch.setattr(files, "MOST_BYTES", 1000)
+    with pytest.raises(MngrError, match="more than"):
+        files.receive(host, str(source), ["."], str(tmp_path / "c"))
+
+
+def test_git_of_the_agents_does_not_come_along(tmp_path: Path) -> None:
+    unpack([("a/.git/config", "file", "x"), (".GIT/hooks/x", "file", "x"), ("a/ok", "file", "x")], tmp_path)
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["a", "ok"]
