@@ -194,7 +194,8 @@ def _reserve(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
     if record.branch_is_new and repo and record.branch and git.has_branch(host, repo.root, record.branch):
         raise transfer.branch_taken(record.branch)  # before the record says that the branch is ours
     directory = host.home.agent(record.id)
-    os.makedirs(os.path.join(directory, "outputs"), mode=0o700)
+    os.mkdir(directory, mode=0o700)
+    os.mkdir(os.path.join(directory, "outputs"), mode=0o700)
     store.save(host, record)
     store.reserve_name(ctx.home, record.name, record.id, host)
 
@@ -227,7 +228,7 @@ def _set_up(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
         return
     settings = ctx.settings_at(record.work_dir if plan.source.is_bare else plan.source.top)
     if not plan.source.is_bare:
-        project.carry(host, plan.source.top, record, settings)
+        project.carry(host, plan.source.top, record, settings, guard=plan.source.guard)
     project.set_up(host, record, settings)
 
 

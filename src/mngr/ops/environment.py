@@ -25,7 +25,9 @@ def gather(files: list[str], passed: list[str], given: list[str]) -> dict[str, s
     for name in passed:
         _check(name)
         if name not in os.environ:
-            raise MngrError(f"--pass-env: {name} is not set here", f"set it first, or give it with --env {name}=…")
+            raise MngrError(
+                f"--pass-env: {name} is not set here", f"set it first, or give it with --env {name}=…"
+            )
         found[name] = os.environ[name]
     for text in given:
         name, eq, value = text.partition("=")
@@ -62,8 +64,10 @@ def encode(variables: dict[str, str]) -> bytes:
 
 def _check(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is not a variable name", "letters, digits and _, not starting with a digit")
-    if name.startswith("MNGR_"):
+        raise UsageError(
+            f"{name!r} is not a variable name", "letters, digits and _, not starting with a digit"
+        )
+    if name.startswith(("MNGR_", "_mngr_")):
         raise UsageError(f"{name} is set by mngr itself", "choose another name")
     return name
 
@@ -86,12 +90,17 @@ def _read(path: str) -> dict[str, str]:
         value = value.lstrip()
         if value[:1] in ("'", '"'):
             mark, value = value[0], value[1:]
-            while not value.rstrip().endswith(mark):  # a quoted value may go over several lines
+            closed = re.compile(mark + r"\s*(?:\s#.*)?$")
+            while not (
+                end := closed.search(value.rpartition("\n")[2])
+            ):  # a quoted value may go over several lines
                 number, more = next(lines, (number, None))
                 if more is None:
-                    raise MngrError(f"--env-file: {path}:{number}: a quote is not closed", f"close it with {mark}")
+                    raise MngrError(
+                        f"--env-file: {path}:{number}: a quote is not closed", f"close it with {mark}"
+                    )
                 value += "\n" + more
-            value = value.rstrip()[:-1]
+            value = value[: len(value) - len(end[0])]
         found[_check(name.strip())] = value
     return found
 
@@ -99,5 +108,10 @@ def _read(path: str) -> dict[str, str]:
 def refresh(host: Host, record: AgentRecord) -> None:
     """Bring what the agent finds about itself up to date, and keep the rest as it was given."""
     path = os.path.join(host.home.agent(record.id), "env")
-    kept = host.read(path).decode("utf-8", "surrogateescape").rsplit("\nexport MNGR_AGENT_ID=", 1)[0].rstrip("\n")
+    kept = (
+        host.read(path)
+        .decode("utf-8", "surrogateescape")
+        .rsplit("\nexport MNGR_AGENT_ID=", 1)[0]
+        .rstrip("\n")
+    )
     host.write(path, kept.encode("utf-8", "surrogateescape") + b"\n" + encode(own(host, record)))

@@ -11,6 +11,8 @@ from mngr.ops.transfer import send_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mngr.config import Settings
     from mngr.host import Host
     from mngr.model import AgentRecord
@@ -23,7 +25,15 @@ LOCKS = (
 )  # fmt: skip
 
 
-def carry(host: Host, source: str, record: AgentRecord, settings: Settings, *, replace: bool = True) -> None:
+def carry(
+    host: Host,
+    source: str,
+    record: AgentRecord,
+    settings: Settings,
+    *,
+    replace: bool = True,
+    guard: tuple[str, ...] = (),
+) -> None:
     """Copy the ignored files an agent needs; without `replace` only those it does not have."""
     patterns = settings.get("project.carry") or []
     if not patterns:
@@ -32,14 +42,34 @@ def carry(host: Host, source: str, record: AgentRecord, settings: Settings, *, r
 
     found: dict[str, None] = {}
     for pattern in patterns:
-        if os.path.isabs(pattern) or ".." in pattern.split("/"):
-            raise MngrError(f"[project] carry: {pattern!r} leaves the project", "patterns are relative to the project")
-        for name in sorted(glob.glob(pattern, root_dir=source, recursive=True, include_hidden=True)):
-            if name == ".git" or name.startswith(".git/"):
-                continue
-            if replace or not os.path.lexists(os.path.join(record.work_dir, name)):
-                found[name] = None
-    send_files(source, list(found), host, record.work_dir)
+        if not isinstance(pattern, str) or os.path.isabs(pattern) or ".." in pattern.split("/"):
+            raise MngrError(
+                f"[project] carry: {pattern!r} is no path in the project",
+                "patterns are relative to the project",
+            )
+        found.update(
+            dict.fromkeys(sorted(glob.glob(pattern, root_dir=source, recursive=True, include_hidden=True)))
+        )
+    names = _only_ignored(host, source, list(found), guard)
+    send_files(
+        source,
+        [n for n in names if replace or not os.path.lexists(os.path.join(record.work_dir, n))],
+        host,
+        record.work_dir,
+    )
+
+
+def _only_ignored(host: Host, source: str, names: list[str], guard: tuple[str, ...]) -> list[str]:
+    """What git ignores of these and of what is in them: the rest is git's to bring. All of them where there is no git."""
+    flags = ("--others", "--ignored", "--exclude-standard", "--directory", "-z")
+    listed = (
+        git.run(host, source, "--literal-pathspecs", *guard, "ls-files", *flags, "--", *names)
+        if names
+        else None
+    )
+    if listed is None or listed.code:
+        return [name for name in names if ".git" not in name.split("/")]
+    return [name.rstrip("/") for name in listed.out.decode("utf-8", "surrogateescape").split("\0") if name]
 
 
 def set_up(host: Host, record: AgentRecord, settings: Settings) -> None:
@@ -56,9 +86,12 @@ def set_up(host: Host, record: AgentRecord, settings: Settings) -> None:
             _reuse(host, place, record.work_dir)
             return
         before = _ignored(host, record)
+        carried = _inside(record.work_dir, before or set())
         _run(host, record, command)
-        if before is not None:
-            _keep(host, record, place, before)
+        after = _ignored(host, record)
+        if before is not None and after is not None:
+            made = (after - before) | (_inside(record.work_dir, before) - carried)
+            _keep(host, record.work_dir, place, sorted(made))
 
 
 def _key(work: str, command: str, more: list[str]) -> str:
@@ -89,49 +122,69 @@ def _run(host: Host, record: AgentRecord, command: str) -> None:
 
 
 def _ignored(host: Host, record: AgentRecord) -> set[str] | None:
+    """Rows of what git does not have, `!! path` what it ignores, directories as a whole; None where there is no git."""
     if record.transfer not in ("worktree", "mirror"):
         return None
-    listed = git.run(host, record.work_dir, "status", "--porcelain=v1", "-z", "--ignored=traditional", "--untracked-files=normal")
-    return {row for row in listed.out.decode("utf-8", "surrogateescape").split("\0") if row} if listed.code == 0 else None
+    flags = ("--porcelain=v1", "-z", "--ignored=traditional", "--untracked-files=normal")
+    listed = git.run(host, record.work_dir, "--no-optional-locks", "status", *flags)
+    rows = listed.out.decode("utf-8", "surrogateescape").split("\0")
+    return {row for row in rows if row} if listed.code == 0 else None
 
 
-def _keep(host: Host, record: AgentRecord, place: str, before: set[str]) -> None:
+def _inside(work: str, rows: set[str]) -> set[str]:
+    """A row for every file in the ignored directories of `rows`: what was carried into them is not set-up's."""
+    found: set[str] = set()
+    for row in rows:
+        if row.startswith("!! ") and row.endswith("/"):
+            for top, _, names in os.walk(os.path.join(work, row[3:])):
+                found.update("!! " + os.path.relpath(os.path.join(top, name), work) for name in names)
+    return found
+
+
+def _keep(host: Host, work: str, place: str, made: list[str]) -> None:
     """Keep what set-up made, if all of it is ignored by git."""
-    after = _ignored(host, record)
-    if after is None:
-        return
-    made = sorted(after - before)
     if any(not row.startswith("!! ") for row in made):
         return
     fresh = f"{place}.{os.getpid()}"
     host.run(["mkdir", "-p", os.path.join(fresh, "files")])
-    send_files(record.work_dir, [row[3:].rstrip("/") for row in made], host, os.path.join(fresh, "files"))
-    host.write(os.path.join(fresh, "origin"), record.work_dir.encode("utf-8", "surrogateescape"))
+    send_files(work, [row[3:].rstrip("/") for row in made], host, os.path.join(fresh, "files"))
+    host.write(os.path.join(fresh, "origin"), work.encode("utf-8", "surrogateescape"))
     os.rename(fresh, place)
 
 
 def _reuse(host: Host, place: str, work: str) -> None:
     """Copy what an earlier set-up made and point it at this work dir."""
-    os.utime(place)  # gc goes by the time it was last used
+    import re
+
     origin = host.read(os.path.join(place, "origin"))
+    target = work.encode("utf-8", "surrogateescape")
     files = os.path.join(place, "files")
     names = sorted(os.listdir(files))
     send_files(files, names, host, work)
-    if not names or origin == work.encode("utf-8", "surrogateescape"):
+    real = [name for name in names if not os.path.islink(os.path.join(work, name))]
+    if not real or origin == target:
         return
-    found = host.run(["sh", "-c", 'cd "$1" && shift && exec grep -rlIZF -e "$@"', "grep", work, origin.decode(), *names])
-    for name in found.out.split(b"\0"):
-        path = os.path.join(work.encode("utf-8", "surrogateescape"), name)
-        if not name or os.path.islink(path):
-            continue
-        with open(path, "rb") as file:
-            data = file.read()
-        with open(path, "wb") as file:
-            file.write(data.replace(origin, work.encode("utf-8", "surrogateescape")))
+    whole = re.compile(re.escape(origin) + rb"(?![\w.-])")  # not the start of another agent's work dir
+    line = 'cd "$1" && shift && exec grep -rlIZF -e "$@"'
+    for name in host.run(["sh", "-c", line, "grep", work, os.fsdecode(origin), *real]).out.split(b"\0"):
+        path = os.path.join(target, name)
+        if name and not os.path.islink(path):
+            _rewrite(path, lambda data: whole.sub(lambda _: target, data))
     links = host.run(["sh", "-c", 'cd "$1" && shift && exec find "$@" -type l -print0', "find", work, *names])
     for name in links.out.split(b"\0"):
-        path = os.path.join(work.encode("utf-8", "surrogateescape"), name)
-        if name and origin in os.readlink(path):
-            target = os.readlink(path).replace(origin, work.encode("utf-8", "surrogateescape"))
+        path = os.path.join(target, name)
+        if name and whole.search(os.readlink(path)):
+            points = whole.sub(lambda _: target, os.readlink(path))
             os.unlink(path)
-            os.symlink(target, path)
+            os.symlink(points, path)
+
+
+def _rewrite(path: bytes, change: Callable[[bytes], bytes]) -> None:
+    """Replace a file by what `change` makes of it, with the same mode, read-only or not."""
+    with open(path, "rb") as file:
+        data = file.read()
+        mode = os.fstat(file.fileno()).st_mode
+    os.unlink(path)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(change(data))
+    os.chmod(path, mode & 0o7777)
