@@ -71,6 +71,7 @@ def test_plus_equals_extends_what_another_file_says(mngr: Mngr) -> None:
     assert mngr.json("config", "get", "project.carry")["value"] == ["a", "b", "c"]
     mngr("config", "set", "project.carry", "['d']", "--project")
     assert mngr.json("config", "get", "project.carry")["value"] == ["d"]
+    assert "+=" not in (mngr.repo / ".mngr/settings.toml").read_text()
     mngr("config", "unset", "project.carry", "--project")
     assert mngr.json("config", "get", "project.carry")["value"] == ["a"]
 
