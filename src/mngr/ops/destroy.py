@@ -136,7 +136,8 @@ def _finish(ctx: Context, host: Host, before: AgentRecord) -> Outcome:
 
 def bury(host: Host, directory: str, place: str) -> None:
     """Move an agent's own files: the last act, after which it is no longer there."""
-    host.run(["rm", "-rf", "--", place])
+    if os.path.lexists(place):
+        host.run(["rm", "-rf", "--", place])
     try:
         os.rename(directory, place)
     except OSError:  # another file system

@@ -91,6 +91,19 @@ def make(target: str, place: Place, exclude: str | None = None) -> str:
     return target
 
 
+def remove(raw: str) -> None:
+    """Take it away again."""
+    for top, folders, files in os.walk(raw, topdown=False):
+        for name in (*files, *folders):
+            path = os.path.join(top, name)
+            if os.path.islink(path) or not os.path.isdir(path):
+                os.unlink(path)
+            else:
+                os.rmdir(path)
+    if os.path.isdir(raw):
+        os.rmdir(raw)
+
+
 def run(host: Host, raw: str, work: str, *words: str, stdin: bytes = b"") -> Result:
     """git through the git dir of our own; a failure is a Result."""
     argv = [
@@ -116,8 +129,12 @@ def must(host: Host, raw: str, work: str, *words: str, stdin: bytes = b"") -> by
     return result.out
 
 
-def entries(host: Host, raw: str, work: str) -> list[tuple[str, str, str]]:
-    """(tag, mode, path) of every row of the index; the tag is H, or tells of a flag or a conflict (git help ls-files)."""
-    out = must(host, raw, work, "ls-files", "--stage", "-v", "-z").decode("utf-8", "surrogateescape")
-    rows = (row.partition("\t") for row in out.split("\0")[:-1])
-    return [(front[0], front[2:8], path) for front, _, path in rows]
+def entries(host: Host, raw: str, work: str) -> list[bytes]:
+    """The rows of the index, as `parse` reads them."""
+    return must(host, raw, work, "ls-files", "--stage", "-v", "-z").split(b"\0")[:-1]
+
+
+def parse(rows: list[bytes]) -> list[tuple[str, str, str]]:
+    """(tag, mode, path) of rows of the index; the tag is H, or tells of a flag or a conflict (git help ls-files)."""
+    parts = (row.decode("utf-8", "surrogateescape").partition("\t") for row in rows)
+    return [(front[0], front[2:8], path) for front, _, path in parts]

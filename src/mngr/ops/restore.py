@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 from mngr import clock, config, names, store
 from mngr.errors import MngrError
-from mngr.model import AgentRecord, Record
+from mngr.model import Record
 from mngr.ops import environment, project
 from mngr.ops.discard import RESTORING, discard
 from mngr.ops.launch import install_lib
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mngr.host import Host
+    from mngr.model import AgentRecord
     from mngr.ops.context import Context
 
 # What belongs to the agent that was, not to the one that is made from it.
@@ -44,6 +46,7 @@ class Wish(Record):
     name: str
     agent_id: str | None = None  # None: it is a new one
     branch: str | None = None  # None: the branch it had
+    spare: str | None = None  # a branch to take if the one it had is checked out elsewhere
     set_up: bool = False  # run the project's set-up, for ignored files are not saved
 
 
@@ -71,7 +74,12 @@ def restore(ctx: Context, place: str, meta: dict[str, Any], wish: Wish) -> Resto
         raise MngrError(
             f"the record of {meta.get('name')} was damaged when it was saved", f"its files are in {place}"
         )
-    saved = AgentRecord(**meta["record"])
+    try:
+        saved = store.decode(json.dumps(meta["record"]))
+    except ValueError as error:
+        raise MngrError(
+            f"the record of {meta.get('name')} is damaged: {error}", f"its files are in {place}"
+        ) from None
     host = ctx.host(saved.provider, saved.host)
     record = _record(ctx, host, saved, wish)
     task = _Task(ctx=ctx, host=host, place=place, meta=meta, wish=wish, notes=[])
@@ -130,7 +138,13 @@ def _agent_files(task: _Task, record: AgentRecord) -> None:
 def _work_dir(task: _Task, record: AgentRecord) -> AgentRecord:
     branch = task.wish.branch if record.transfer in ("worktree", "mirror") else None
     work = Work(
-        host=task.host, place=task.place, meta=task.meta, record=record, branch=branch, notes=task.notes
+        host=task.host,
+        place=task.place,
+        meta=task.meta,
+        record=record,
+        branch=branch,
+        spare=task.wish.spare,
+        notes=task.notes,
     )
     return store.save(task.host, restore_work(work))
 

@@ -42,6 +42,7 @@ class Work(Record):
     meta: dict[str, Any]
     record: AgentRecord
     branch: str | None
+    spare: str | None  # a branch to take if its own is checked out elsewhere
     notes: list[str]
 
 
@@ -115,14 +116,18 @@ def _choose_branch(work: Work, repo: Repo) -> tuple[AgentRecord, str | None, lis
     if branch is None or head is None:
         return record, branch, made
     oid, where = _standing(work.host, repo, branch)
+    moved, said = branch, ""
     if where:
-        raise MngrError(
-            f"the branch {branch!r} is checked out at {where}",
-            "switch to another branch there, and try again",
-        )
-    if oid is not None and oid != head:
-        moved, branch = branch, f"{branch}-{record.id[2:8]}"
-        work.notes.append(f"the branch {moved} has moved on since; {record.name} is on {branch} now")
+        if work.spare is None or git.has_branch(work.host, repo.root, work.spare):
+            hint = (
+                "switch to another branch there, or bring it back as another: mngr undestroy NAME --as OTHER"
+            )
+            raise MngrError(f"the branch {branch!r} is checked out at {where}", hint)
+        branch, oid, said = work.spare, None, f"is checked out at {where}"
+    elif oid is not None and oid != head:
+        branch, said = f"{branch}-{record.id[2:8]}", "has moved on since"
+    if said:
+        work.notes.append(f"the branch {moved} {said}; {record.name} is on {branch} now")
         record = record.replace(branch=branch, branch_is_new=True) if moved == own else record
     if oid != head:
         made.append((branch, head))
@@ -262,13 +267,13 @@ def _fill(work: Work, record: AgentRecord) -> None:
         rawgit.must(host, raw, there, "read-tree", meta["head"])
     gone = set(meta.get("missing", ()))
     wanted = [
-        name for tag, mode, name in rawgit.entries(host, raw, there)
+        name for tag, mode, name in rawgit.parse(rawgit.entries(host, raw, there))
         if tag in "Hh" and mode != "160000" and name not in members and name not in gone and name not in above
     ]  # fmt: skip
     line = f'umask {meta.get("umask", "022")}; exec git -C "$2" --git-dir="$1" --work-tree="$2" checkout-index -u -z --stdin'
     listed = "".join(f"{name}\0" for name in wanted).encode("utf-8", "surrogateescape")
     done = host.run(["sh", "-c", line, "checkout", raw, there], stdin=listed)
-    host.run(["rm", "-rf", "--", raw])
+    rawgit.remove(raw)
     if done.code:
         raise MngrError(
             f"git checkout-index failed in {there}: {done.problem}", "check space and permissions"

@@ -35,7 +35,8 @@ def save(
 ) -> dict[str, Any]:
     """Write everything to `target` in one step; what `meta.json` says about it."""
     part = target + PART
-    host.run(["rm", "-rf", "--", part])
+    if os.path.lexists(part):
+        host.run(["rm", "-rf", "--", part])
     os.makedirs(part, mode=0o700)
     host.write(os.path.join(part, OWNER), json.dumps(store.this_process()).encode())
     meta: dict[str, Any] = {"v": 1, "id": record.id, "name": record.name, "at": clock.stamp(), "why": why}
@@ -46,7 +47,7 @@ def save(
         copied = host.run(["cp", "-Rp", "--", host.home.agent(record.id), os.path.join(part, AGENT)])
         if copied.code:
             raise archive.Changed(f"cannot copy the files of {record.name}: {copied.problem}", "try again")
-    host.run(["rm", "-rf", "--", os.path.join(part, "raw")])
+    rawgit.remove(os.path.join(part, "raw"))
     write_meta(host, part, meta)
     publish(host, part, target)
     return meta

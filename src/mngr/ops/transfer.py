@@ -222,10 +222,8 @@ def _forget_worktree(host: Host, repo: Repo, work: str) -> None:
 
 def drop_branch(host: Host, repo: Repo, branch: str, *, made_at: str | None = None) -> int:
     """Delete a branch that holds nothing of its own, or is still at `made_at`; else how many commits keep it."""
-    tip = git.resolve(host, repo.root, f"refs/heads/{branch}")
-    if tip is None:
-        return 0
-    kept = 0 if tip == made_at else git.unique_commits(host, repo.root, branch)
+    stands = made_at is not None and git.resolve(host, repo.root, f"refs/heads/{branch}") == made_at
+    kept = 0 if stands else git.unique_commits(host, repo.root, branch)
     if kept == 0:
         git.run(host, repo.root, "branch", "--quiet", "-D", "--", branch)
     return kept

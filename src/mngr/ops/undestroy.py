@@ -121,7 +121,10 @@ def _undestroy_one(ctx: Context, grave: Grave, new_name: str | None) -> Outcome:
         raise MngrError(
             f"there is another agent called {name!r} by now", f"mngr undestroy {grave.id} --as NAME"
         )
-    made = restore(ctx, grave.place, grave.meta, Wish(operation="undestroy", name=name, agent_id=grave.id))
+    wish = Wish(
+        operation="undestroy", name=name, agent_id=grave.id, spare=f"mngr/{new_name}" if new_name else None
+    )
+    made = restore(ctx, grave.place, grave.meta, wish)
     settle(ctx.host(made.record.provider, made.record.host), made.record)
     remove_saved(ctx, grave.place)
     notes = list(made.notes)

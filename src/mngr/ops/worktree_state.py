@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 
 from mngr import git
 from mngr.errors import MngrError
@@ -33,7 +32,10 @@ printf '%s\\0' "$u"
 exec find . "$@" -name .git -prune -print0 -o \\( -type d \\( -empty -o ! -perm "$x" \\) -o -type f ! -perm "$f" ! -perm "$x" \\
     -o -type p -o -name .gitattributes \\) -print0
 """
+_LITERAL = {ord(char): "\\" + char for char in "\\*?["}  # for find, whose paths are patterns
 _CONVERTING = ("filter", "ident", "working-tree-encoding")
+_HEX = frozenset(b"0123456789abcdef")
+_NO_MENTIONS = ("objects", "hooks", "info", "modules", "worktrees", "lfs")
 _NO_BLOB = ("000000", "160000")  # nothing there, a submodule
 
 
@@ -73,21 +75,22 @@ def read(host: Host, raw: str, work: str, place: Place, config: dict[str, str]) 
     """Look at the whole work tree once."""
     rows = _status(rawgit.must(host, raw, work, "status", *_STATUS))
     index = rawgit.entries(host, raw, work)
+    special = rawgit.parse([row for row in index if not row.startswith((b"H 100", b"H 120"))])
     umask, odd = _find_odd(host, work, rows.ignored)
-    flagged = [path for tag, mode, path in index if tag not in "HM" and mode != "160000"]
+    flagged = [path for tag, mode, path in special if tag not in "HM" and mode != "160000"]
     repos = {name[:-5] for name in odd if name.endswith("/.git")}
     whole = {path.rstrip("/") for path in rows.untracked if path.endswith("/")}
-    whole |= {path for _, mode, path in index if mode == "160000" and path in repos}
+    whole |= {path for _, mode, path in special if mode == "160000" and path in repos}
     whole |= {f"{name}/.git" for name in repos if not _is_below(name, whole)}
     files = dict.fromkeys([*rows.changed, *(path for path in rows.untracked if not path.endswith("/"))])
     files.update(dict.fromkeys(name for name in odd if not name.endswith("/.git")))
     files.update(dict.fromkeys(path for path in flagged if os.path.lexists(os.path.join(work, path))))
     if _may_convert(place, config, odd):
+        known = {*files, *rows.missing}
         plain = [
-            path for tag, mode, path in index if tag == "H" and mode.startswith("100") and path not in files
+            p for tag, mode, p in rawgit.parse(index) if tag == "H" and mode[:3] == "100" and p not in known
         ]
-        gone = set(rows.missing)
-        files.update(dict.fromkeys(_converted(host, work, [path for path in plain if path not in gone])))
+        files.update(dict.fromkeys(_converted(host, work, plain)))
     files.update(dict.fromkeys(archive.tree(host, work, sorted(whole))))
     return State(
         files=list(files),
@@ -130,9 +133,7 @@ def _status(out: bytes) -> _Rows:
 def _find_odd(host: Host, work: str, ignored: list[str]) -> tuple[str, list[str]]:
     """The umask, and what `git status` says nothing of; not below what is ignored."""
     prunes = ["./.git", *("./" + path.rstrip("/") for path in ignored if path.endswith("/"))][:500]
-    words = [
-        word for path in prunes for word in ("-path", re.sub(r"([\\*?\[])", r"\\\1", path), "-prune", "-o")
-    ]
+    words = [word for path in prunes for word in ("-path", path.translate(_LITERAL), "-prune", "-o")]
     result = host.run(["sh", "-c", _FIND, "find", work, *words])
     if result.code:
         raise archive.Changed(
@@ -208,26 +209,18 @@ def mentioned(git_dir: str | None, form: str) -> list[str]:
     if git_dir is None:
         return []
     size = 40 if form == "sha1" else 64
-    word = re.compile(rb"^([0-9a-f]{%d})(?: ([0-9a-f]{%d}))?\b" % (size, size), re.MULTILINE)
-    found: dict[str, None] = {}
+    found: dict[bytes, None] = {}
     for top, folders, files in os.walk(git_dir):
         if top == git_dir:
-            folders[:] = [
-                name
-                for name in folders
-                if name not in ("objects", "hooks", "info", "modules", "worktrees", "lfs")
-            ]
+            folders[:] = [name for name in folders if name not in _NO_MENTIONS]
         for name in files:
             path = os.path.join(top, name)
-            if (
-                os.path.islink(path)
-                or name == "index"
-                or (os.path.getsize(path) > 4096 and "logs" not in path[len(git_dir) :])
-            ):
+            is_log = path.startswith(os.path.join(git_dir, "logs", ""))
+            if os.path.islink(path) or name == "index" or (os.path.getsize(path) > 4096 and not is_log):
                 continue
             with open(path, "rb") as file:
-                for match in word.finditer(file.read()):
-                    found.update(
-                        dict.fromkeys(oid.decode() for oid in match.groups() if oid and oid.strip(b"0"))
-                    )
-    return list(found)
+                words = (word for line in file for word in line[: 2 * size + 1].split()[:2])
+                found.update(
+                    dict.fromkeys(word for word in words if len(word) == size and _HEX.issuperset(word))
+                )
+    return [oid.decode() for oid in found if oid.strip(b"0")]
