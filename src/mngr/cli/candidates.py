@@ -122,7 +122,7 @@ def _agents(ctx: Context) -> Candidates:
 def _kinds(ctx: Context) -> Candidates:
     from mngr.plugins import KINDS
 
-    return [(name, "a kind of agent") for name in dict.fromkeys((*KINDS, *_names_under(ctx, "agents")))]
+    return [(name, "a kind of agent") for name in KINDS]
 
 
 def _states(ctx: Context) -> Candidates:
@@ -132,7 +132,8 @@ def _states(ctx: Context) -> Candidates:
 
 
 def _templates(ctx: Context) -> Candidates:
-    return [(name, "a template") for name in _names_under(ctx, "templates")]
+    found = dict.fromkeys(key.split(".")[1] for key in _values_set(ctx) if key.startswith("templates."))
+    return [(name, "a template") for name in found]
 
 
 def _snapshots(ctx: Context) -> Candidates:
@@ -177,10 +178,6 @@ def _targets(ctx: Context) -> Candidates:
 
 def _shells(ctx: Context) -> Candidates:
     return [(shell, "") for shell in ("bash", "zsh", "fish")]
-
-
-def _names_under(ctx: Context, table: str) -> list[str]:
-    return list(dict.fromkeys(key.split(".")[1] for key in _values_set(ctx) if key.startswith(table + ".")))
 
 
 def _values_set(ctx: Context) -> list[str]:
