@@ -19,7 +19,9 @@ from hypothesis import settings
 BIN = Path(sys.executable).parent
 FULL = os.environ.get("MNGR_TEST_SCALE") == "full"  # make test-all: the counts that the promises name
 
-settings.register_profile("mngr", max_examples=1000 if FULL else 60, derandomize=not FULL, deadline=None, database=None)
+settings.register_profile(
+    "mngr", max_examples=1000 if FULL else 60, derandomize=not FULL, deadline=None, database=None
+)
 settings.load_profile("mngr")
 
 
@@ -123,7 +125,9 @@ def env(tmp_path: Path) -> dict[str, str]:
     """An environment that knows nothing of the person who runs the tests."""
     user = tmp_path / "user"
     user.mkdir()
-    (user / ".gitconfig").write_text("[user]\n\tname = Test\n\temail = test@example.invalid\n[init]\n\tdefaultBranch = main\n")
+    (user / ".gitconfig").write_text(
+        "[user]\n\tname = Test\n\temail = test@example.invalid\n[init]\n\tdefaultBranch = main\n"
+    )
     return {
         "HOME": str(user),
         "PATH": f"{BIN}:{os.environ['PATH']}",

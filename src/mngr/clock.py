@@ -22,7 +22,15 @@ def parse_stamp(text: str) -> float:
         raise ValueError(f"{text!r} is not a time")
     year, month, day = int(text[:4]), int(text[5:7]), int(text[8:10])
     year -= month < 3  # years begin in March, so that the leap day is the last one
-    days = 365 * year + year // 4 - year // 100 + year // 400 + (153 * ((month + 9) % 12) + 2) // 5 + day - 719469
+    days = (
+        365 * year
+        + year // 4
+        - year // 100
+        + year // 400
+        + (153 * ((month + 9) % 12) + 2) // 5
+        + day
+        - 719469
+    )
     return days * 86400 + int(text[11:13]) * 3600 + int(text[14:16]) * 60 + float(text[17:].rstrip("Z"))
 
 

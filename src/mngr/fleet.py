@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 class Fleet:
     """The agents of one home. Operations are imported when they are first used."""
 
-    def __init__(self, home: str | None = None, *, cwd: str | None = None, context: Context | None = None) -> None:
+    def __init__(
+        self, home: str | None = None, *, cwd: str | None = None, context: Context | None = None
+    ) -> None:
         self.context = context or Context(home, cwd=cwd)
 
     def create(

@@ -22,7 +22,9 @@ class Lock:
         try:
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise MngrError(f"cannot lock {self.path}: {error.strerror}", "check the directory's permissions") from None
+            raise MngrError(
+                f"cannot lock {self.path}: {error.strerror}", "check the directory's permissions"
+            ) from None
         deadline = time.monotonic() + self.timeout
         while True:
             try:
@@ -34,7 +36,9 @@ class Lock:
                     raise MngrError(f"cannot lock {self.path}: {error.strerror}") from None
             if time.monotonic() > deadline:
                 self._close()
-                raise TimedOut(f"{self.path} was locked by another process for {self.timeout:g}s", "try again")
+                raise TimedOut(
+                    f"{self.path} was locked by another process for {self.timeout:g}s", "try again"
+                )
             time.sleep(0.003)
 
     def __exit__(self, *_: object) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any, Self, dataclass_transform
 else:
 
-    def dataclass_transform(**_):  # noqa: D103
+    def dataclass_transform(**_):
         return lambda cls: cls
 
 

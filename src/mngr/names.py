@@ -71,7 +71,9 @@ def parse_address(text: str, providers: tuple[str, ...] = PROVIDERS) -> Address:
         else:
             host = where or None
         if host is not None and not is_host(host):
-            raise UsageError(f"{host!r} is not a host name", "write NAME@HOST, NAME@HOST.PROVIDER or NAME@.PROVIDER")
+            raise UsageError(
+                f"{host!r} is not a host name", "write NAME@HOST, NAME@HOST.PROVIDER or NAME@.PROVIDER"
+            )
         if host is None and provider is None:
             raise UsageError(f"nothing follows the @ in {text!r}", "write NAME@HOST or NAME@.PROVIDER")
     if not name and not at:

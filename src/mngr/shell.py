@@ -52,7 +52,9 @@ class ProgramMissing(MngrError):
     """A program we need is not installed."""
 
     def __init__(self, program: str) -> None:
-        super().__init__(f"{program} is not installed", INSTALL.get(program, f"install {program}") + "; then: mngr doctor")
+        super().__init__(
+            f"{program} is not installed", INSTALL.get(program, f"install {program}") + "; then: mngr doctor"
+        )
         self.program = program
 
 
@@ -77,10 +79,18 @@ def run(
     in_r, in_w = os.pipe() if stdin else (os.open(os.devnull, os.O_RDONLY), -1)
     out_r, out_w = os.pipe()
     err_r, err_w = os.pipe()
-    actions = [(os.POSIX_SPAWN_DUP2, in_r, 0), (os.POSIX_SPAWN_DUP2, out_w, 1), (os.POSIX_SPAWN_DUP2, err_w, 2)]
+    actions = [
+        (os.POSIX_SPAWN_DUP2, in_r, 0),
+        (os.POSIX_SPAWN_DUP2, out_w, 1),
+        (os.POSIX_SPAWN_DUP2, err_w, 2),
+    ]
     try:
         pid = os.posix_spawnp(
-            argv[0], list(argv), os.environ if env is None else env, file_actions=actions, setsigdef=_RESTORED_SIGNALS
+            argv[0],
+            list(argv),
+            os.environ if env is None else env,
+            file_actions=actions,
+            setsigdef=_RESTORED_SIGNALS,
         )
     except OSError as error:
         for fd in (in_w, out_r, err_r):
@@ -101,7 +111,9 @@ def run(
     return Result(code=_exit_code(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])), out=out, err=err)
 
 
-def _communicate(stdin: bytes, in_w: int, out_r: int, err_r: int, timeout: float | None) -> tuple[bytes, bytes]:
+def _communicate(
+    stdin: bytes, in_w: int, out_r: int, err_r: int, timeout: float | None
+) -> tuple[bytes, bytes]:
     """Feed and drain all three streams at once; closes them; TimeoutError when it takes too long."""
     parts: dict[int, list[bytes]] = {out_r: [], err_r: []}
     poll = select.poll()

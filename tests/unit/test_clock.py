@@ -33,7 +33,7 @@ def test_a_known_time() -> None:
 
 @pytest.mark.parametrize("text", ["", "now", "2025-11-15", "2025-11-15 21:30:00", "2025-11-15T21:30:xx"])
 def test_what_is_no_stamp_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"time|literal|float"):
         clock.parse_stamp(text)
 
 

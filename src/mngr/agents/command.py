@@ -21,7 +21,9 @@ class CommandKind:
 
     def check(self, args: list[str], options: dict[str, str]) -> None:
         if not args or not args[0].strip():
-            raise UsageError("there is no command to run", "write it after --, for example: mngr create foo -- make test")
+            raise UsageError(
+                "there is no command to run", "write it after --, for example: mngr create foo -- make test"
+            )
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
         pass

@@ -24,7 +24,10 @@ COMMAND = Command(
         Option(flags=("--name-only",), help="the files only"),
         Option(flags=("--committed",), help="only what is committed"),
     ),
-    examples=(("mngr diff foo", "everything foo did"), ("mngr diff foo --committed | git apply", "take it over by hand")),
+    examples=(
+        ("mngr diff foo", "everything foo did"),
+        ("mngr diff foo --committed | git apply", "take it over by hand"),
+    ),
 )
 
 
@@ -36,7 +39,9 @@ def run(cli: Cli, args: Args) -> int:
         options.append("--color=always")
     text = cli.fleet.diff(args["name"], committed=args["committed"], options=tuple(options))
     if cli.format != "human":
-        render.rows(cli, "results", [{"name": args["name"], "ok": True, "diff": text.decode("utf-8", "replace")}])
+        render.rows(
+            cli, "results", [{"name": args["name"], "ok": True, "diff": text.decode("utf-8", "replace")}]
+        )
     elif on_terminal:
         cli.out(_tame(text.decode("utf-8", "replace")))
     else:

@@ -36,7 +36,9 @@ COMMAND = Command(
 def run(cli: Cli, args: Args) -> int:
     """Run the command; its exit code when there is one target."""
     if not args.rest:
-        raise UsageError("there is no command to run", "write it after --, for example: mngr exec foo -- make test")
+        raise UsageError(
+            "there is no command to run", "write it after --, for example: mngr exec foo -- make test"
+        )
     names = names_of(args)
     if len(names) == 1 and cli.format == "human":
         return cli.fleet.exec_here(names[0], args.rest)

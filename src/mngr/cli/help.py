@@ -17,7 +17,9 @@ COMMAND = Command(
     name="help",
     summary=COMMANDS["help"][1],
     description="Explains a command, a group of commands, or one of the topics: addresses, exit-codes, filters, formats, states.",
-    arguments=(Argument(name="TOPIC", help="a command or a topic", required=False, many=True, complete="commands"),),
+    arguments=(
+        Argument(name="TOPIC", help="a command or a topic", required=False, many=True, complete="commands"),
+    ),
     examples=(("mngr help create", "every option of create"), ("mngr help states", "what the states mean")),
     mends=True,
 )
@@ -47,7 +49,9 @@ def run(cli: Cli, args: Args) -> int:
                     print_command(module.COMMAND, sys.stdout)
                     return 0
             known = [*COMMANDS, *TOPICS, *GROUPS]
-            raise UsageError(f"there is no help on {words!r}", closest(words, known) or "topics: " + ", ".join(TOPICS))
+            raise UsageError(
+                f"there is no help on {words!r}", closest(words, known) or "topics: " + ", ".join(TOPICS)
+            )
         cli.out(TOPICS[topic])
     return 0
 

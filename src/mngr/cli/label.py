@@ -17,8 +17,13 @@ COMMAND = Command(
     name="label",
     summary=COMMANDS["label"][1],
     description="Words with = set a label, words that end in - remove one; the others are agents.",
-    arguments=(Argument(name="NAME", help="agents, and K=V or K- for each label", many=True, complete="agents"),),
-    examples=(("mngr label foo team=red", "set a label"), ("mngr label foo bar team-", "remove it from two agents")),
+    arguments=(
+        Argument(name="NAME", help="agents, and K=V or K- for each label", many=True, complete="agents"),
+    ),
+    examples=(
+        ("mngr label foo team=red", "set a label"),
+        ("mngr label foo bar team-", "remove it from two agents"),
+    ),
 )
 
 

@@ -22,10 +22,21 @@ COMMAND = Command(
     ),
     arguments=(NAMES,),
     options=(
-        Option(flags=("--idle",), metavar="TIME", help="stop after so long without activity; none takes the limit away"),
-        Option(flags=("--lifetime",), metavar="TIME", help="stop so long after it was made; none takes the limit away"),
+        Option(
+            flags=("--idle",),
+            metavar="TIME",
+            help="stop after so long without activity; none takes the limit away",
+        ),
+        Option(
+            flags=("--lifetime",),
+            metavar="TIME",
+            help="stop so long after it was made; none takes the limit away",
+        ),
     ),
-    examples=(("mngr limit foo --idle 30m", "stop foo when it has been idle for half an hour"), ("mngr limit foo --idle none", "no limit")),
+    examples=(
+        ("mngr limit foo --idle 30m", "stop foo when it has been idle for half an hour"),
+        ("mngr limit foo --idle none", "no limit"),
+    ),
 )
 
 
@@ -40,5 +51,9 @@ def run(cli: Cli, args: Args) -> int:
 
 
 def _line(outcome: Outcome) -> str:
-    said = [f"{key} {outcome.extra[field]:g}s" for key, field in (("idle", "idle_timeout"), ("lifetime", "lifetime")) if outcome.extra[field]]
+    said = [
+        f"{key} {outcome.extra[field]:g}s"
+        for key, field in (("idle", "idle_timeout"), ("lifetime", "lifetime"))
+        if outcome.extra[field]
+    ]
     return f"{outcome.name}: " + (", ".join(said) or "no limits")

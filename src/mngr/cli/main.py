@@ -36,7 +36,9 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as error:
         if error.errno not in (13, 28, 30, 122):
             return crash(error, words)
-        hint = "make room and try again" if error.errno in (28, 122) else "choose a place that can be written to"
+        hint = (
+            "make room and try again" if error.errno in (28, 122) else "choose a place that can be written to"
+        )
         report(MngrError(f"{error.strerror}: {error.filename or 'standard output'}", hint), words)
         return 1
     except Exception as error:
@@ -75,7 +77,9 @@ def _dispatch(words: list[str]) -> int:
 
 def _split_common(words: list[str]) -> tuple[list[str], list[str]]:
     at = 0
-    while at < len(words) and words[at].startswith("-") and words[at] not in ("-h", "--help", "--version", "--"):
+    while (
+        at < len(words) and words[at].startswith("-") and words[at] not in ("-h", "--help", "--version", "--")
+    ):
         at += 2 if words[at] in _VALUED else 1
     return words[:at], words[at:]
 
@@ -88,7 +92,9 @@ def _name(words: list[str]) -> tuple[str, list[str]]:
         if len(words) > 1 and words[1] in ("-h", "--help"):
             return "help", [first]
         parts = [c.split()[1] for c in COMMANDS if c.startswith(first + " ")]
-        said = f"mngr {first} has no command {words[1]!r}" if len(words) > 1 else f"mngr {first} needs a command"
+        said = (
+            f"mngr {first} has no command {words[1]!r}" if len(words) > 1 else f"mngr {first} needs a command"
+        )
         raise UsageError(said, f"one of: {', '.join(parts)}")
     return first, words[1:]
 
@@ -142,7 +148,10 @@ def crash(error: BaseException, words: list[str]) -> int:
     from mngr.paths import default_home
 
     shown = [word if word.startswith("-") and "=" not in word else "…" for word in words[1:]]
-    lines = [f"mngr {__version__}, Python {platform.python_version()}, {platform.platform()}", f"command: {words[:1]} {shown}"]
+    lines = [
+        f"mngr {__version__}, Python {platform.python_version()}, {platform.platform()}",
+        f"command: {words[:1]} {shown}",
+    ]
     text = "\n".join(lines) + "\n\n" + "".join(traceback.format_exception(error))
     name = f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     where = "nowhere: it could not be written"

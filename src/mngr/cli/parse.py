@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 class Args:
     """Parsed values by key; `given` holds the keys that stood on the command line, `chosen` those of settings too."""
 
-    def __init__(self, values: dict[str, Any], given: set[str], chosen: set[str], rest: list[str] | None) -> None:
+    def __init__(
+        self, values: dict[str, Any], given: set[str], chosen: set[str], rest: list[str] | None
+    ) -> None:
         self.values = values
         self.given = given
         self.chosen = chosen
@@ -27,7 +29,9 @@ def parse(command: Command, words: list[str], defaults: dict[str, Any] | None = 
     """The values of one command line; UsageError names the word that does not fit."""
     options = (*command.options, *COMMON)
     by_flag = {flag: option for option in options for flag in option.flags}
-    values: dict[str, Any] = {o.key: [] if o.many else (o.default if o.metavar else bool(o.default)) for o in options}
+    values: dict[str, Any] = {
+        o.key: [] if o.many else (o.default if o.metavar else bool(o.default)) for o in options
+    }
     given: set[str] = set()
     chosen = _apply_defaults(command, values, defaults or {})
     plain: list[str] = []
@@ -74,7 +78,9 @@ def _short(
         if option.is_switch:
             _store(option, True, values, given)
         else:
-            _store(option, letters.removeprefix("=") if letters else _next(command, flag, queue), values, given)
+            _store(
+                option, letters.removeprefix("=") if letters else _next(command, flag, queue), values, given
+            )
             return
 
 
@@ -124,7 +130,9 @@ def convert(option: Option, text: str) -> Any:
 def _apply_defaults(command: Command, values: dict[str, Any], defaults: dict[str, Any]) -> set[str]:
     """Put what settings say in place of the declared defaults; the keys they have."""
     by_key = {option.key: option for option in (*command.options, *COMMON)}
-    arguments = {argument.key for argument in command.arguments if not argument.required and not argument.many}
+    arguments = {
+        argument.key for argument in command.arguments if not argument.required and not argument.many
+    }
     for raw, value in defaults.items():
         key = raw.replace("-", "_")
         if key in arguments:
@@ -132,7 +140,9 @@ def _apply_defaults(command: Command, values: dict[str, Any], defaults: dict[str
             continue
         if key not in by_key:
             hint = closest(key, list(by_key)) or _see(command)
-            raise UsageError(f"settings: mngr {command.name} has no option {raw!r} (commands.{command.name}.{raw})", hint)
+            raise UsageError(
+                f"settings: mngr {command.name} has no option {raw!r} (commands.{command.name}.{raw})", hint
+            )
         option = by_key[key]
         if option.is_switch:
             if not isinstance(value, bool):
@@ -146,7 +156,9 @@ def _apply_defaults(command: Command, values: dict[str, Any], defaults: dict[str
     return {raw.replace("-", "_") for raw in defaults}
 
 
-def _arguments(command: Command, plain: list[str], values: dict[str, Any], given: set[str], *, wants_all: bool) -> None:
+def _arguments(
+    command: Command, plain: list[str], values: dict[str, Any], given: set[str], *, wants_all: bool
+) -> None:
     left = list(plain)
     for at, argument in enumerate(command.arguments):
         later = sum(1 for a in command.arguments[at + 1 :] if a.required)

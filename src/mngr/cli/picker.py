@@ -63,7 +63,9 @@ def _draw(shown: list[AgentView], at: int, typed: str) -> None:
     lines = [f"connect to: {clean(typed)}"]
     for number, agent in enumerate(shown):
         mark = "\x1b[7m>\x1b[0m" if number == at else " "
-        lines.append(f"{mark} {agent.name:24} {colour_state(agent.state)} {clean(agent.project)} {clean(agent.branch or '')}")
+        lines.append(
+            f"{mark} {agent.name:24} {colour_state(agent.state)} {clean(agent.project)} {clean(agent.branch or '')}"
+        )
     if not shown:
         lines.append("  no agent has that in its name")
     sys.stdout.write("\r\x1b[J" + "\r\n".join(lines) + f"\x1b[{len(lines) - 1}A\r")

@@ -40,19 +40,32 @@ def run(cli: Cli, args: Args) -> int:
         if args["merge"]:
             raise UsageError("--merge goes with an agent, not with a path")
         end = cli.fleet.pull_path(name, path, args["dest"] or ".")
-        render.rows(cli, "results", [{"name": name, "ok": True, "path": end}], None if cli.quiet else f"copied to {end}")
+        render.rows(
+            cli,
+            "results",
+            [{"name": name, "ok": True, "path": end}],
+            None if cli.quiet else f"copied to {end}",
+        )
         return 0
     if args["dest"] is not None:
         raise UsageError("a target goes with AGENT:PATH", "for example: mngr pull foo:out.json .")
     pulled = cli.fleet.pull(name, merge=args["merge"])
     lines = []
     if pulled.branch and pulled.commit:
-        lines.append(f"{pulled.branch} is at {pulled.commit[:12]} ({_count(pulled.commits, 'new commit')})" + (", merged" if pulled.merged else ""))
+        lines.append(
+            f"{pulled.branch} is at {pulled.commit[:12]} ({_count(pulled.commits, 'new commit')})"
+            + (", merged" if pulled.merged else "")
+        )
     if pulled.outputs:
         lines.append(f"{_count(pulled.outputs, 'output')} in {pulled.outputs_dir}")
     if not lines:
         lines.append(f"{pulled.name} has no commits and no outputs")
-    render.rows(cli, "results", [{"ok": True, "error": None, **pulled.to_dict()}], None if cli.quiet else "\n".join(lines))
+    render.rows(
+        cli,
+        "results",
+        [{"ok": True, "error": None, **pulled.to_dict()}],
+        None if cli.quiet else "\n".join(lines),
+    )
     return 0
 
 

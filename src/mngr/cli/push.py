@@ -24,10 +24,17 @@ COMMAND = Command(
         Argument(name="DEST", help="AGENT:PATH when files are copied", required=False, complete="agents"),
     ),
     options=(Option(flags=("--stash",), help="put the agent's uncommitted changes aside and back"),),
-    examples=(("mngr push foo", "give foo the commits of this branch"), ("mngr push data.csv foo:data/", "copy a file")),
+    examples=(
+        ("mngr push foo", "give foo the commits of this branch"),
+        ("mngr push data.csv foo:data/", "copy a file"),
+    ),
 )
 
-_HOW = {"up_to_date": "has it already", "fast_forward": "was brought forward", "merge": "has it in a merge commit"}
+_HOW = {
+    "up_to_date": "has it already",
+    "fast_forward": "was brought forward",
+    "merge": "has it in a merge commit",
+}
 
 
 def run(cli: Cli, args: Args) -> int:
@@ -35,11 +42,20 @@ def run(cli: Cli, args: Args) -> int:
     if args["dest"] is not None:
         name, colon, path = args["dest"].partition(":")
         if not colon:
-            raise UsageError(f"{args['dest']!r} is not AGENT:PATH", "for example: mngr push data.csv foo:data/")
+            raise UsageError(
+                f"{args['dest']!r} is not AGENT:PATH", "for example: mngr push data.csv foo:data/"
+            )
         end = cli.fleet.push_path(args["what"], name, path)
-        render.rows(cli, "results", [{"name": name, "ok": True, "path": end}], None if cli.quiet else f"copied to {end}")
+        render.rows(
+            cli,
+            "results",
+            [{"name": name, "ok": True, "path": end}],
+            None if cli.quiet else f"copied to {end}",
+        )
         return 0
     pushed = cli.fleet.push(args["what"], stash=args["stash"])
     line = f"{pushed.name} {_HOW[pushed.how]}: {pushed.branch} is at {pushed.commit[:12]}"
-    render.rows(cli, "results", [{"ok": True, "error": None, **pushed.to_dict()}], None if cli.quiet else line)
+    render.rows(
+        cli, "results", [{"ok": True, "error": None, **pushed.to_dict()}], None if cli.quiet else line
+    )
     return 0

@@ -121,13 +121,20 @@ def code_of(outcomes: Sequence[Outcome]) -> int:
 
 def is_terminal() -> bool:
     """Whether a person is at both ends."""
-    return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    return (
+        sys.stdin is not None
+        and sys.stdin.isatty()
+        and sys.stdout.isatty()
+        and os.environ.get("TERM", "dumb") != "dumb"
+    )
 
 
 def _check_format(text: str) -> None:
     if text in ("human", "json", "jsonl") or "{" in text:
         return
-    raise UsageError(f"--format cannot be {text!r}", "human, json, jsonl, or a template such as '{name} {state}'")
+    raise UsageError(
+        f"--format cannot be {text!r}", "human, json, jsonl, or a template such as '{name} {state}'"
+    )
 
 
 def _before_rest(words: list[str]) -> list[str]:

@@ -69,10 +69,17 @@ COMMON = (
     ),
     Option(flags=("-q", "--quiet"), help="say nothing but data and errors"),
     Option(flags=("-v", "--verbose"), help="say what is being done"),
-    Option(flags=("--home",), metavar="DIR", help="where mngr keeps its files (default: MNGR_HOME, else ~/.mngr)", complete="files"),
+    Option(
+        flags=("--home",),
+        metavar="DIR",
+        help="where mngr keeps its files (default: MNGR_HOME, else ~/.mngr)",
+        complete="files",
+    ),
     Option(flags=("-S", "--set"), metavar="KEY=VALUE", many=True, help="a setting, for this command only"),
     Option(flags=("-h", "--help"), help="this help"),
 )
 
-NAMES = Argument(name="NAME", help="an agent's name or id; - reads names from standard input", many=True, complete="agents")
+NAMES = Argument(
+    name="NAME", help="an agent's name or id; - reads names from standard input", many=True, complete="agents"
+)
 NAME = Argument(name="NAME", help="an agent's name or id", complete="agents")

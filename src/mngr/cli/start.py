@@ -18,7 +18,10 @@ COMMAND = Command(
     summary=COMMANDS["start"][1],
     description="Continues the conversation where the kind can; a command is run again from the start. Also after a reboot.",
     arguments=(NAMES,),
-    examples=(("mngr start foo", "bring foo back"), ("mngr list --ids --state STOPPED | mngr start -", "bring all back")),
+    examples=(
+        ("mngr start foo", "bring foo back"),
+        ("mngr list --ids --state STOPPED | mngr start -", "bring all back"),
+    ),
 )
 
 
@@ -28,4 +31,8 @@ def run(cli: Cli, args: Args) -> int:
 
 
 def _line(outcome: Outcome) -> str:
-    return f"{outcome.name} was running already" if outcome.extra.get("was") in LIVE else f"started {outcome.name}"
+    return (
+        f"{outcome.name} was running already"
+        if outcome.extra.get("was") in LIVE
+        else f"started {outcome.name}"
+    )

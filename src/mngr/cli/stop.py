@@ -17,7 +17,14 @@ COMMAND = Command(
     summary=COMMANDS["stop"][1],
     description="The process is asked to end; what still runs after the grace time is killed. Work dir, branch and conversation stay.",
     arguments=(NAMES,),
-    options=(Option(flags=("--grace",), metavar="TIME", kind="length", help="how long it may take to end (default: stop.grace, 2s)"),),
+    options=(
+        Option(
+            flags=("--grace",),
+            metavar="TIME",
+            kind="length",
+            help="how long it may take to end (default: stop.grace, 2s)",
+        ),
+    ),
     examples=(("mngr stop foo", "stop one"), ("mngr list --ids --label team=red | mngr stop -", "stop many")),
 )
 
@@ -29,4 +36,8 @@ def run(cli: Cli, args: Args) -> int:
 
 def _line(outcome: Outcome) -> str:
     was = outcome.extra.get("was")
-    return f"{outcome.name} had ended already ({was})" if was in ("DONE", "FAILED", "STOPPED") else f"stopped {outcome.name}"
+    return (
+        f"{outcome.name} had ended already ({was})"
+        if was in ("DONE", "FAILED", "STOPPED")
+        else f"stopped {outcome.name}"
+    )

@@ -21,9 +21,13 @@ def attach_argv(ctx: Context, name: str) -> list[str]:
     if seen.evidence.pane is None:
         if seen.state.state in LIVE:
             raise MngrError(f"{record.name} is still starting", "try again")
-        raise MngrError(f"{record.name} does not run ({seen.state.state})", f"start it with: mngr start {record.name}")
+        raise MngrError(
+            f"{record.name} does not run ({seen.state.state})", f"start it with: mngr start {record.name}"
+        )
     store.add_event(seen.host, record.id, "connected")
-    return seen.host.attach_argv(tmux.argv(seen.host, "attach-session", "-t", f"={seen.evidence.pane['session']}"))
+    return seen.host.attach_argv(
+        tmux.argv(seen.host, "attach-session", "-t", f"={seen.evidence.pane['session']}")
+    )
 
 
 def variables(ctx: Context, name: str) -> dict[str, str]:

@@ -46,10 +46,15 @@ def exec_many(ctx: Context, names: list[str], argv: list[str]) -> list[Outcome]:
         entered, note = _enter(seen.host, record, argv)
         result = seen.host.run(entered)
         _raise_unstarted(seen.host, record, result.code, note)
-        texts = {"stdout": result.out.decode("utf-8", "replace"), "stderr": result.err.decode("utf-8", "replace")}
+        texts = {
+            "stdout": result.out.decode("utf-8", "replace"),
+            "stderr": result.err.decode("utf-8", "replace"),
+        }
         extra = Executed(started=True, exit_code=result.code, **texts).to_dict()
         error = None if result.code == 0 else f"exit code {result.code}"
-        return Outcome(id=record.id, name=record.name, ok=result.code == 0, error=error, exit_code=4, extra=extra)
+        return Outcome(
+            id=record.id, name=record.name, ok=result.code == 0, error=error, exit_code=4, extra=extra
+        )
 
     blank = Executed(started=False, exit_code=None).to_dict()
     return [o if o.extra else o.replace(extra=blank) for o in each(ctx, names, one)]

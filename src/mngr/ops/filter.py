@@ -41,7 +41,9 @@ def _tokens(text: str) -> list[tuple[str, str]]:
 
 
 def _wrong(text: str, why: str) -> UsageError:
-    return UsageError(f"--filter {text!r}: {why}", "for example: --filter 'state == RUNNING and labels.team == red'")
+    return UsageError(
+        f"--filter {text!r}: {why}", "for example: --filter 'state == RUNNING and labels.team == red'"
+    )
 
 
 class _Parser:
@@ -85,7 +87,8 @@ class _Parser:
         first = word.partition(".")[0]
         if first not in self.fields:
             raise UsageError(
-                f"--filter: there is no field {first!r}", closest(first, list(self.fields)) or "fields: " + ", ".join(self.fields)
+                f"--filter: there is no field {first!r}",
+                closest(first, list(self.fields)) or "fields: " + ", ".join(self.fields),
             )
         kind, op = self.take()
         if kind != "op":

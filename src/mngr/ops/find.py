@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 def address(ctx: Context, text: str) -> Address:
     """Parse with the providers there are."""
-    return names.parse_address(text, (*names.PROVIDERS, *(p for p in ctx.providers if p not in names.PROVIDERS)))
+    return names.parse_address(
+        text, (*names.PROVIDERS, *(p for p in ctx.providers if p not in names.PROVIDERS))
+    )
 
 
 def find(ctx: Context, text: str) -> tuple[Host, AgentRecord]:
@@ -26,7 +28,8 @@ def find(ctx: Context, text: str) -> tuple[Host, AgentRecord]:
     record = seen[0].record
     if record is None:
         raise MngrError(
-            f"the record of {seen[0].id} is damaged: {seen[0].damage}", f"put it away with: mngr destroy --force {seen[0].id}"
+            f"the record of {seen[0].id} is damaged: {seen[0].damage}",
+            f"put it away with: mngr destroy --force {seen[0].id}",
         )
     return seen[0].host, record
 
@@ -72,6 +75,8 @@ def _search(ctx: Context, wanted: Address) -> Seen:
     if matches:
         return matches[0]
     if unreachable:
-        raise Unreachable(f"{wanted.name!r} may be on a host that does not answer: {'; '.join(unreachable)}", "try again")
+        raise Unreachable(
+            f"{wanted.name!r} may be on a host that does not answer: {'; '.join(unreachable)}", "try again"
+        )
     assert wanted.name is not None
     raise NotFound(f"there is no agent {wanted.name!r}", closest(wanted.name, everyone) or "see: mngr list")

@@ -40,7 +40,9 @@ def watch(ctx: Context, host: Host, record: AgentRecord) -> None:
         if os.path.exists(path):
             host.run(["rm", "-f", path])
         return
-    words = ["-" if value is None else str(max(1, int(value))) for value in (record.idle_timeout, record.lifetime)]
+    words = [
+        "-" if value is None else str(max(1, int(value))) for value in (record.idle_timeout, record.lifetime)
+    ]
     host.write(path, f"{' '.join(words)} {int(clock.parse_stamp(record.created_at))}\n".encode())
     ensure_watcher(ctx, host)
 
@@ -54,6 +56,13 @@ def ensure_watcher(ctx: Context, host: Host) -> None:
     grace = clock.parse_length(str(ctx.settings.get("stop.grace")))
     loop = ["sh", os.path.join(lib, "watch.sh"), socket, host.home.root, lib, f"{grace:g}"]
     words = ["new-session", "-d", "-s", tmux.WATCHER, *loop, ";", "set-option", "-w", "remain-on-exit", "off"]
-    result = host.run(["env", "-i", f"PATH={os.environ.get('PATH', '')}", *tmux.argv(host, "-f", host.home.tmux_conf, *words)])
+    result = host.run(
+        [
+            "env",
+            "-i",
+            f"PATH={os.environ.get('PATH', '')}",
+            *tmux.argv(host, "-f", host.home.tmux_conf, *words),
+        ]
+    )
     if result.code and b"duplicate session" not in result.err:
         raise MngrError(f"the watcher could not be started: {result.problem}", "see: mngr doctor")

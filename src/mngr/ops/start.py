@@ -26,7 +26,9 @@ def start(ctx: Context, wanted: list[str]) -> list[Outcome]:
 
     def one(seen: Seen, record: AgentRecord) -> Outcome:
         if record.phase != "ready":
-            raise MngrError(f"{record.name} was never finished ({seen.state.reason})", "clean it up with: mngr gc")
+            raise MngrError(
+                f"{record.name} was never finished ({seen.state.reason})", "clean it up with: mngr gc"
+            )
         if seen.state.state in LIVE:
             return Outcome(id=record.id, name=record.name, extra={"was": seen.state.state})
         start_record(ctx, seen.host, record)
@@ -38,9 +40,13 @@ def start(ctx: Context, wanted: list[str]) -> list[Outcome]:
 def start_record(ctx: Context, host: Host, record: AgentRecord) -> int:
     """Start one agent that does not run; its pid."""
     if not os.path.isdir(record.work_dir):
-        raise MngrError(f"the work dir of {record.name} is gone: {record.work_dir}", f"mngr destroy {record.name}")
+        raise MngrError(
+            f"the work dir of {record.name} is gone: {record.work_dir}", f"mngr destroy {record.name}"
+        )
     with Lock(os.path.join(host.home.agent(record.id), "lock")):
-        end_processes(host, [record.id], grace=0.5, reason="restart")  # a dead pane still holds the session's name
+        end_processes(
+            host, [record.id], grace=0.5, reason="restart"
+        )  # a dead pane still holds the session's name
         write_command(ctx, host, record, resume=True)
         pid = launch(ctx, host, record)
     store.add_event(host, record.id, "started", pid=pid)

@@ -45,7 +45,9 @@ def failed(name: str, error: Exception, agent_id: str | None = None) -> Outcome:
     """The outcome of a target that did not work; a bug of ours is raised."""
     if not isinstance(error, MngrError):
         raise error
-    return Outcome(id=agent_id, name=name, ok=False, error=error.message, hint=error.hint, exit_code=error.exit_code)
+    return Outcome(
+        id=agent_id, name=name, ok=False, error=error.message, hint=error.hint, exit_code=error.exit_code
+    )
 
 
 def each(
@@ -70,6 +72,7 @@ def record_of(seen: Seen) -> AgentRecord:
     """The record, or an error that names the damage."""
     if seen.record is None:
         raise MngrError(
-            f"the record of {seen.id} is damaged: {seen.damage}", f"put it away with: mngr destroy --force {seen.id}"
+            f"the record of {seen.id} is damaged: {seen.damage}",
+            f"put it away with: mngr destroy --force {seen.id}",
         )
     return seen.record

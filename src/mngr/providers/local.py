@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from mngr.shell import Process, Result, Stream
 
 # A git that is run from a hook would otherwise act on the repository of that hook.
-_GIT_LOCAL = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX")
+_GIT_LOCAL = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_COMMON_DIR",
+    "GIT_PREFIX",
+)
 
 
 class LocalHost:
