@@ -3,7 +3,7 @@
 dir=$1
 lib=${0%/*}
 . "$dir/command" || exit 125
-trap : HUP INT QUIT TERM
+trap : INT QUIT TERM # not HUP: when the terminal goes, this shell's end is what tells the command
 env -i TERM="$TERM" COLORTERM="${COLORTERM:-}" sh "$lib/enter.sh" -p -f "$dir/unstarted" "$dir" "$@"
 code=$?
 trap '' HUP INT QUIT TERM

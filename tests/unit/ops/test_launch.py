@@ -1,0 +1,25 @@
+"""The launch wrapper: what becomes of the command when its terminal goes."""
+
+from __future__ import annotations
+
+import os
+
+from tests.conftest import Mngr, wait_for
+
+
+def test_a_command_that_never_looks_at_its_terminal_ends_with_it(mngr: Mngr) -> None:
+    mngr("create", "foo", "--", "sh", "-c", "while :; do sleep 0.05; done")
+    pid = mngr.agent("foo")["pid"]
+    mngr.tmux("kill-server")
+    wait_for(lambda: not os.path.exists(f"/proc/{pid}"))
+    agent = mngr.agent("foo")
+    assert (agent["state"], agent["state_reason"]) == ("FAILED", "lost")
+    mngr("start", "foo")
+    assert mngr.agent("foo")["state"] == "RUNNING"
+
+
+def test_ctrl_c_reaches_the_command_and_its_exit_code_is_written_down(mngr: Mngr) -> None:
+    mngr("create", "foo", "--", "sh", "-c", "trap 'exit 7' INT; while :; do sleep 0.05; done")
+    mngr.tmux("send-keys", "-t", "=foo:", "C-c")
+    assert wait_for(lambda: mngr.agent("foo")["exit_code"]) == 7
+    assert mngr.agent("foo")["state_reason"] == "exit 7"
