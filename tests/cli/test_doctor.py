@@ -74,7 +74,8 @@ def test_a_missing_program_is_named_with_how_to_get_it(
 ) -> None:
     (path / program).unlink()
     ran = mngr("doctor", env={"PATH": str(path)}, code=1)
-    assert f"{program} is not installed: apt-get install {package}" in ran.out
+    assert f"{program} is not installed\n" in ran.out
+    assert f"to mend {program}: apt-get install {package}\n" in ran.out
     assert f"1 of 12 checks failed: {program}" in ran.err
     assert f"Hint: apt-get install {package}" in ran.err
 

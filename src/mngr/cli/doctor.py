@@ -36,13 +36,11 @@ def run(cli: Cli, args: Args) -> int:
     from mngr.cli.settings import check_option
 
     checks = cli.fleet.doctor(args["target"], lambda key, value: check_option(cli.context, key, value))
-    lines = [(c.status, c.name, f"{c.problem}: {c.hint}" if c.problem else c.found or "") for c in checks]
-    render.rows(
-        cli,
-        "checks",
-        [check.to_dict() for check in checks],
-        render.table(("STATUS", "CHECK", "FOUND"), lines),
+    shown = render.table(
+        ("STATUS", "CHECK", "FOUND"), [(c.status, c.name, c.problem or c.found or "") for c in checks]
     )
+    mend = "".join(f"to mend {check.name}: {check.hint}\n" for check in checks if check.hint)
+    render.rows(cli, "checks", [check.to_dict() for check in checks], shown + render.clean(mend))
     wrong = [check for check in checks if check.status == "error"]
     if wrong:
         what = ", ".join(check.name for check in wrong)
