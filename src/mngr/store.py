@@ -12,6 +12,7 @@ from mngr.model import AgentRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from mngr.host import Host
@@ -31,22 +32,43 @@ def encode(record: AgentRecord) -> bytes:
     return json.dumps(record.to_dict(), ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
 
 
+_FITS: dict[str, Callable[[Any], bool]] = {
+    "int": lambda value: isinstance(value, int),
+    "str": lambda value: isinstance(value, str),
+    "bool": lambda value: isinstance(value, bool),
+    "str | None": lambda value: value is None or isinstance(value, str),
+    "float | None": lambda value: value is None or isinstance(value, int | float),
+    "list[str]": lambda value: isinstance(value, list) and all(isinstance(v, str) for v in value),
+    "dict[str, str]": lambda value: (
+        isinstance(value, dict) and all(isinstance(v, str) for v in value.values())
+    ),
+    "dict[str, Any]": lambda value: isinstance(value, dict),
+    "dict[str, Any] | None": lambda value: value is None or isinstance(value, dict),
+}
+
+
 def decode(text: str | bytes) -> AgentRecord:
     """The record in `text`; ValueError says what is wrong with it."""
-    data = json.loads(text)
+    try:
+        data = json.loads(text)
+    except RecursionError:
+        raise ValueError("too deep") from None
     if not isinstance(data, dict):
         raise ValueError("not an object")
     if data.get("v") != 1:
-        raise ValueError(f"written by a newer mngr (v {data.get('v')!r})")
-    unknown = {key: data[key] for key in AgentRecord._fields if key in data}
+        raise ValueError(f"written by a newer mngr (v {str(data.get('v'))[:40]})")
+    kinds = AgentRecord.__annotations__
+    known = {key: data[key] for key in AgentRecord._fields if key in data}
+    for key, value in known.items():
+        if not _FITS[kinds[key]](value):
+            raise ValueError(f"{key} cannot be {str(value)[:40]!r}")
     try:
-        record = AgentRecord(**unknown)
+        record = AgentRecord(**known)
     except TypeError as error:
         raise ValueError(str(error)) from None
-    if not names.is_id(str(record.id)) or not names.is_name(str(record.name)):
+    if not names.is_id(record.id) or not names.is_name(record.name):
         raise ValueError("bad id or name")
-    if not isinstance(record.labels, dict) or not isinstance(record.work_dir, str):
-        raise ValueError("bad fields")
+    clock.parse_stamp(record.created_at)
     return record
 
 
@@ -141,9 +163,10 @@ def this_process() -> dict[str, Any]:
 
 def is_alive(owner: dict[str, Any] | None) -> bool:
     """Whether the process that `this_process` described still runs on this machine."""
-    if not owner or owner.get("boot") != boot_id():
+    pid = owner.get("pid") if owner else None
+    if not owner or not isinstance(pid, int) or owner.get("boot") != boot_id():
         return False
-    started = _start_time(int(owner.get("pid") or 0))
+    started = _start_time(pid)
     return started is not None and started == owner.get("start")
 
 

@@ -29,7 +29,9 @@ COMMAND = Command(
         Option(flags=("--project",), metavar="NAME", help="only agents of this project"),
         Option(flags=("--host",), metavar="HOST", help="only agents on this host"),
         Option(flags=("--provider",), metavar="NAME", help="only agents of this provider"),
-        Option(flags=("--filter",), metavar="EXPR", help="FIELD OP VALUE with == != < <= > >= ~, and or not ()"),
+        Option(
+            flags=("--filter",), metavar="EXPR", help="FIELD OP VALUE with == != < <= > >= ~, and or not ()"
+        ),
         Option(flags=("--fields",), metavar="A,B", help="these fields, in this order"),
         Option(flags=("--sort",), metavar="[-]FIELD", help="order by a field; - for descending"),
         Option(flags=("--ids",), help="ids only, one a line"),
@@ -50,25 +52,36 @@ _HUMAN = ("name", "state", "kind", "host", "project", "branch", "activity_at")
 
 def run(cli: Cli, args: Args) -> int:
     """Show the agents once, or again on every change."""
-    _check(args)
-    if args["watch"]:
-        return _watch(cli, args)
+    _check(cli, args)
     if args["hosts"]:
         return _hosts(cli)
+    if args["watch"]:
+        return _watch(cli, args)
     listing = cli.fleet.list()
     _show(cli, args, _select(cli, args, listing), listing)
     return 0
 
 
-def _check(args: Args) -> None:
-    for state in args["state"]:
-        if state.upper() not in STATES:
-            raise UsageError(f"there is no state {state!r}", closest(state.upper(), list(STATES)) or f"states: {', '.join(STATES)}")
-    for name in [*_fields(args), (args["sort"] or "name").removeprefix("-")]:
+def _check(cli: Cli, args: Args) -> None:
+    if args["hosts"]:
+        other = sorted(args.given & {option.key for option in COMMAND.options} - {"hosts"})
+        if other:
+            raise UsageError(f"--{other[0]} has no meaning with --hosts", "leave one of them out")
+        return
+    for state in _states(args):
+        if state not in STATES:
+            raise UsageError(
+                f"there is no state {state!r}", closest(state, list(STATES)) or f"states: {', '.join(STATES)}"
+            )
+    for name in [*_fields(args), (args["sort"] or "name").removeprefix("-"), *render.fields(cli.format)]:
         first = name.partition(".")[0]
         if first not in AgentView._fields:
             hint = closest(first, list(AgentView._fields)) or "fields: " + ", ".join(AgentView._fields)
             raise UsageError(f"there is no field {first!r}", hint)
+
+
+def _states(args: Args) -> set[str]:
+    return {state.strip().upper() for text in args["state"] for state in text.split(",")}
 
 
 def _fields(args: Args) -> list[str]:
@@ -77,14 +90,16 @@ def _fields(args: Args) -> list[str]:
 
 def _select(cli: Cli, args: Args, listing: Listing) -> list[dict[str, Any]]:
     agents = listing.agents
-    states = {state.upper() for state in args["state"]}
+    states = _states(args)
     agents = [a for a in agents if (not states or a.state in states) and args["project"] in (None, a.project)]
     agents = [a for a in agents if args["host"] in (None, a.host) and args["provider"] in (None, a.provider)]
     for text in args["label"]:
         key, eq, value = text.partition("=")
         agents = [a for a in agents if key in a.labels and (not eq or a.labels[key] == value)]
     wanted = {*_fields(args), (args["sort"] or "").removeprefix("-")}
-    asks = any(word in (args["filter"] or "") or f"{{{word}}}" in cli.format for word in ("dirty", "unpulled"))
+    asks = any(
+        word in (args["filter"] or "") or f"{{{word}}}" in cli.format for word in ("dirty", "unpulled")
+    )
     if args["git"] or wanted & {"dirty", "unpulled"} or asks:
         agents = cli.fleet.add_git(agents)
     items = [a.to_dict() for a in agents]
@@ -116,7 +131,9 @@ def _show(cli: Cli, args: Args, items: list[dict[str, Any]], listing: Listing) -
         human = _table(items, chosen or ([*_HUMAN, "unpulled", "dirty"] if args["git"] else list(_HUMAN)))
         render.rows(cli, "agents", items, human, errors=listing.errors)
     if cli.format == "human" and not items and not args["ids"]:
-        cli.say("no agents" + ("" if not listing.agents else " match") + "; make one: mngr create NAME -- COMMAND")
+        cli.say(
+            "no agents" + ("" if not listing.agents else " match") + "; make one: mngr create NAME -- COMMAND"
+        )
     for error in listing.errors:
         cli.say(f"{error['host']} ({error['provider']}) did not answer: {error['error']}")
     for note in listing.notes:
@@ -143,15 +160,21 @@ def _cell(item: dict[str, Any], name: str, now: float) -> str:
     if name.endswith(("_at", "_since", "_until")):
         from mngr.clock import age, parse_stamp
 
-        return age(now - parse_stamp(str(value)))
+        try:
+            return age(now - parse_stamp(str(value)))
+        except ValueError:  # an agent may write what it likes
+            return str(value)
     if isinstance(value, dict):
         return ",".join(f"{k}={v}" for k, v in value.items()) or "-"
-    return str(value)
+    return str(value).replace("\n", "?")
 
 
 def _hosts(cli: Cli) -> int:
     hosts = cli.fleet.list_hosts()
-    human = render.table(("HOST", "PROVIDER", "STATE", "AGENTS"), [[str(h[k]) for k in ("host", "provider", "state", "agents")] for h in hosts])
+    human = render.table(
+        ("HOST", "PROVIDER", "STATE", "AGENTS"),
+        [[str(h[k]) for k in ("host", "provider", "state", "agents")] for h in hosts],
+    )
     render.rows(cli, "hosts", hosts, human)
     return 0
 
@@ -172,7 +195,11 @@ def _watch(cli: Cli, args: Args) -> int:
             _show(cli, args, items, listing)
         elif items != last:
             changed = [item for item in items if known.get(item["id"]) != item]
-            gone = [{**item, "state": "GONE"} for key, item in known.items() if key not in {i["id"] for i in items}]
+            gone = [
+                {**item, "state": "GONE"}
+                for key, item in known.items()
+                if key not in {i["id"] for i in items}
+            ]
             _show(cli, args, items if cli.format == "human" else [*changed, *gone], listing)
         last, known = items, {item["id"]: item for item in items}
         sys.stdout.flush()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mngr.model import Outcome
 
 _CONTROL = {n: "?" for n in (*range(9), *range(11, 32), *range(127, 160))}  # all but tab and line end
+_FIELD = r"\{([A-Za-z_][A-Za-z0-9_.-]*)\}"
 _COLOURS = {
     "RUNNING": "32", "STARTING": "36", "WAITING": "33;1", "PARKED": "35", "DONE": "34",
     "FAILED": "31;1", "STOPPED": "90", "UNKNOWN": "31",
@@ -35,7 +36,9 @@ def clean_screen(text: str, *, colours: bool) -> str:
     parts = re.split(r"(\x1b\[[0-9;:]*m)", text)
     if not colours:
         return clean("".join(parts[::2]))
-    return "".join(part if at % 2 else clean(part) for at, part in enumerate(parts)) + ("\x1b[0m" if parts[1:] else "")
+    return "".join(part if at % 2 else clean(part) for at, part in enumerate(parts)) + (
+        "\x1b[0m" if parts[1:] else ""
+    )
 
 
 def coloured(stream: TextIO) -> bool:
@@ -125,17 +128,30 @@ def fill(template: str, item: dict[str, Any]) -> str:
             return ""
         return clean(value if isinstance(value, str) else dump(value))
 
-    return re.sub(r"\{([A-Za-z_][A-Za-z0-9_.-]*)\}", one, template.replace("\\t", "\t").replace("\\n", "\n"))
+    return re.sub(_FIELD, one, template.replace("\\t", "\t").replace("\\n", "\n"))
+
+
+def fields(template: str) -> list[str]:
+    """What a template asks for."""
+    if "{" not in template:
+        return []
+    import re
+
+    return re.findall(_FIELD, template)
 
 
 def field(item: dict[str, Any], path: str) -> Any:
     """The value at `a` or `a.b`; unknown first parts are an error, missing deeper ones are None."""
     first, _, rest = path.partition(".")
     if first not in item:
-        raise UsageError(f"there is no field {first!r}", closest(first, list(item)) or "fields: " + ", ".join(item))
+        raise UsageError(
+            f"there is no field {first!r}", closest(first, list(item)) or "fields: " + ", ".join(item)
+        )
     value = item[first]
     while rest:
-        part, _, rest = rest.partition(".") if not isinstance(value, dict) or rest not in value else (rest, "", "")
+        part, _, rest = (
+            rest.partition(".") if not isinstance(value, dict) or rest not in value else (rest, "", "")
+        )
         value = value.get(part) if isinstance(value, dict) else None
     return value
 

@@ -231,6 +231,6 @@ def _row(lines: list[str] | None) -> dict[str, Any] | None:
         return None
     try:
         row = json.loads(lines[0])
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return row if isinstance(row, dict) else None

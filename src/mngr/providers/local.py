@@ -47,6 +47,8 @@ class LocalHost:
         return shell.start(argv, stdin=stdin, stdout=stdout, stderr=stderr, env=self._env)
 
     def read(self, path: str) -> bytes:
+        if os.path.exists(path) and not os.path.isfile(path):  # a pipe would never end
+            raise MngrError(f"{path} is not a file", "look at it, and take it away")
         try:
             with open(path, "rb") as file:
                 return file.read()
@@ -60,7 +62,9 @@ class LocalHost:
         try:
             fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
             try:
-                os.write(fd, data)
+                left = memoryview(data)
+                while left:  # a disk that fills up takes a part
+                    left = left[os.write(fd, left) :]
                 os.fsync(fd)
             finally:
                 os.close(fd)
