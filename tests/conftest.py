@@ -120,6 +120,20 @@ def wait_for(condition: Callable[[], Any], timeout: float = 20.0) -> Any:
         time.sleep(0.02)
 
 
+def end_servers(where: Path) -> None:
+    """End the tmux server of every home below a directory."""
+    found = subprocess.run(
+        ["find", str(where), "-maxdepth", "4", "-name", "tmux.socket", "-type", "l"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    for link in found.stdout.splitlines():
+        socket = os.readlink(link)
+        subprocess.run(["tmux", "-S", socket, "kill-server"], capture_output=True, check=False)
+        Path(socket).unlink(missing_ok=True)
+
+
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
     """An environment that knows nothing of the person who runs the tests."""
@@ -162,12 +176,7 @@ def repo(tmp_path: Path, env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -
 @pytest.fixture
 def mngr(tmp_path: Path, repo: Path, env: dict[str, str]) -> Iterator[Mngr]:
     """The program, and afterwards no trace of what it started."""
-    home = Path(env["MNGR_HOME"])
-    yield Mngr(repo, home, env)
-    link = home / "tmux.socket"
-    if link.is_symlink():
-        socket = os.readlink(link)
-        subprocess.run(["tmux", "-S", socket, "kill-server"], capture_output=True, check=False)
-        Path(socket).unlink(missing_ok=True)
+    yield Mngr(repo, Path(env["MNGR_HOME"]), env)
+    end_servers(tmp_path)
     subprocess.run(["chmod", "-R", "u+rwX", str(tmp_path)], capture_output=True, check=False)
     shutil.rmtree(tmp_path, ignore_errors=True)

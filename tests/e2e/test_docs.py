@@ -12,7 +12,6 @@ repository at `~/shop` with a home of its own:
 from __future__ import annotations
 
 import importlib
-import os
 import re
 import shlex
 import subprocess
@@ -25,7 +24,7 @@ import pytest
 from mngr import config, hookspecs
 from mngr.cli.parse import parse
 from mngr.cli.table import ALIASES, COMMANDS, GROUPS, module_name
-from tests.conftest import BIN, Mngr, git
+from tests.conftest import BIN, Mngr, end_servers, git
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
@@ -90,9 +89,7 @@ def reader(env: dict[str, str], repo: Path) -> Iterator[Reader]:
     shop = user / "shop"
     repo.rename(shop)
     yield Reader(user, shop, env)
-    for link in user.glob(".mngr/**/tmux.socket"):
-        subprocess.run(["tmux", "-S", os.readlink(link), "kill-server"], capture_output=True, check=False)
-        Path(os.readlink(link)).unlink(missing_ok=True)
+    end_servers(user)
 
 
 def _id(page: Path) -> str:
