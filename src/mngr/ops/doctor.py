@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from mngr.ops.context import Context
 
 OK, WARNING, ERROR = "ok", "warning", "error"
-_PROGRAMS = ("git", "tmux", "tar", "awk", "pkill")
+_PROGRAMS = ("git", "tmux", "tar", "awk")
+_WISHED = {
+    "pkill": "a process that left its agent's process group may outlive a stop",
+    "python3": "agents of kind player need it",
+}
 _VERSIONS = {"git": (2, 31), "tmux": (3, 2)}
 _APT = {"pkill": "procps", "awk": "mawk", "infocmp": "ncurses-term"}
 _BREW = {"pkill": "proctools", "awk": "gawk", "tar": "gnu-tar", "python3": "python", "infocmp": "ncurses"}
@@ -47,7 +51,7 @@ def doctor(
         programs = ctx.kind(target).programs
         return judge_programs(_ask(ctx.local, (*_PROGRAMS, *programs)), (*_PROGRAMS, *programs))
     host = ctx.local if target is None else _host(ctx, find.address(ctx, target))
-    facts = _ask(host, (*_PROGRAMS, "python3"))
+    facts = _ask(host, (*_PROGRAMS, *_WISHED))
     checks = [*judge_programs(facts, _PROGRAMS), *judge_place(facts, host.home.root)]
     if target is None:
         checks += [_home(ctx), _settings(ctx, check_setting), *_plugins(ctx)]
@@ -101,9 +105,7 @@ def _program(facts: dict[str, str], name: str) -> Check:
 
 def judge_place(facts: dict[str, str], home: str) -> list[Check]:
     """Room, terminal description and tmux server, from the facts of a host."""
-    checks = [Check(name="python3", found=facts["program.python3"]) if "program.python3" in facts else Check(
-        name="python3", status=WARNING, problem="agents of kind player need it", hint=_install(facts, "python3")
-    )]  # fmt: skip
+    checks = [_wished(facts, name, problem) for name, problem in _WISHED.items()]
     if "terminfo" in facts:
         checks.append(Check(name="terminfo", found="tmux-256color"))
     else:
@@ -120,6 +122,12 @@ def judge_place(facts: dict[str, str], home: str) -> list[Check]:
         _server(facts),
     ]
     return checks
+
+
+def _wished(facts: dict[str, str], name: str, problem: str) -> Check:
+    if f"program.{name}" in facts:
+        return Check(name=name, found=facts[f"program.{name}"])
+    return Check(name=name, status=WARNING, problem=problem, hint=_install(facts, name))
 
 
 def _room(name: str, free: str | None, low: int, show: Callable[[int], str]) -> Check:
