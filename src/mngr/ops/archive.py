@@ -9,33 +9,37 @@ from mngr.errors import MngrError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.host import Host
+    from mngr.shell import Result
 
 # The archive goes through a redirection: tar takes a colon in a file's name for another machine.
-_PACK = 'exec tar -C "$1" --no-recursion --null -T - --format=posix -cf - >"$2"'
-_UNPACK = 'a=$1 t=$2; shift 2; exec tar -C "$t" -xpf - "$@" <"$a"'
-_TREE = 'cd "$1" && exec xargs -0 sh -c \'exec find "$@" -print0\' find'
+_PACK = 'LC_ALL=C exec tar -C "$1" --no-recursion --null -T - --format=posix -cf - >"$2"'
+_UNPACK = 'a=$1 t=$2; shift 2; LC_ALL=C exec tar -C "$t" -xpf - "$@" <"$a"'
+_TREE = 'cd "$1" && LC_ALL=C exec xargs -0 sh -c \'exec find "$@" -print0\' find'
+# What tar and find say of files that change or go while they are read, as a running agent's do.
+_MOVING = (
+    "changed as we read it",
+    "removed before we read it",
+    "No such file or directory",
+    "Exiting with failure status",
+)
 
 
-class Changed(MngrError):
-    """Files changed or vanished while they were read."""
+def check_read(result: Result, base: str) -> None:
+    """MngrError when something that is there could not be read; what is gone meanwhile is gone."""
+    said = result.err.decode("utf-8", "replace").strip().splitlines()
+    wrong = [line for line in said if not any(words in line for words in _MOVING)]
+    if result.code and (wrong or not said):
+        raise MngrError(
+            f"cannot read all of {base}: {wrong[0] if wrong else 'tar or find failed'}",
+            "check space and permissions",
+        )
 
 
 def pack(host: Host, base: str, names: list[str], target: str) -> None:
     """Exactly these paths under `base`, directories without what is in them."""
     listed = "\0".join(f"./{name}" if name != "." else "." for name in names)
-    result = host.run(
-        ["sh", "-c", _PACK, "pack", base, target], stdin=listed.encode("utf-8", "surrogateescape")
-    )
-    if result.code == 0:
-        return
-    said = result.err.decode("utf-8", "replace").strip().splitlines()
-    if result.code == 1 and all("changed as we read it" in line for line in said):
-        return
-    if any("No such file" in line or "removed before we read it" in line for line in said):
-        raise Changed(f"files of {base} vanished while they were saved", "stop the agent first, or try again")
-    raise MngrError(
-        f"cannot save the files of {base}: {said[0] if said else 'tar failed'}", "check space and permissions"
-    )
+    argv = ["sh", "-c", _PACK, "pack", base, target]
+    check_read(host.run(argv, stdin=listed.encode("utf-8", "surrogateescape")), base)
 
 
 def tree(host: Host, base: str, names: list[str]) -> list[str]:
@@ -44,8 +48,7 @@ def tree(host: Host, base: str, names: list[str]) -> list[str]:
         return []
     listed = "\0".join(f"./{name}" for name in names).encode("utf-8", "surrogateescape")
     result = host.run(["sh", "-c", _TREE, "tree", base], stdin=listed)
-    if result.code:
-        raise Changed(f"cannot read {base}: {result.problem}", "check permissions, or stop the agent first")
+    check_read(result, base)
     return [
         name.removeprefix("./") for name in result.out.decode("utf-8", "surrogateescape").split("\0") if name
     ]

@@ -6,7 +6,8 @@ import os
 
 from mngr.errors import MngrError
 from mngr.ops import find
-from mngr.ops.snapshot import free_name, make_new, new_name, save_running
+from mngr.ops import save as saving
+from mngr.ops.snapshot import free_name, make_new, new_name
 from mngr.ops.targets import LIVE
 from mngr.ops.undestroy import remove_saved
 
@@ -24,7 +25,9 @@ def clone(ctx: Context, agent: str, new: str | None = None, *, start: bool = Tru
         raise MngrError(f"{record.name} is not whole ({seen.state.reason})", "see: mngr list")
     name = new_name(ctx, new) if new is not None else free_name(ctx, record.name)
     place = os.path.join(ctx.home.snapshots, f".clone-{os.getpid()}-{os.urandom(3).hex()}")
-    meta = save_running(host, record, place, why="clone", running=seen.state.state in LIVE)
+    meta = saving.save(
+        host, record, place, why="clone", agent_files=True, was_running=seen.state.state in LIVE
+    )
     try:
         return make_new(ctx, place, meta, name, operation="clone", start=start)
     finally:

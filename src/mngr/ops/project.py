@@ -154,6 +154,7 @@ def _keep(host: Host, work: str, place: str, made: list[str]) -> None:
 
 def _reuse(host: Host, place: str, work: str) -> None:
     """Copy what an earlier set-up made and point it at this work dir."""
+    os.utime(place)  # gc goes by the time it was last used
     import re
 
     origin = host.read(os.path.join(place, "origin"))

@@ -45,8 +45,7 @@ def save(
     meta.update(_save_work(host, record, part))
     if agent_files:
         copied = host.run(["cp", "-Rp", "--", host.home.agent(record.id), os.path.join(part, AGENT)])
-        if copied.code:
-            raise archive.Changed(f"cannot copy the files of {record.name}: {copied.problem}", "try again")
+        archive.check_read(copied, host.home.agent(record.id))
     rawgit.remove(os.path.join(part, "raw"))
     write_meta(host, part, meta)
     publish(host, part, target)

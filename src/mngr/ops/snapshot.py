@@ -8,7 +8,7 @@ import time
 from mngr import names, store
 from mngr.errors import MngrError, NotFound, closest
 from mngr.model import AgentRecord, Outcome, Record
-from mngr.ops import archive, find
+from mngr.ops import find
 from mngr.ops import save as saving
 from mngr.ops.discard import discard
 from mngr.ops.restore import Wish, restore, settle
@@ -20,7 +20,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from mngr.host import Host
     from mngr.ops.context import Context
 
 
@@ -58,19 +57,8 @@ def create_snapshot(ctx: Context, agent: str, name: str | None = None) -> Snapsh
             f"there is already a snapshot called {name!r}",
             f"choose another name, or: mngr snapshot destroy {name}",
         )
-    save_running(host, record, place, why="snapshot", running=seen.state.state in LIVE)
+    saving.save(host, record, place, why="snapshot", agent_files=True, was_running=seen.state.state in LIVE)
     return get_snapshot(ctx, name)
-
-
-def save_running(host: Host, record: AgentRecord, place: str, *, why: str, running: bool) -> dict[str, Any]:
-    """Save an agent that may be at work: when files vanish meanwhile, try again."""
-    for last in (False, False, True):
-        try:
-            return saving.save(host, record, place, why=why, agent_files=True, was_running=running)
-        except archive.Changed:
-            if last or not running:
-                raise
-    raise AssertionError
 
 
 def list_snapshots(ctx: Context) -> list[Snapshot]:

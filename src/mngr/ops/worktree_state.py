@@ -29,7 +29,7 @@ shift
 u=$(umask)
 f=$(printf %o $((0666 & ~u))) x=$(printf %o $((0777 & ~u)))
 printf '%s\\0' "$u"
-exec find . "$@" -name .git -prune -print0 -o \\( -type d \\( -empty -o ! -perm "$x" \\) -o -type f ! -perm "$f" ! -perm "$x" \\
+LC_ALL=C exec find . "$@" -name .git -prune -print0 -o \\( -type d \\( -empty -o ! -perm "$x" \\) -o -type f ! -perm "$f" ! -perm "$x" \\
     -o -type p -o -name .gitattributes \\) -print0
 """
 _LITERAL = {ord(char): "\\" + char for char in "\\*?["}  # for find, whose paths are patterns
@@ -135,10 +135,7 @@ def _find_odd(host: Host, work: str, ignored: list[str]) -> tuple[str, list[str]
     prunes = ["./.git", *("./" + path.rstrip("/") for path in ignored if path.endswith("/"))][:500]
     words = [word for path in prunes for word in ("-path", path.translate(_LITERAL), "-prune", "-o")]
     result = host.run(["sh", "-c", _FIND, "find", work, *words])
-    if result.code:
-        raise archive.Changed(
-            f"cannot read all of {work}: {result.problem}", "check permissions, or stop the agent first"
-        )
+    archive.check_read(result, work)
     umask, *found = result.out.decode("utf-8", "surrogateescape").split("\0")[:-1]
     left_out = set(ignored)
     below = {path.rstrip("/") for path in ignored if path.endswith("/")}
