@@ -44,14 +44,19 @@ alive() {
     pgrep -s "$(echo "$sids" | tr ' ' ,)" >/dev/null 2>&1
 }
 [ -z "$ours" ] || screens | tmux_ source-file -
+clock() { # in hundredths of a second
+    if { read -r t _ </proc/uptime; } 2>/dev/null; then t=${t%.*}${t#*.}; else t=$(($(date +%s) * 100)); fi
+}
 if [ -n "$sids" ]; then
     signal TERM
-    waited=0
-    limit=$(awk "BEGIN { printf \"%d\", $grace * 50 }")
-    while alive && [ $waited -lt "$limit" ]; do
-        [ $waited -eq 15 ] && signal HUP
+    clock
+    hup=$((t + 30)) end=$((t + $(awk "BEGIN { printf \"%d\", $grace * 100 }")))
+    while alive && clock && [ "$t" -lt "$end" ]; do
+        if [ "$t" -ge "$hup" ]; then
+            signal HUP
+            hup=$end
+        fi
         sleep 0.02
-        waited=$((waited + 1))
     done
 fi
 printf '%s\n' "$ours" | while read -r _ session _; do [ -z "$session" ] || echo "kill-session -t '$session'"; done |
