@@ -9,14 +9,14 @@ from mngr.errors import UsageError, closest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
     import re
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any, TextIO
 
     from mngr.cli.run import Cli
     from mngr.model import Outcome
 
-_CONTROL = {n: "?" for n in (*range(9), *range(11, 32), *range(127, 160))}  # all but tab and line end
+_CONTROL = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "?")  # all but tab and line end
 _FIELD = r"\{([A-Za-z_][A-Za-z0-9_.-]*)\}"
 _COLOURS = {
     "RUNNING": "32", "STARTING": "36", "WAITING": "33;1", "PARKED": "35", "DONE": "34",

@@ -2,7 +2,7 @@
 # An agent's `limit` file holds: idle seconds or -, lifetime seconds or -, and when it was made.
 socket=$1 home=$2 lib=$3 grace=$4
 quiet=0
-while [ $quiet -lt 3 ]; do
+while :; do
     now=$(date +%s)
     pause=5
     quiet=$((quiet + 1))
@@ -13,9 +13,10 @@ while [ $quiet -lt 3 ]; do
         id=${dir##*/}
         if [ -e "$dir/stopped" ] || [ -e "$dir/exit" ]; then continue; fi
         read -r idle life made <"$file" || continue
-        quiet=0
+        case $idle$life$made in *[!0-9-]*) continue ;; esac # agents can write here
         active=$(printf '%s\n' "$panes" | awk -v id="$id" '$1 == id && $3 == 0 && $2 > m { m = $2 } END { print m + 0 }')
         [ "$active" -gt 0 ] || continue
+        quiet=0
         for limit in "$idle" "$life"; do
             if [ "$limit" != - ] && [ "$limit" -lt 60 ]; then pause=1; fi
         done
@@ -27,5 +28,9 @@ while [ $quiet -lt 3 ]; do
             sh "$lib/event.sh" "$dir" stopped watcher "{\"reason\":\"$reason\"}"
         fi
     done
+    if [ $quiet -gt 0 ]; then
+        [ $quiet -lt 3 ] || exit 0 # right after a look, so that no limit set meanwhile is missed
+        pause=1
+    fi
     sleep "$pause"
 done

@@ -69,6 +69,7 @@ def create(ctx: Context, request: CreateRequest) -> list[AgentView | Exception]:
         raise UsageError("an address with a path cannot be created", "leave out what follows the colon")
     if request.count < 1:
         raise UsageError("--count must be at least 1", "leave it out for one agent")
+    limit.check(request.idle_timeout)
     ctx.home.exists()  # or it is not ours to use
     name = wanted.name or _free_name(ctx)
     wished = [name] if request.count == 1 else [f"{name}-{i}" for i in range(1, request.count + 1)]

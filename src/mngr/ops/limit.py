@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from mngr import clock, store, tmux
-from mngr.errors import MngrError
+from mngr.errors import MngrError, UsageError
 from mngr.lock import Lock
 from mngr.model import Outcome
 from mngr.ops.launch import install_lib
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 def limit(ctx: Context, wanted: list[str], changes: dict[str, float | None]) -> list[Outcome]:
     """Change `idle_timeout` and `lifetime` of agents; None takes a limit away. Without changes: what they are."""
+    for value in changes.values():
+        check(value)
 
     def one(seen: Seen, record: AgentRecord) -> Outcome:
         if changes:
@@ -31,6 +33,14 @@ def limit(ctx: Context, wanted: list[str], changes: dict[str, float | None]) -> 
         return Outcome(id=record.id, name=record.name, extra=extra)
 
     return each(ctx, wanted, one)
+
+
+def check(seconds: float | None) -> None:
+    """UsageError unless a watcher that looks every second can keep to this limit."""
+    if seconds is not None and seconds < 1:
+        raise UsageError(
+            f"a limit of {seconds:g}s is less than a second", "give a second or more; none takes a limit away"
+        )
 
 
 def watch(ctx: Context, host: Host, record: AgentRecord) -> None:
@@ -55,14 +65,10 @@ def ensure_watcher(ctx: Context, host: Host) -> None:
     socket = tmux.prepare(host.home, ctx.settings.get("tmux.source"))
     grace = clock.parse_length(str(ctx.settings.get("stop.grace")))
     loop = ["sh", os.path.join(lib, "watch.sh"), socket, host.home.root, lib, f"{grace:g}"]
-    words = ["new-session", "-d", "-s", tmux.WATCHER, *loop, ";", "set-option", "-w", "remain-on-exit", "off"]
-    result = host.run(
-        [
-            "env",
-            "-i",
-            f"PATH={os.environ.get('PATH', '')}",
-            *tmux.argv(host, "-f", host.home.tmux_conf, *words),
-        ]
+    stays = ["set-option", "-w", "-t", f"={tmux.WATCHER}:", "remain-on-exit", "off"]
+    argv = tmux.argv(
+        host, "-f", host.home.tmux_conf, "new-session", "-d", "-s", tmux.WATCHER, *loop, ";", *stays
     )
+    result = host.run(["env", "-i", f"PATH={os.environ.get('PATH', '')}", *argv])
     if result.code and b"duplicate session" not in result.err:
         raise MngrError(f"the watcher could not be started: {result.problem}", "see: mngr doctor")

@@ -24,6 +24,10 @@ def rename(ctx: Context, old: str, new: str) -> AgentRecord:
     host, record = find.find(ctx, old)
     if record.name == new:
         return record
+    if record.phase != "ready":
+        raise MngrError(
+            f"{record.name} is just being made or destroyed", "wait until that is done; see: mngr list"
+        )
     with Lock(os.path.join(host.home.agent(record.id), "lock")):
         store.reserve_name(ctx.home, new, record.id, host)
         try:

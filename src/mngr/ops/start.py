@@ -9,6 +9,7 @@ from mngr.errors import MngrError
 from mngr.lock import Lock
 from mngr.model import Outcome
 from mngr.ops import limit
+from mngr.ops import list as listing
 from mngr.ops.discard import end_processes
 from mngr.ops.launch import launch, write_command
 from mngr.ops.targets import LIVE, each
@@ -37,13 +38,15 @@ def start(ctx: Context, wanted: list[str]) -> list[Outcome]:
     return each(ctx, wanted, one)
 
 
-def start_record(ctx: Context, host: Host, record: AgentRecord) -> int:
-    """Start one agent that does not run; its pid."""
+def start_record(ctx: Context, host: Host, record: AgentRecord) -> None:
+    """Start one agent that does not run."""
     if not os.path.isdir(record.work_dir):
         raise MngrError(
             f"the work dir of {record.name} is gone: {record.work_dir}", f"mngr destroy {record.name}"
         )
     with Lock(os.path.join(host.home.agent(record.id), "lock")):
+        if listing.look(ctx, host, [record.id])[0].state.state in LIVE:
+            return  # somebody else was faster
         end_processes(
             host, [record.id], grace=0.5, reason="restart"
         )  # a dead pane still holds the session's name
@@ -52,4 +55,3 @@ def start_record(ctx: Context, host: Host, record: AgentRecord) -> int:
     store.add_event(host, record.id, "started", pid=pid)
     limit.watch(ctx, host, record)
     ctx.hooks.tell("mngr_started", agent=record)
-    return pid

@@ -1,0 +1,131 @@
+"""`mngr start`: an agent comes back where it was, also after its server or machine was gone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+from tests.conftest import Mngr, wait_for
+
+RUN = ("--", "sleep", "1000")
+COUNT = "echo run >>runs.log; exec sleep 1000"
+
+
+def runs(mngr: Mngr, name: str) -> int:
+    file = mngr.work(name) / "runs.log"
+    return file.read_text().count("run") if file.exists() else 0
+
+
+def test_a_stopped_agent_comes_back_with_everything(mngr: Mngr) -> None:
+    mngr("create", "foo", "--env", "A=b", "--label", "k=v", "-w", "w=sleep 1000", "--", "sh", "-c", COUNT)
+    before = mngr.agent("foo")
+    wait_for(lambda: runs(mngr, "foo") == 1)
+    mngr("stop", "foo")
+    assert mngr("start", "foo").out == "started foo\n"
+    after = mngr.agent("foo")
+    assert (after["state"], after["id"], after["work_dir"], after["labels"]) == (
+        "RUNNING",
+        before["id"],
+        before["work_dir"],
+        {"k": "v"},
+    )
+    assert after["pid"] != before["pid"]
+    wait_for(lambda: runs(mngr, "foo") == 2)
+    assert b"A=b" in Path(f"/proc/{after['pid']}/environ").read_bytes().split(b"\0")
+    assert mngr.tmux("list-windows", "-t", "=foo", "-F", "#{window_name}").split() == ["agent", "w"]
+    assert mngr("start", "foo").out == "foo was running already\n"
+    assert mngr.agent("foo")["pid"] == after["pid"]
+
+
+def test_one_that_has_ended_runs_again(mngr: Mngr) -> None:
+    mngr("create", "foo", "--", "sh", "-c", "echo run >>runs.log; exit 3")
+    wait_for(lambda: mngr.agent("foo")["state"] == "FAILED")
+    mngr("start", "foo")
+    wait_for(lambda: runs(mngr, "foo") == 2 and mngr.agent("foo")["exit_code"] == 3)
+
+
+def test_after_the_server_was_killed_all_come_back(mngr: Mngr) -> None:
+    mngr("create", "w", "--count", "3", *RUN)
+    os.kill(int(mngr.tmux("display-message", "-p", "#{pid}")), signal.SIGKILL)
+    wait_for(lambda: {a["state_reason"] for a in mngr.agents()} == {"lost"})
+    mngr("start", "w-1", "w-2", "w-3")
+    assert {a["state"] for a in mngr.agents()} == {"RUNNING"}
+
+
+def test_after_a_reboot_not_even_the_socket_is_there(mngr: Mngr) -> None:
+    mngr("create", "foo", *RUN)
+    socket = Path(os.readlink(mngr.home / "tmux.socket"))
+    mngr.tmux("kill-server")
+    socket.unlink(missing_ok=True)
+    mngr("start", "foo")
+    assert mngr.agent("foo")["state"] == "RUNNING" and socket.is_socket()
+
+
+def test_a_process_that_outlived_its_terminal_does_not_run_twice(mngr: Mngr) -> None:
+    mngr("create", "foo", "--", "sh", "-c", "trap '' HUP TERM; while :; do sleep 1; done")
+    old = mngr.agent("foo")["pid"]
+    os.kill(int(mngr.tmux("display-message", "-p", "#{pid}")), signal.SIGKILL)
+    wait_for(lambda: mngr.agent("foo")["state_reason"] == "lost")
+    assert Path(f"/proc/{old}").exists()
+    mngr("start", "foo")
+    wait_for(lambda: not Path(f"/proc/{old}").exists(), 3)
+    assert mngr.agent("foo")["state"] == "RUNNING"
+
+
+def test_a_stranger_with_the_old_pid_is_left_alone(mngr: Mngr) -> None:
+    mngr("create", "foo", *RUN)
+    mngr("create", "bar", *RUN)
+    mngr("stop", "foo")
+    (mngr.dir("foo") / "proc").write_text(f"{mngr.agent('bar')['pid']}\n")
+    mngr("start", "foo")
+    assert {a["state"] for a in mngr.agents()} == {"RUNNING"}
+
+
+def test_what_cannot_be_started_keeps_its_state(mngr: Mngr, tmp_path: Path) -> None:
+    mngr("create", "foo", *RUN)
+    mngr("create", "bar", *RUN)
+    mngr("stop", "foo", "bar")
+    bare = tmp_path / "bin"
+    bare.mkdir()
+    for name in (
+        "sh",
+        "git",
+        "env",
+        "awk",
+        "date",
+        "grep",
+        "tr",
+        "sort",
+        "mkdir",
+        "rm",
+        "cat",
+        "sleep",
+        "ps",
+        "pkill",
+        "pgrep",
+    ):
+        (bare / name).symlink_to(shutil.which(name) or "/bin/false")
+    ran = mngr("start", "foo", env={"PATH": str(bare)}, code=1)
+    assert "tmux is not installed" in ran.err and "Hint:" in ran.err
+    assert mngr.agent("foo")["state"] == "STOPPED"
+    shutil.rmtree(mngr.work("bar"))
+    ran = mngr("start", "bar", "foo", code=4)
+    assert "the work dir of bar is gone" in ran.err
+    assert (mngr.agent("foo")["state"], mngr.agent("bar")["state"]) == ("RUNNING", "STOPPED")
+    assert "there is no agent" in mngr("start", "nobody", code=1).err
+
+
+def test_two_starts_at_once_give_one_process(mngr: Mngr) -> None:
+    mngr("create", "foo", "--", "sh", "-c", COUNT)
+    wait_for(lambda: runs(mngr, "foo") == 1)
+    mngr("stop", "foo")
+    import concurrent.futures
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: mngr("start", "foo"), range(4)))
+    assert mngr.agent("foo")["state"] == "RUNNING"
+    assert mngr.tmux("list-sessions", "-F", "#{session_name}") == "foo\n"
+    wait_for(lambda: runs(mngr, "foo") == 2)
+    assert runs(mngr, "foo") == 2
