@@ -26,8 +26,6 @@ SCHEMA: dict[str, tuple[type, str]] = {
     "graveyard.keep": (str, "how long destroyed agents are kept"),
     "commands.*.*": (object, "the default of an option of a command"),
     "templates.*.*": (object, "options of create that `-t NAME` stands for"),
-    "agents.*.*": (object, "an agent kind of the user's own, with `parent` and its settings"),
-    "providers.*.*": (object, "a provider's settings"),
 }
 DEFAULTS: dict[str, Any] = {"stop": {"grace": "2s"}, "graveyard": {"keep": "30d"}}
 
