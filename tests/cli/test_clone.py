@@ -96,7 +96,7 @@ def test_an_unfinished_rebase_stays_with_the_original(mngr: Mngr) -> None:
     assert "rebase in progress" in git(work, "status")
     mngr("clone", "foo", "bar", "--no-start")
     assert git(mngr.work("bar"), "symbolic-ref", "--short", "HEAD") == "mngr/bar"
-    assert "rebase in progress" not in git(mngr.work("bar"), "status")
+    assert "Last command done" not in git(mngr.work("bar"), "status")
 
 
 def test_names_that_cannot_be(mngr: Mngr) -> None:

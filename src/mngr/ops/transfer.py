@@ -200,24 +200,11 @@ def remove_work_dir(host: Host, record: AgentRecord, *, undo: bool = False) -> i
     if repo is None:
         return 0
     with Lock(os.path.join(repo.common_dir, "mngr.lock")):
-        gone = git.run(host, repo.root, "worktree", "remove", "--force", "--force", record.work_dir)
-        if gone.code and b"is not a working tree" not in gone.err:
-            _forget_worktree(host, repo, record.work_dir)
+        # Only git's memory of this one; `worktree prune` would also forget the user's on a disk that is not mounted.
+        git.run(host, repo.root, "worktree", "remove", "--force", "--force", record.work_dir)
         if not record.branch_is_new or not record.branch:
             return 0
         return drop_branch(host, repo, record.branch, made_at=record.base if undo else None)
-
-
-def _forget_worktree(host: Host, repo: Repo, work: str) -> None:
-    """git's memory of one worktree. `git worktree prune` would also forget the user's on a disk that is not mounted."""
-    place = os.path.join(repo.common_dir, "worktrees")
-    for name in os.listdir(place) if os.path.isdir(place) else []:
-        try:
-            points = host.read(os.path.join(place, name, "gitdir")).decode("utf-8", "surrogateescape").strip()
-        except MngrError:
-            continue
-        if points == os.path.join(work, ".git"):
-            host.run(["rm", "-rf", "--", os.path.join(place, name)])
 
 
 def drop_branch(host: Host, repo: Repo, branch: str, *, made_at: str | None = None) -> int:
