@@ -26,6 +26,7 @@ SCHEMA: dict[str, tuple[type, str]] = {
     "graveyard.keep": (str, "how long destroyed agents are kept"),
     "commands.*.*": (object, "the default of an option of a command"),
     "templates.*.*": (object, "options of create that `-t NAME` stands for"),
+    "providers.*.*": (object, "what a provider that a plugin adds wants to know"),
 }
 DEFAULTS: dict[str, Any] = {"stop": {"grace": "2s"}, "graveyard": {"keep": "30d"}}
 
