@@ -12,7 +12,7 @@ from mngr.model import Record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import IO, NoReturn
 
     Stream = int | IO[bytes] | None
@@ -22,6 +22,8 @@ PIPE = -1  # as in subprocess, which is imported only where a stream is needed: 
 DEVNULL = -3
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-")
 _RESTORED_SIGNALS = (13, 25)  # SIGPIPE and SIGXFSZ, which Python ignores and its children must not
+
+tracer: Callable[[str], None] | None = None  # told of every process when the user wants to see them
 
 INSTALL = {
     "git": "apt-get install git (or: brew install git)",
@@ -68,6 +70,14 @@ def join(argv: Sequence[str]) -> str:
     return " ".join(quote(word) for word in argv)
 
 
+def abbreviate(argv: Sequence[str]) -> str:
+    """`argv` on one line for people; a program text is shown by the name it is run under."""
+    words = list(argv)
+    if words[:2] == ["sh", "-c"] and len(words) > 3 and "\n" in words[2]:
+        words[1:3] = []
+    return " ".join(quote(word if len(word) <= 100 else word[:97] + "...") for word in words).replace("\n", "\\n")
+
+
 def run(
     argv: Sequence[str],
     *,
@@ -76,6 +86,7 @@ def run(
     env: Mapping[str, str] | None = None,
 ) -> Result:
     """Run to the end and capture both streams; a failed command is a Result, not an exception."""
+    began = time.monotonic()
     in_r, in_w = os.pipe() if stdin else (os.open(os.devnull, os.O_RDONLY), -1)
     out_r, out_w = os.pipe()
     err_r, err_w = os.pipe()
@@ -108,7 +119,10 @@ def run(
         if isinstance(error, TimeoutError):
             raise TimedOut(f"{argv[0]} did not answer within {timeout:g}s") from None
         raise
-    return Result(code=_exit_code(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])), out=out, err=err)
+    code = _exit_code(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    if tracer is not None:
+        tracer(f"{abbreviate(argv)} (exit {code}, {(time.monotonic() - began) * 1000:.0f} ms)")
+    return Result(code=code, out=out, err=err)
 
 
 def _communicate(
@@ -168,6 +182,8 @@ def start(
     """Start and return at once."""
     import subprocess
 
+    if tracer is not None:
+        tracer(f"{abbreviate(argv)} (started)")
     try:
         return subprocess.Popen(
             argv, stdin=stdin, stdout=stdout, stderr=stderr, cwd=cwd, env=env, start_new_session=new_session

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from mngr import shell
 from mngr.cli.parse import Args, parse
 from mngr.errors import MngrError, PartialFailure, UsageError
 from mngr.ops.context import Context
@@ -27,7 +28,6 @@ class Cli:
         self.name = name
         self.words = words
         self.quiet = False
-        self.verbose = False
         self.format = "human"
         self._home = _peek(words, "--home")
         self._settings = [v for flag in ("-S", "--set") for v in _peek_all(words, flag)]
@@ -75,7 +75,9 @@ def execute(cli: Cli, module: ModuleType) -> int:
         print_command(command, sys.stdout)
         return 0
     args = parse(command, cli.words, _defaults(cli, command))
-    cli.quiet, cli.verbose, cli.format = args["quiet"], args["verbose"], args["format"]
+    cli.quiet, cli.format = args["quiet"], args["format"]
+    if args["verbose"]:
+        shell.tracer = cli.say
     _check_format(cli.format)
     try:
         return int(module.run(cli, args) or 0)

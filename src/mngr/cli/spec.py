@@ -68,7 +68,7 @@ COMMON = (
         default="human",
     ),
     Option(flags=("-q", "--quiet"), help="say nothing but data and errors"),
-    Option(flags=("-v", "--verbose"), help="say what is being done"),
+    Option(flags=("-v", "--verbose"), help="say which programs are run, how they end and how long they take"),
     Option(
         flags=("--home",),
         metavar="DIR",

@@ -23,3 +23,11 @@ def test_ctrl_c_reaches_the_command_and_its_exit_code_is_written_down(mngr: Mngr
     mngr.tmux("send-keys", "-t", "=foo:", "C-c")
     assert wait_for(lambda: mngr.agent("foo")["exit_code"]) == 7
     assert mngr.agent("foo")["state_reason"] == "exit 7"
+
+
+def test_verbose_names_the_programs_and_shows_no_program_text(mngr: Mngr) -> None:
+    ran = mngr("create", "foo", "-v", "--env", "SECRET=hush", "--", "sleep", "1000")
+    assert "git -C" in ran.err and "worktree add" in ran.err and "(exit 0, " in ran.err
+    assert "sh start.sh " in ran.err
+    assert "hush" not in ran.err and "while :" not in ran.err
+    assert "git" not in mngr("list").err
