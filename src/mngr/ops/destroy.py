@@ -10,7 +10,7 @@ from mngr.fanout import fanout
 from mngr.lock import Lock
 from mngr.model import Outcome
 from mngr.ops import save as saving
-from mngr.ops.discard import end_processes, is_claimed
+from mngr.ops.discard import discard, end_processes, is_claimed, is_restoring, settle
 from mngr.ops.targets import LIVE, failed, resolve
 from mngr.ops.transfer import remove_work_dir
 
@@ -94,6 +94,8 @@ def _mark(ctx: Context, seen: Seen) -> AgentRecord | None:
         before = store.load(host, seen.id)
         if before.phase != "ready" and store.is_alive(before.owner):
             raise MngrError(f"another command is at work on {before.name}", "see: mngr list")
+        if before.phase == "ready" and is_restoring(host, before):
+            settle(host, before)
         store.save(host, before.replace(phase="destroying", owner=store.this_process()))
     return before
 
@@ -111,6 +113,11 @@ def _end(ctx: Context, targets: list[Seen]) -> None:
 
 def _finish(ctx: Context, host: Host, before: AgentRecord) -> Outcome:
     """Save, take away, bury an agent that is marked and whose processes have ended."""
+    if is_restoring(host, before):  # half made from a saved state, which still is the better one
+        discard(ctx, host, before)
+        return Outcome(
+            id=before.id, name=before.name, notes=("it was only half restored; what it is made from stays",)
+        )
     record = before.replace(phase="ready", owner=None)  # as it shall be in the grave
     announce = ctx.hooks.step("destroy", record)
     grave = os.path.join(ctx.home.graveyard, record.id)

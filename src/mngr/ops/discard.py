@@ -31,6 +31,16 @@ def discard(ctx: Context, host: Host, record: AgentRecord) -> None:
     store.release_name(ctx.home, record.name, record.id)
 
 
+def is_restoring(host: Host, record: AgentRecord) -> bool:
+    """Whether the agent is half made from a saved state."""
+    return os.path.exists(os.path.join(host.home.agent(record.id), RESTORING))
+
+
+def settle(host: Host, record: AgentRecord) -> None:
+    """The agent is to stay: from here on nothing undoes the restore."""
+    host.run(["rm", "-f", "--", os.path.join(host.home.agent(record.id), RESTORING)])
+
+
 def is_claimed(host: Host, record: AgentRecord) -> bool:
     """Whether another agent has the same work dir, made after this one's was taken away."""
     wanted = f'"work_dir":{json.dumps(record.work_dir)}'.encode()

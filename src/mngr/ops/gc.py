@@ -13,7 +13,7 @@ from mngr.model import Outcome, Record
 from mngr.ops import list as listing
 from mngr.ops import save as saving
 from mngr.ops.destroy import put_away
-from mngr.ops.discard import discard
+from mngr.ops.discard import RESTORING, discard
 from mngr.ops.undestroy import keep_time, list_graves, remove_saved
 
 TYPE_CHECKING = False
@@ -149,9 +149,8 @@ def _is_empty(directory: str) -> bool:
     """Whether there is nothing but what `create` makes before it writes the record, and that some time ago."""
     if time.time() - os.stat(directory).st_mtime < YOUNG:
         return False
-    return all(
-        name.endswith(".new") or name == "lock" for _, _, files in os.walk(directory) for name in files
-    )
+    made = ("lock", RESTORING)
+    return all(n.endswith(".new") or n in made for _, _, files in os.walk(directory) for n in files)
 
 
 def _removal(what: str, name: str, ctx: Context, path: str, agent_id: str | None = None) -> Task:
@@ -205,7 +204,12 @@ def _kill(host: Host, session: str) -> Callable[[], None]:
 def _graves(ctx: Context) -> list[Task]:
     """Graves that are older than `graveyard.keep`."""
     limit = clock.stamp(time.time() - keep_time(ctx))
-    old = [g for g in list_graves(ctx) if g.destroyed_at < limit and not os.path.isdir(ctx.home.agent(g.id))]
+    homes = [host.home for host in _hosts(ctx)]
+    old = [
+        g
+        for g in list_graves(ctx)
+        if g.destroyed_at < limit and not any(os.path.isdir(h.agent(g.id)) for h in homes)
+    ]
     return [Task(what="old grave", name=g.name, id=g.id, act=_forget(ctx, g.place)) for g in old]
 
 

@@ -94,11 +94,6 @@ def restore(ctx: Context, place: str, meta: dict[str, Any], wish: Wish) -> Resto
     return Restored(record=record, notes=task.notes)
 
 
-def settle(host: Host, record: AgentRecord) -> None:
-    """The agent is to stay: from here on nothing undoes the restore."""
-    host.run(["rm", "-f", "--", os.path.join(host.home.agent(record.id), RESTORING)])
-
-
 def _record(ctx: Context, host: Host, saved: AgentRecord, wish: Wish) -> AgentRecord:
     agent_id = wish.agent_id or names.new_id()
     if os.path.lexists(host.home.agent(agent_id)):

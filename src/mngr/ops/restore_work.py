@@ -316,11 +316,11 @@ def _restore_files(work: Work, repo: Repo | None) -> AgentRecord:
         and record.branch
         and record.base
     ):
+        _unbundle(work, repo.root)
         branch = work.branch or record.branch
+        start = work.meta.get("head") or record.base
         known = git.has_branch(host, repo.root, branch)
-        words = (
-            [record.work_dir, branch] if known else ["--no-track", "-b", branch, record.work_dir, record.base]
-        )
+        words = [record.work_dir, branch] if known else ["--no-track", "-b", branch, record.work_dir, start]
         with Lock(os.path.join(repo.common_dir, "mngr.lock")):
             git.must(host, repo.root, "worktree", "add", "--quiet", "--no-checkout", *words)
         archive.unpack(host, path, record.work_dir, "--exclude=./.git")

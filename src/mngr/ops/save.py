@@ -89,16 +89,21 @@ def _save_work(host: Host, record: AgentRecord, part: str) -> dict[str, Any]:
     if not os.path.isdir(work):
         return _save_branch(host, record, part)
     place = rawgit.look(host, work) if record.transfer != "copy" else None
-    if place is None or (record.transfer == "mirror") != (
-        place.git_dir == os.path.join(os.path.realpath(work), ".git")
-    ):
-        archive.pack(host, work, archive.tree(host, work, ["."]), os.path.join(part, FILES))
-        return {"saved": "files", "dirty": True}
-    return _save_git(host, record, place, part)
+    is_whole = place is not None and place.git_dir == os.path.join(os.path.realpath(work), ".git")
+    if place is not None and is_whole == (record.transfer == "mirror"):
+        try:
+            return _save_git(host, record, place, part)
+        except MngrError:  # a damaged index or the like: then every file as it is
+            for name in (BUNDLE, FILES, GIT):
+                host.run(["rm", "-f", "--", os.path.join(part, name)])
+            rawgit.remove(os.path.join(part, "raw"))
+    branch = _save_branch(host, record, part) if record.transfer == "worktree" else {}
+    archive.pack(host, work, archive.tree(host, work, ["."]), os.path.join(part, FILES))
+    return {**branch, "saved": "files", "dirty": True}
 
 
 def _save_branch(host: Host, record: AgentRecord, part: str) -> dict[str, Any]:
-    """The work dir is gone: what its branch holds."""
+    """The work dir is gone or no longer a work tree: what its branch holds."""
     repo = git.find_repo(host, record.source) if record.source and os.path.isdir(record.source) else None
     tip = git.resolve(host, repo.root, f"refs/heads/{record.branch}") if repo and record.branch else None
     if repo is None or tip is None:

@@ -10,8 +10,8 @@ from mngr.errors import MngrError, NotFound, closest
 from mngr.model import AgentRecord, Outcome, Record
 from mngr.ops import find
 from mngr.ops import save as saving
-from mngr.ops.discard import discard
-from mngr.ops.restore import Wish, restore, settle
+from mngr.ops.discard import discard, settle
+from mngr.ops.restore import Wish, restore
 from mngr.ops.start import start_record
 from mngr.ops.targets import LIVE, failed
 from mngr.ops.undestroy import remove_saved

@@ -9,7 +9,8 @@ from mngr.errors import MngrError, NotFound, UsageError, closest
 from mngr.model import Outcome, Record
 from mngr.ops import save as saving
 from mngr.ops.destroy import size
-from mngr.ops.restore import Wish, restore, settle
+from mngr.ops.discard import settle
+from mngr.ops.restore import Wish, restore
 from mngr.ops.targets import failed
 
 TYPE_CHECKING = False

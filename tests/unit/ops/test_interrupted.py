@@ -109,6 +109,12 @@ def test_create(killer: Mngr, step: str, mode: str) -> None:
         killer("create", "foo", "--transfer", mode, "--", "true")
 
 
+def test_an_interrupted_create_can_also_be_destroyed(killer: Mngr) -> None:
+    kill_at(killer, "create:prepare", "create", "foo", "--", "true")
+    killer("destroy", "foo")
+    assert traces(killer) == []
+
+
 def test_a_branch_that_an_interrupted_create_did_not_make_stays(killer: Mngr) -> None:
     kill_at(killer, "create:work_dir", "create", "foo", "--", "true")
     git(killer.repo, "branch", "mngr/foo")
@@ -175,6 +181,19 @@ def test_undestroy(killer: Mngr, step: str) -> None:
     kill_at(killer, f"undestroy:{step}", "undestroy", "foo")
     killer("gc")
     assert traces(killer) == [] and killer.agents() == []
+    killer("undestroy", "foo")
+    assert state(work) == before
+
+
+@pytest.mark.parametrize("step", RESTORE[1:])
+def test_a_half_restored_agent_cannot_replace_its_grave(killer: Mngr, step: str) -> None:
+    work, before = make_work(killer)
+    killer("destroy", "--force", "foo")
+    kill_at(killer, f"undestroy:{step}", "undestroy", "foo")
+    assert killer.agent("foo")["state_reason"] == "create_interrupted"
+    kill_at(killer, "destroy:end", "destroy", "foo")
+    killer("destroy", "foo")
+    assert traces(killer) == ["branch refs/heads/mngr/foo"]
     killer("undestroy", "foo")
     assert state(work) == before
 

@@ -469,6 +469,30 @@ def test_a_work_tree_that_is_no_longer_one_is_saved_as_files(fleet: Fleet) -> No
     assert git(work, "status", "--porcelain") == "?? a"
 
 
+@pytest.mark.parametrize("mode", ["worktree", "mirror"])
+def test_a_damaged_index_is_no_reason_to_lose_or_to_keep_an_agent(
+    fleet: Fleet, repo: Path, mode: str
+) -> None:
+    work = make(fleet, transfer=mode)
+    write(work, "a", b"1")
+    git(work, "add", "a")
+    commit(work, "-m", "a")
+    write(work, "b", b"2")
+    tip = git(work, "rev-parse", "HEAD")
+    Path(git(work, "rev-parse", "--path-format=absolute", "--git-dir"), "index").write_bytes(
+        b"DIRC and then nothing"
+    )
+    before = tree(work)
+    outcome = fleet.destroy(["foo"], force=True)[0]
+    assert outcome.ok, outcome.error
+    if mode == "worktree":
+        git(repo, "branch", "-q", "-D", "mngr/foo")
+        collect(repo)
+    back = fleet.undestroy(["foo"])[0]
+    assert back.ok, back.error
+    assert tree(work) == before and git(work, "rev-parse", "HEAD") == tip
+
+
 def test_a_work_dir_that_is_gone_leaves_its_branch(fleet: Fleet, repo: Path) -> None:
     work = make(fleet)
     write(work, "a", b"1")
