@@ -13,7 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.model import AgentView
 
-_KEYS = {"\x1b[A": "up", "\x1bOA": "up", "\x10": "up", "\x1b[B": "down", "\x1bOB": "down", "\x0e": "down"}
+_KEY = r"\x1b[\[O].|."  # an arrow key, or one character; a terminal may send several at once
+_MOVES = {"\x1b[A": -1, "\x1bOA": -1, "\x10": -1, "\x1b[B": 1, "\x1bOB": 1, "\x0e": 1}
 
 
 def pick(agents: list[AgentView]) -> str:
@@ -40,23 +41,31 @@ def pick(agents: list[AgentView]) -> str:
 
 
 def _choose(fd: int, agents: list[AgentView]) -> str:
+    import re
+
     typed, at = "", 0
     while True:
-        shown = [a for a in agents if typed in a.name][: max(3, os.get_terminal_size().lines - 3)]
+        shown = _matching(agents, typed)
         at = max(0, min(at, len(shown) - 1))
         _draw(shown, at, typed)
-        key = os.read(fd, 32).decode("utf-8", "replace")
-        move = _KEYS.get(key)
-        if move:
-            at += 1 if move == "down" else -1
-        elif key in ("\r", "\n") and shown:
-            return shown[at].id
-        elif key in ("\x1b", "\x03", "\x04", ""):
-            raise MngrError("nothing was chosen", "mngr connect NAME")
-        elif key in ("\x7f", "\x08"):
-            typed = typed[:-1]
-        elif key.isprintable():
-            typed, at = typed + key, 0
+        read = os.read(fd, 1024).decode("utf-8", "replace")
+        for key in re.findall(_KEY, read, re.DOTALL) or [""]:
+            shown = _matching(agents, typed)
+            if key in _MOVES:
+                at = max(0, min(at + _MOVES[key], len(shown) - 1))
+            elif key in ("\r", "\n") and shown:
+                return shown[at].id
+            elif key in ("\x1b", "\x03", "\x04", ""):
+                raise MngrError("nothing was chosen", "mngr connect NAME")
+            elif key in ("\x7f", "\x08"):
+                typed, at = typed[:-1], 0
+            elif key.isprintable():
+                typed, at = typed + key, 0
+
+
+def _matching(agents: list[AgentView], typed: str) -> list[AgentView]:
+    """As many as fit on the screen."""
+    return [a for a in agents if typed in a.name][: max(3, os.get_terminal_size().lines - 3)]
 
 
 def _draw(shown: list[AgentView], at: int, typed: str) -> None:

@@ -1,0 +1,75 @@
+"""A person at a terminal: a real pty with a program in it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import select
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+
+class Terminal:
+    """`with Terminal(argv, …) as t:` runs a program in a terminal of its own and reads what it shows."""
+
+    def __init__(
+        self, argv: list[str], cwd: Path, env: Mapping[str, str], *, rows: int = 30, columns: int = 100
+    ) -> None:
+        self.shown = ""
+        self._fd, end = os.openpty()
+        self.resize(rows, columns)
+        words = ["setsid", "--ctty", *argv]
+        self.process = subprocess.Popen(words, cwd=cwd, env=dict(env), stdin=end, stdout=end, stderr=end)
+        os.close(end)
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._fd)
+
+    def resize(self, rows: int, columns: int) -> None:
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def type(self, *keys: str) -> None:
+        """Each at once, with a pause between them: tmux takes keys less than a millisecond apart for a paste."""
+        for number, key in enumerate(keys):
+            time.sleep(0.01 if number else 0)
+            os.write(self._fd, key.encode())
+
+    def see(self, text: str, timeout: float = 20.0) -> str:
+        """Wait until `text` is shown; everything shown up to then, which is not looked at again."""
+        deadline = time.monotonic() + timeout
+        while text not in self.shown:
+            if not self._read(deadline - time.monotonic()):
+                pytest.fail(f"{text!r} was not shown, but:\n{self.shown}")
+        before, _, self.shown = self.shown.partition(text)
+        return before + text
+
+    def end(self, timeout: float = 20.0) -> int:
+        """Wait until the program ends; its exit code."""
+        deadline = time.monotonic() + timeout
+        while self._read(deadline - time.monotonic()):
+            pass
+        return self.process.wait(max(0.1, deadline - time.monotonic()))
+
+    def _read(self, timeout: float) -> bool:
+        if not select.select([self._fd], [], [], max(0.0, timeout))[0]:
+            return False
+        try:
+            data = os.read(self._fd, 65536)
+        except OSError:  # the other end is closed
+            return False
+        self.shown += re.sub(
+            r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[()].|[=>78])", "", data.decode("utf-8", "replace")
+        )
+        return bool(data)
