@@ -152,6 +152,9 @@ def make_nasty(work: Path) -> None:
     write(work, "README.md", b"assumed unchanged, yet changed\n")
     git(work, "update-index", "--assume-unchanged", "README.md")
     write(work, "noise.log", b"ignored\n")
+    write(work, "readonly/sub/untracked", b"u")
+    for name in ("src", "readonly/sub", "readonly"):
+        os.chmod(work / name, 0o555)
 
 
 def test_a_nasty_worktree_comes_back_to_the_last_byte(fleet: Fleet) -> None:
