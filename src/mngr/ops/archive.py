@@ -30,7 +30,7 @@ def check_read(result: Result, base: str) -> None:
     wrong = [line for line in said if not any(words in line for words in _MOVING)]
     if result.code and (wrong or not said):
         raise MngrError(
-            f"cannot read all of {base}: {wrong[0] if wrong else 'tar or find failed'}",
+            f"cannot save all of {base}: {wrong[0] if wrong else 'tar or find failed'}",
             "check space and permissions",
         )
 

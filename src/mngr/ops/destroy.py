@@ -108,7 +108,7 @@ def _end(ctx: Context, targets: list[Seen]) -> None:
             ctx.hooks.step("destroy", seen.record)("end")
         by_host.setdefault(id(seen.host), (seen.host, []))[1].append(seen.id)
     for host, ids in by_host.values():
-        end_processes(host, ids, grace=grace, reason="destroyed")
+        end_processes(host, ids, grace=grace, reason="")
 
 
 def _finish(ctx: Context, host: Host, before: AgentRecord) -> Outcome:
@@ -158,12 +158,13 @@ def bury(host: Host, directory: str, place: str) -> None:
 def _outcome(record: AgentRecord, meta: dict[str, Any], kept: int, grave: str) -> Outcome:
     name, notes = record.name, []
     if meta["dirty"]:
-        notes.append(f"{name} had uncommitted work; it is saved with the rest: mngr undestroy {name}")
+        notes.append(f"{name} had uncommitted work, saved with the rest: mngr undestroy {name}")
     if kept:
         notes.append(f"the branch {record.branch} stays: it holds {_commits(kept)} that no other branch has")
     elif meta["unpulled"]:
+        what = _commits(meta["unpulled"])
         notes.append(
-            f"{name} had {_commits(meta['unpulled'])} that no other branch has; they are saved: mngr undestroy {name}"
+            f"{name} had {what} that no other branch has, saved with the rest: mngr undestroy {name}"
         )
     if meta["ignored_bytes"]:
         notes.append(f"{name} had {size(meta['ignored_bytes'])} of ignored files, which are not kept")

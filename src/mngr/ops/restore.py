@@ -88,8 +88,10 @@ def restore(ctx: Context, place: str, meta: dict[str, Any], wish: Wish) -> Resto
         for step, act in _STEPS:
             announce(step)
             record = act(task, record) or record
-    except BaseException:
+    except BaseException as error:
         discard(ctx, host, record)
+        if isinstance(error, OSError):
+            raise MngrError(f"cannot restore {record.name}: {error}", "check space and permissions") from None
         raise
     return Restored(record=record, notes=task.notes)
 

@@ -35,20 +35,28 @@ def save(
 ) -> dict[str, Any]:
     """Write everything to `target` in one step; what `meta.json` says about it."""
     part = target + PART
-    if os.path.lexists(part):
-        host.run(["rm", "-rf", "--", part])
-    os.makedirs(part, mode=0o700)
-    host.write(os.path.join(part, OWNER), json.dumps(store.this_process()).encode())
     meta: dict[str, Any] = {"v": 1, "id": record.id, "name": record.name, "at": clock.stamp(), "why": why}
-    meta["was_running"] = was_running
-    meta.update(record=record.to_dict(), base=record.base, dirty=False, unpulled=0, ignored_bytes=0)
-    meta.update(_save_work(host, record, part))
-    if agent_files:
-        copied = host.run(["cp", "-Rp", "--", host.home.agent(record.id), os.path.join(part, AGENT)])
-        archive.check_read(copied, host.home.agent(record.id))
-    rawgit.remove(os.path.join(part, "raw"))
-    write_meta(host, part, meta)
-    publish(host, part, target)
+    meta.update(was_running=was_running, record=record.to_dict(), base=record.base)
+    meta.update(dirty=False, unpulled=0, ignored_bytes=0)
+    try:
+        if os.path.lexists(part):
+            host.run(["rm", "-rf", "--", part])
+        os.makedirs(part, mode=0o700)
+        host.write(os.path.join(part, OWNER), json.dumps(store.this_process()).encode())
+        meta.update(_save_work(host, record, part))
+        if agent_files:
+            copied = host.run(["cp", "-Rp", "--", host.home.agent(record.id), os.path.join(part, AGENT)])
+            archive.check_read(copied, host.home.agent(record.id))
+        rawgit.remove(os.path.join(part, "raw"))
+        write_meta(host, part, meta)
+        publish(host, part, target)
+    except BaseException as error:
+        host.run(["rm", "-rf", "--", part])
+        if isinstance(error, OSError):
+            raise MngrError(
+                f"cannot save {record.name} to {target}: {error.strerror}", "check space and permissions"
+            ) from None
+        raise
     return meta
 
 
