@@ -75,15 +75,20 @@ def prepare(home: Home, source: str | None) -> str:
     return socket
 
 
-def argv(host: Host, *words: str) -> list[str]:
-    """A call of tmux on our server; MngrError when the place of its socket is somebody else's."""
+def check_place(host: Host) -> str:
+    """The path of our server's socket; MngrError when the directory it is in is somebody else's."""
     socket = socket_path(host.home)
     place = os.path.dirname(socket)
     if os.path.lexists(place) and (os.path.islink(place) or os.stat(place).st_uid != os.getuid()):
         raise MngrError(
             f"{place} is not a directory of yours", "have its owner remove it; mngr makes it anew"
         )
-    return ["tmux", "-u", "-S", socket, *words]
+    return socket
+
+
+def argv(host: Host, *words: str) -> list[str]:
+    """A call of tmux on our server; MngrError as in `check_place`."""
+    return ["tmux", "-u", "-S", check_place(host), *words]
 
 
 def word(text: str, *, is_format: bool = False) -> str:

@@ -193,7 +193,7 @@ def _message(args: Args) -> str | None:
     if path is None:
         return str(args["message"]) if args["message"] is not None else None
     if args["message"] is not None:
-        raise UsageError("-m and --message-file exclude each other")
+        raise UsageError("-m and --message-file exclude each other", "leave one of them out")
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()
@@ -233,6 +233,6 @@ def pairs(words: list[str], flag: str) -> dict[str, str]:
     for word in words:
         key, eq, value = word.partition("=")
         if not eq or not key:
-            raise UsageError(f"{flag}: {word!r} is not NAME=VALUE")
+            raise UsageError(f"{flag}: {word!r} is not NAME=VALUE", f"for example: {flag} team=red")
         found[key] = value
     return found

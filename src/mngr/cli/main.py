@@ -113,17 +113,17 @@ def _module(name: str, cli: Cli) -> ModuleType:
 
 def report(error: MngrError, words: list[str]) -> None:
     """What and why, and the next step, on standard error."""
+    hint = error.hint or ("see: mngr help" if error.exit_code == UsageError.exit_code else "see: mngr doctor")
     if _wants_json(words):
         import json
 
-        code = {"message": error.message, "hint": error.hint, "code": error.exit_code}
+        code = {"message": error.message, "hint": hint, "code": error.exit_code}
         print(json.dumps({"v": 1, "error": code}), file=sys.stderr)
         return
     from mngr.cli.render import clean
 
     print(f"Error: {clean(error.message)}", file=sys.stderr)
-    if error.hint:
-        print(f"Hint: {clean(error.hint)}", file=sys.stderr)
+    print(f"Hint: {clean(hint)}", file=sys.stderr)
 
 
 def _wants_json(words: list[str]) -> bool:
@@ -155,7 +155,8 @@ def crash(error: BaseException, words: list[str]) -> int:
     text = "\n".join(lines) + "\n\n" + "".join(traceback.format_exception(error))
     name = f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     where = "nowhere: it could not be written"
-    for place in (os.path.join(default_home(), "crashes"), tempfile.gettempdir()):
+    homes = [words[at + 1] for at, word in enumerate(words[:-1]) if word == "--home"]
+    for place in (os.path.join(homes[0] if homes else default_home(), "crashes"), tempfile.gettempdir()):
         try:
             if place.endswith("crashes"):
                 if not os.path.isdir(os.path.dirname(place)):

@@ -123,7 +123,10 @@ def convert(option: Option, text: str) -> Any:
     if option.kind == "length":
         from mngr.clock import parse_length
 
-        return parse_length(text)
+        try:
+            return parse_length(text)
+        except UsageError as error:
+            raise UsageError(f"{flag}: {error.message}", error.hint) from None
     return text
 
 

@@ -64,7 +64,7 @@ class Plan(Record):
 
 def create(ctx: Context, request: CreateRequest) -> list[AgentView | Exception]:
     """Make the agents; one answer each, in order. Errors before the first step are raised."""
-    wanted = find.address(ctx, request.address) if request.address else names.Address()
+    wanted = names.Address() if request.address is None else find.address(ctx, request.address)
     if wanted.path is not None:
         raise UsageError("an address with a path cannot be created", "leave out what follows the colon")
     if request.count < 1:

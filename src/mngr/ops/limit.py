@@ -26,6 +26,7 @@ def limit(ctx: Context, wanted: list[str], changes: dict[str, float | None]) -> 
 
     def one(seen: Seen, record: AgentRecord) -> Outcome:
         if changes:
+            tmux.check_place(seen.host)
             with Lock(os.path.join(seen.host.home.agent(record.id), "lock")):
                 record = store.save(seen.host, store.load(seen.host, record.id).replace(**changes))
             watch(ctx, seen.host, record)

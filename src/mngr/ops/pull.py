@@ -114,11 +114,7 @@ def fetch(ctx: Context, host: Host, record: AgentRecord) -> tuple[str, str]:
 def _commits(ctx: Context, host: Host, repo: Repo, record: AgentRecord) -> tuple[str, int]:
     local = ctx.local
     assert record.branch is not None
-    source = (
-        git.find_repo(local, record.work_dir)
-        if host is local and record.transfer in ("worktree", "none")
-        else None
-    )
+    source = _shared(local, record) if host is local and record.transfer in ("worktree", "none") else None
     if source is not None and os.path.realpath(source.common_dir) == os.path.realpath(repo.common_dir):
         commit = git.resolve(local, repo.root, f"refs/heads/{record.branch}")  # shared: they are here already
         if commit is None:
@@ -136,6 +132,12 @@ def _commits(ctx: Context, host: Host, repo: Repo, record: AgentRecord) -> tuple
         finally:
             git.run(local, repo.root, "update-ref", "-d", f"refs/mngr/pulled/{record.id}")
         return commit, git.count_commits(local, repo.root, [commit, f"^{old or record.base}"])
+
+
+def _shared(local: Host, record: AgentRecord) -> Repo | None:
+    """The repository that holds the agent's branch, also when its work dir is gone."""
+    found = git.find_repo(local, record.work_dir)
+    return found or (git.find_repo(local, record.source) if record.source else None)
 
 
 def _advance(local: Host, repo: Repo, branch: str, old: str | None, commit: str) -> None:

@@ -28,6 +28,7 @@ def rename(ctx: Context, old: str, new: str) -> AgentRecord:
         raise MngrError(
             f"{record.name} is just being made or destroyed", "wait until that is done; see: mngr list"
         )
+    rename_session = tmux.argv(host, "rename-session", "-t", f"={record.name}:", new)
     with Lock(os.path.join(host.home.agent(record.id), "lock")):
         store.reserve_name(ctx.home, new, record.id, host)
         try:
@@ -35,7 +36,7 @@ def rename(ctx: Context, old: str, new: str) -> AgentRecord:
         except MngrError:
             store.release_name(ctx.home, new, record.id)
             raise
-        host.run(tmux.argv(host, "rename-session", "-t", f"={record.name}:", new))
+        host.run(rename_session)
         store.release_name(ctx.home, record.name, record.id)
         environment.refresh(host, renamed)
     store.add_event(host, record.id, "renamed", old=record.name, new=new)

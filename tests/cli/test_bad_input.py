@@ -1,0 +1,422 @@
+"""What goes wrong: the right exit code, what and why, the next step, no traceback, and nothing half-done."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import BIN, Mngr, Ran, git, wait_for
+from tests.repos import refs
+
+RUN = ("--", "sleep", "1000")
+
+
+def is_clear(ran: Ran) -> bool:
+    """Two kinds of line, Error and Hint, and nothing of our insides."""
+    lines = ran.err.rstrip("\n").split("\n")
+    assert lines[0].startswith("Error: ") and lines[-1].startswith("Hint: "), ran.err
+    assert "Traceback" not in ran.err and "bug in mngr" not in ran.err and ran.out == ""
+    return True
+
+
+def nothing_was_made(mngr: Mngr) -> bool:
+    assert [ref for ref in refs(mngr.repo) if "mngr" in ref] == []
+    assert git(mngr.repo, "worktree", "list").count("\n") == 0
+    for place in ("agents", "names", "work"):
+        assert not (mngr.home / place).exists() or list((mngr.home / place).iterdir()) == []
+    return True
+
+
+UNKNOWN = [
+    (1, "there is no agent 'nobody'", "stop nobody"),
+    (1, "there is no agent 'nobody'", "start nobody"),
+    (1, "there is no agent 'nobody'", "exec nobody -- true"),
+    (1, "there is no agent 'nobody'", "connect nobody --connect-command true"),
+    (1, "there is no agent 'nobody'", "rename nobody x"),
+    (1, "there is no agent 'nobody'", "label nobody a=b"),
+    (1, "there is no agent 'nobody'", "limit nobody"),
+    (1, "there is no agent 'nobody'", "pull nobody"),
+    (1, "there is no agent 'nobody'", "pull nobody:x"),
+    (1, "there is no agent 'nobody'", "push nobody"),
+    (1, "there is no agent 'nobody'", "push README.md nobody:x"),
+    (1, "there is no agent 'nobody'", "diff nobody"),
+    (1, "there is no agent 'a-0123456789ab'", "stop a-0123456789ab"),
+    (1, "there is no directory, agent or address", "create x --from no/where -- true"),
+    (1, "there is no agent 'nobody'", "create x --from nobody -- true"),
+    (1, "no agent kind 'comand'", "create x comand"),
+    (1, "nothing to run", "create x"),
+    (1, "there is no host 'box'", "create x@box -- true"),
+    (1, "the provider 'docker' is not available", "create x@.docker -- true"),
+    (2, "there is no provider 'nowhere'", "create x@.nowhere -- true"),
+    (2, "nothing follows the @", "create x@ -- true"),
+    (2, "with a path", "create x:path -- true"),
+    (2, "names a host", "stop @local"),
+    (2, "there is no state 'BUSY'", "list --state BUSY"),
+    (2, "there is no field 'colour'", "list --fields colour"),
+    (2, "there is no field 'colour'", "list --sort colour"),
+    (2, "there is no field 'colour'", "list --filter colour==red"),
+    (1, "there is no setting 'colour.of'", "list -S colour.of=red"),
+    (2, "is not KEY=VALUE", "list -S colour"),
+    (2, "mngr create has no option --colour", "create x --colour red -- true"),
+    (2, "mngr list has no option -x", "list -x"),
+    (2, "--branch needs a value", "create x --branch"),
+    (2, "--transfer cannot be 'magic'", "create x --transfer magic -- true"),
+    (2, "--dirty cannot be 'maybe'", "create x --dirty maybe -- true"),
+    (2, "--count wants a whole number", "create x --count many -- true"),
+    (2, "--idle-timeout", "create x --idle-timeout=-1 -- true"),
+    (2, "is not a length of time", "stop x --grace soon"),
+    (2, "mngr create does not take 'c'", "create a b c"),
+    (2, "mngr stop needs NAME", "stop"),
+    (2, "mngr has no command 'lst'", "lst"),
+    (2, "mngr snapshot has no command 'make'", "snapshot make"),
+    (2, "--branch has no meaning", "create x --transfer copy --branch :y -- true"),
+    (2, "-m and --message-file", "create x -m hi --message-file README.md -- true"),
+    (1, "cannot read", "create x --message-file nowhere -- true"),
+    (1, "cannot read", "create x --env-file nowhere -- true"),
+    (1, "NOT_SET is not set", "create x --pass-env NOT_SET -- true"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "said", "line"), UNKNOWN, ids=[row[2] for row in UNKNOWN])
+def test_what_is_not_known(mngr: Mngr, code: int, said: str, line: str) -> None:
+    ran = mngr(*line.split(), code=code)
+    assert said in ran.err and is_clear(ran)
+    assert not mngr.home.exists() and nothing_was_made(mngr)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Upper",
+        "a b",
+        "a/b",
+        "..",
+        ".",
+        "-x-",
+        "_x",
+        "a.b",
+        "é",
+        "a" * 64,
+        "a\nb",
+        "a\x1b[31m",
+        "a@b@c",
+        "",
+        "a-0123456789ab",
+        "名",
+    ],
+)
+def test_names_that_no_agent_can_have(mngr: Mngr, name: str) -> None:
+    ran = mngr("create", name, *RUN, code=2)
+    assert is_clear(ran)
+    assert "\x1b" not in ran.err and nothing_was_made(mngr)
+
+
+def test_the_longest_name_works(mngr: Mngr) -> None:
+    name = "a" * 63
+    mngr("create", name, *RUN)
+    assert mngr.agent(name)["state"] == "RUNNING"
+    assert "is not a valid name" in mngr("create", "a" * 62, "--count", "2", *RUN, code=2).err
+
+
+# ---- directories and repositories
+
+
+def test_a_directory_that_is_no_repository(mngr: Mngr, tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    for words in (
+        ("create", "foo", "--transfer", "worktree", *RUN),
+        ("create", "foo", "--transfer", "mirror", *RUN),
+    ):
+        ran = mngr(*words, cwd=plain, code=1)
+        assert "is not in a git repository" in ran.err and is_clear(ran)
+    assert not mngr.home.exists()
+
+
+def test_a_repository_without_commits(mngr: Mngr, tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "young")
+    ran = mngr("create", "foo", *RUN, cwd=tmp_path / "young", code=1)
+    assert "has no commits" in ran.err and is_clear(ran) and not mngr.home.exists()
+
+
+def test_a_dirty_tree_a_branch_that_exists_and_one_that_is_checked_out(mngr: Mngr) -> None:
+    git(mngr.repo, "branch", "taken")
+    (mngr.repo / "new.txt").write_text("x")
+    for words, said in (
+        ((), "uncommitted changes: new.txt"),
+        (("--dirty", "ignore", "--branch", ":taken"), "there is already a branch 'taken'"),
+        (("--dirty", "ignore", "--branch", "main"), f"is checked out at {mngr.repo}"),
+    ):
+        ran = mngr("create", "foo", *words, *RUN, code=1)
+        assert said in ran.err and is_clear(ran) and nothing_was_made(mngr)
+    assert list(refs(mngr.repo)) == ["refs/heads/main", "refs/heads/taken"]
+
+
+@pytest.mark.parametrize("missing", ["git", "tmux"])
+def test_a_missing_program(mngr: Mngr, tmp_path: Path, missing: str) -> None:
+    place = tmp_path / "bin"
+    place.mkdir()
+    for name in "sh env git tmux tar awk date grep tr sort mkdir rm chmod cat sleep ps pkill pgrep sed xargs find dirname".split():
+        if name != missing:
+            (place / name).symlink_to(shutil.which(name) or "/bin/false")
+    ran = mngr("create", "foo", *RUN, env={"PATH": str(place)}, code=1)
+    assert f"{missing} is not installed" in ran.err and is_clear(ran) and nothing_was_made(mngr)
+    assert mngr("list", env={"PATH": str(place)}).code == 0
+
+
+def test_the_current_directory_was_deleted(mngr: Mngr, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    for words in (["list"], ["create", "foo", *RUN], ["stop", "foo"], ["list", "--home", "relative"]):
+        gone.mkdir()
+        line = 'cd "$1"; rmdir "$1"; shift; exec "$@"'
+        argv = ["sh", "-c", line, "sh", str(gone), str(BIN / "mngr"), *words]
+        done = subprocess.run(argv, env=mngr.env, capture_output=True, text=True, check=False)
+        assert done.returncode == 1 and is_clear(Ran(tuple(argv), 1, done.stdout, done.stderr))
+        assert "the current directory is gone" in done.stderr
+
+
+def test_a_work_dir_deleted_by_hand(mngr: Mngr) -> None:
+    for name, mode in (("tree", "worktree"), ("own", "mirror")):
+        mngr("create", name, "--transfer", mode, *RUN)
+        shutil.rmtree(mngr.work(name))
+        for words in (
+            ("exec", name, "--", "true"),
+            ("diff", name),
+            ("push", name),
+            ("pull", f"{name}:x"),
+            ("create", "x", "--from", name, *RUN),
+        ):
+            ran = mngr(*words, code=1)
+            assert is_clear(ran), words
+        mngr("stop", name)
+        assert "is gone" in mngr("start", name, code=1).err
+    assert mngr("pull", "tree").out.startswith("mngr/tree is at ")
+    assert is_clear(mngr("pull", "own", code=1))
+    assert [(a["state"], a["dirty"]) for a in mngr.json("list", "--git")["agents"]] == [("STOPPED", None)] * 2
+
+
+def test_a_source_repository_deleted_by_hand(mngr: Mngr, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(mngr.repo, source, symlinks=True)
+    for name, mode in (("tree", "worktree"), ("own", "mirror")):
+        mngr("create", name, "--transfer", mode, *RUN, cwd=source)
+    shutil.rmtree(source)
+    assert mngr("exec", "tree", "own", "--", "ls").out.count("README.md") == 2
+    assert is_clear(mngr("diff", "tree", code=1)) and mngr("diff", "own").out == ""
+    assert is_clear(mngr("pull", "tree", code=1))
+    mngr("pull", "own")
+    for name in ("tree", "own"):
+        mngr("stop", name)
+        mngr("start", name)
+    assert [(a["name"], a["state"], a["dirty"]) for a in mngr.json("list", "--git")["agents"]] == [
+        ("tree", "RUNNING", None), ("own", "RUNNING", False),
+    ]  # fmt: skip
+
+
+# ---- homes
+
+
+def test_a_home_of_another_program(mngr: Mngr) -> None:
+    mngr.home.mkdir()
+    (mngr.home / "theirs.db").write_text("x")
+    for words in (("create", "foo", *RUN), ("list",), ("stop", "foo")):
+        ran = mngr(*words, code=1)
+        assert "the home of another program" in ran.err and is_clear(ran)
+    assert [p.name for p in mngr.home.iterdir()] == ["theirs.db"]
+    (mngr.home / "version").write_text("theirs 3\n")
+    assert "the home of another program" in mngr("create", "foo", *RUN, code=1).err
+
+
+def test_a_home_of_a_newer_version(mngr: Mngr) -> None:
+    mngr.home.mkdir()
+    (mngr.home / "version").write_text("mngr 99\n")
+    for words in (("create", "foo", *RUN), ("list",)):
+        ran = mngr(*words, code=1)
+        assert "newer mngr (layout 99" in ran.err and is_clear(ran)
+    assert [p.name for p in mngr.home.iterdir()] == ["version"]
+
+
+def test_a_home_that_is_a_file(mngr: Mngr) -> None:
+    mngr.home.write_text("a file")
+    for words in (("create", "foo", *RUN), ("list",), ("list", "--home", str(mngr.home / "below"))):
+        assert is_clear(mngr(*words, code=1))
+    assert mngr.home.read_text() == "a file"
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of its own for the home, of 3 MB; skipped over by tests where nobody may mount one."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place)]
+    mounted = os.getuid() == 0 and subprocess.run(words, capture_output=True, check=False).returncode == 0
+    yield place
+    if mounted:
+        subprocess.run(["umount", "-l", str(place)], check=False)
+
+
+def cut_short(mngr: Mngr, home: Path, *words: str) -> Ran:
+    """Run with files limited to 100 kB, which is what a full disk looks like where there is none of its own."""
+    argv = ["prlimit", "--fsize=100000", str(BIN / "mngr"), "--home", str(home), *words]
+    done = subprocess.run(argv, cwd=mngr.repo, env=mngr.env, capture_output=True, text=True, check=False)
+    return Ran(tuple(argv), done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("mode", ["worktree", "mirror", "copy"])
+def test_a_disk_that_fills_up_on_the_way(mngr: Mngr, disk: Path, mode: str) -> None:
+    (mngr.repo / "big").write_bytes(os.urandom(4_000_000))
+    git(mngr.repo, "add", "-A")
+    git(mngr.repo, "commit", "-q", "-m", "big")
+    home = disk / "home"
+    if os.path.ismount(disk):
+        ran = mngr("--home", str(home), "create", "foo", "--transfer", mode, *RUN, code=1)
+    else:
+        ran = cut_short(mngr, home, "create", "foo", "--transfer", mode, *RUN)
+        assert ran.code == 1
+    assert is_clear(ran)
+    assert mngr("--home", str(home), "list", "--ids").out == ""
+    assert list((home / "work").iterdir()) == [] == list((home / "agents").iterdir())
+    assert nothing_was_made(mngr)
+
+
+def test_a_disk_that_is_full_already(mngr: Mngr, disk: Path) -> None:
+    home = disk / "home"
+    mngr("--home", str(home), "create", "first", "--transfer", "none", *RUN)
+    if os.path.ismount(disk):
+        fd = os.open(disk / "filler", os.O_WRONLY | os.O_CREAT)
+        with pytest.raises(OSError, match="No space"):
+            while True:
+                os.write(fd, b"x" * 1000)
+        os.close(fd)
+        ran = mngr("--home", str(home), "create", "foo", *RUN, code=1)
+        assert is_clear(ran) and "room" in ran.err
+        assert is_clear(mngr("--home", str(home), "label", "first", "a=b", code=1))
+        (disk / "filler").unlink()
+    rows = mngr.json("--home", str(home), "list")["agents"]
+    assert [(a["name"], a["state"], a["labels"]) for a in rows] == [("first", "RUNNING", {})]
+    subprocess.run(["tmux", "-S", os.readlink(home / "tmux.socket"), "kill-server"], check=False)
+    assert nothing_was_made(mngr)
+
+
+def test_a_read_only_home(mngr: Mngr, disk: Path) -> None:
+    home = disk / "home"
+    mngr("--home", str(home), "create", "first", "--transfer", "none", *RUN)
+    if os.path.ismount(disk):
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    elif os.getuid():
+        subprocess.run(["chmod", "-R", "a-w", str(home)], check=True)
+    if os.path.ismount(disk) or os.getuid():
+        for words in (
+            ("create", "foo", *RUN),
+            ("label", "first", "a=b"),
+            ("rename", "first", "x"),
+            ("limit", "first", "--idle", "1h"),
+        ):
+            ran = mngr("--home", str(home), *words, code=1)
+            assert is_clear(ran), words
+            assert "ead-only" in ran.err or "ermission" in ran.err, ran.err
+        ran = mngr("--home", str(disk / "other"), "create", "foo", *RUN, code=1)
+        assert is_clear(ran) or os.getuid()
+    assert [a["name"] for a in mngr.json("--home", str(home), "list")["agents"]] == ["first"]
+    subprocess.run(["tmux", "-S", os.readlink(home / "tmux.socket"), "kill-server"], check=False)
+    subprocess.run(["chmod", "-R", "u+w", str(home)], capture_output=True, check=False)
+    assert nothing_was_made(mngr)
+
+
+# ---- tmux
+
+
+def test_a_dead_tmux_server(mngr: Mngr) -> None:
+    mngr("create", "foo", *RUN)
+    mngr.tmux("kill-server")
+    wait_for(lambda: mngr.agent("foo")["state"] == "FAILED")
+    assert mngr("stop", "foo").out == "foo had ended already (FAILED)\n"
+    assert mngr("exec", "foo", "--", "echo", "here").out == "here\n"
+    mngr("rename", "foo", "bar")
+    mngr("label", "bar", "a=b")
+    mngr("create", "new", *RUN)
+    assert {a["name"]: a["state"] for a in mngr.agents()} == {"bar": "FAILED", "new": "RUNNING"}
+
+
+def test_a_socket_directory_of_somebody_else(mngr: Mngr, tmp_path: Path) -> None:
+    """His server would be told our environment, and could tell us anything."""
+    theirs = tmp_path / "theirs" if os.getuid() == 0 else Path("/usr")
+    theirs.mkdir(exist_ok=True)
+    if os.getuid() == 0:
+        os.chown(theirs, 12345, 12345)
+    mngr("create", "foo", *RUN)
+    ours = os.readlink(mngr.home / "tmux.socket")
+    (mngr.home / "tmux.socket").unlink()
+    (mngr.home / "tmux.socket").symlink_to(theirs / "socket")
+    try:
+        agent = mngr.agent("foo")
+        assert (agent["state"], agent["state_reason"]) == ("UNKNOWN", "tmux does not answer")
+        for words in (
+            ("create", "bar", "--branch", ":b", *RUN),
+            ("rename", "foo", "x"),
+            ("limit", "foo", "--idle", "1h"),
+        ):
+            ran = mngr(*words, code=1)
+            assert f"{theirs} is not a directory of yours" in ran.err and is_clear(ran), words
+        assert [a["name"] for a in mngr.agents()] == ["foo"]
+    finally:
+        (mngr.home / "tmux.socket").unlink()
+        (mngr.home / "tmux.socket").symlink_to(ours)
+    assert mngr.agent("foo")["state"] == "RUNNING"
+
+
+# ---- bugs of ours
+
+
+def plugin(place: Path, body: str) -> dict[str, str]:
+    """A plugin on the import path; the environment that finds it."""
+    folder = place / "boom-1.0.dist-info"
+    folder.mkdir(parents=True)
+    (folder / "entry_points.txt").write_text("[mngr]\nboom = boom\n")
+    (place / "boom.py").write_text("import sys\nimport pluggy\nhook = pluggy.HookimplMarker('mngr')\n" + body)
+    return {"PYTHONPATH": str(place)}
+
+
+COMMAND = """
+from mngr.cli.spec import Argument, Command, Option
+COMMAND = Command(name="boom", summary="x", arguments=(Argument(name="WHAT", help="x", required=False),),
+    options=(Option(flags=("--token",), metavar="T", help="x"),))
+def run(cli, args):
+    raise ZeroDivisionError("by us")
+@hook
+def mngr_commands():
+    return [sys.modules[__name__]]
+"""
+
+
+def test_a_bug_is_two_lines_and_a_crash_log_without_secrets(mngr: Mngr, tmp_path: Path) -> None:
+    env = plugin(tmp_path / "plugins", COMMAND)
+    mngr("create", "foo", *RUN)
+    ran = mngr(
+        "boom", "hunter2", "--token", "hunter3", "--token=hunter4", env={**env, "SECRET": "hunter5"}, code=3
+    )
+    first, second = ran.err.splitlines()
+    assert (
+        first == "Error: this is a bug in mngr: ZeroDivisionError"
+        and second.startswith("Hint: ")
+        and ran.out == ""
+    )
+    log = Path(second.rpartition(": ")[2])
+    assert log.parent == mngr.home / "crashes" and log.stat().st_mode & 0o777 == 0o600
+    text = log.read_text()
+    assert "ZeroDivisionError: by us" in text and "boom.py" in text and "hunter" not in text
+    other = tmp_path / "other"
+    other.mkdir()
+    assert str(other / "crashes") in mngr("--home", str(other), "boom", env=env, code=3).err
+
+
+def test_a_plugin_that_objects_or_fails_undoes_the_creation(mngr: Mngr, tmp_path: Path) -> None:
+    body = "@hook\ndef mngr_step(home, operation, step, agent):\n    if step == 'launch':\n        raise KeyError('mine')\n"
+    ran = mngr("create", "foo", *RUN, env=plugin(tmp_path / "plugins", body), code=1)
+    assert "a plugin failed in mngr_step: KeyError" in ran.err and is_clear(ran)
+    assert nothing_was_made(mngr) and mngr.agents() == []
