@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Mngr, wait_for
+from tests.conftest import FULL, Mngr, wait_for
 
-SCALE = float(os.environ.get("MNGR_TEST_SCALE", "0.01"))  # 1 is 10,000 messages
+SCALE = 1.0 if FULL else 0.01  # 1 is 10,000 messages
 SEED = int(os.environ.get("MNGR_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 1_000_000)
 
 

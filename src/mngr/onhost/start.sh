@@ -11,7 +11,7 @@ if [ -L "$place" ] || ! [ -O "$place" ] || ! [ -d "$place" ]; then
     exit 9
 fi
 clean() {
-    env -i HOME="$HOME" PATH="$PATH" SHELL=/bin/sh USER="${USER:-}" LANG="${LANG:-C.UTF-8}" LC_ALL="${LC_ALL:-}" \
+    env -i HOME="$HOME" PATH="$PATH" SHELL=/bin/sh USER="${USER:-}" LANG="${LANG:-C.UTF-8}" \
         tmux -u -S "$socket" -f "$conf" "$@"
 }
 command -v tmux >/dev/null 2>&1 || exit 127

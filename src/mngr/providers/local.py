@@ -35,7 +35,7 @@ class LocalHost:
     def __init__(self, home: Home) -> None:
         self.home = home
         self._env = {k: v for k, v in os.environ.items() if k not in _GIT_LOCAL}
-        self._env["LC_MESSAGES"] = "C"
+        self._env["LC_ALL"] = "C"  # we read what git and tar say
         self._env["GIT_TERMINAL_PROMPT"] = "0"
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float | None = None) -> Result:
