@@ -75,7 +75,9 @@ def abbreviate(argv: Sequence[str]) -> str:
     words = list(argv)
     if words[:2] == ["sh", "-c"] and len(words) > 3 and "\n" in words[2]:
         words[1:3] = []
-    return " ".join(quote(word if len(word) <= 100 else word[:97] + "...") for word in words).replace("\n", "\\n")
+    return " ".join(quote(word if len(word) <= 100 else word[:97] + "...") for word in words).replace(
+        "\n", "\\n"
+    )
 
 
 def run(
