@@ -35,6 +35,10 @@ set -g status-left-length 70
 set -g status-right " detach: #{prefix} d "
 set -g window-status-format " #{window_name} "
 set -g window-status-current-format "#[reverse] #{window_name} "
+# A paste into a pane whose program has ended brings the server down (seen with tmux 3.3a).
+bind ] if -F "#{pane_dead}" "" "paste-buffer -p"
+bind = choose-buffer -Z "if -F '#{pane_dead}' '' \\"paste-buffer -p -b '%%'\\""
+bind -n MouseDown2Pane select-pane -t = \\; if -F "#{||:#{pane_in_mode},#{mouse_any_flag}}" "send -M" "if -F '#{pane_dead}' '' 'paste-buffer -p'"
 """
 
 

@@ -148,3 +148,17 @@ def test_the_command_of_the_settings_and_what_it_finds(mngr: Mngr) -> None:
         ).out
         == ""
     )
+
+
+def test_a_paste_into_what_has_ended_does_not_bring_the_server_down(mngr: Mngr) -> None:
+    mngr("create", "other", *RUN)
+    mngr("create", "foo", "--", "true")
+    wait_for(lambda: mngr.agent("foo")["state"] == "DONE")
+    mngr.tmux("set-buffer", "-b", "x", "pasted")
+    with at_terminal(mngr, "connect", "foo") as terminal:
+        terminal.see("detach:")
+        terminal.type("\x02", "]", "\x02", "=")
+        terminal.see("(sort: time)")
+        terminal.type("\r", "\x02", "d")
+        assert terminal.end() == 0
+    assert mngr.agent("other")["state"] == "RUNNING"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import BIN, Mngr, git, wait_for
+from tests.conftest import BIN, FULL, Mngr, git, wait_for
 
 
 def nothing_is_left(mngr: Mngr) -> bool:
@@ -312,3 +312,80 @@ def test_a_connect_command_of_the_settings_is_run_when_we_connect(mngr: Mngr) ->
         "connected to three\n"
     )
     assert mngr("connect", "one", *setting).out == "connected to one\n"
+
+
+def run_together(mngr: Mngr, lines: list[list[str]]) -> list[tuple[int, str]]:
+    """Start every command at once; exit codes and what was said, in order."""
+    started = [
+        subprocess.Popen([str(BIN / "mngr"), *line], cwd=mngr.repo, env=mngr.env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for line in lines
+    ]  # fmt: skip
+    said = [process.communicate(timeout=600)[1] for process in started]
+    return [(process.returncode, text) for process, text in zip(started, said, strict=True)]
+
+
+def test_sixteen_processes_make_many_agents_in_one_repository(mngr: Mngr) -> None:
+    each = 13 if FULL else 2
+    lines = [
+        ["create", f"p{n}", "--count", str(each), "--no-connect", "--", "sleep", "1000"] for n in range(8)
+    ]
+    lines += [["create", "-q", "--", "sleep", "1000"] for _ in range(8)]
+    for _ in range(each - 1 if FULL else 0):
+        assert {code for code, _ in run_together(mngr, lines[8:])} == {0}
+    done = run_together(mngr, lines)
+    assert done == [(0, "")] * 16
+    agents = mngr.agents()
+    wanted = 8 * each + 8 * (each if FULL else 1)
+    assert len(agents) == wanted == len({a["name"] for a in agents}) == len({a["work_dir"] for a in agents})
+    assert {a["state"] for a in agents} == {"RUNNING"}
+    assert git(mngr.repo, "worktree", "list").count("\n") == wanted
+    assert sorted(os.listdir(mngr.home / "names")) == sorted(a["name"] for a in agents)
+    assert len(mngr.tmux("list-sessions").splitlines()) == wanted
+    git(mngr.repo, "fsck", "--strict")
+
+
+def test_a_name_that_many_want_goes_to_one(mngr: Mngr) -> None:
+    rounds = 20 if FULL else 2
+    for number in range(rounds):
+        done = run_together(
+            mngr, [["create", f"same-{number}", "--", "sleep", "1000"] for _ in range(16 if FULL else 8)]
+        )
+        assert sorted(code for code, _ in done)[:2] == [0, 1]
+        assert all("already" in said for code, said in done if code)
+    agents = mngr.agents()
+    assert sorted(a["name"] for a in agents) == sorted(f"same-{n}" for n in range(rounds))
+    assert {a["state"] for a in agents} == {"RUNNING"}
+    for agent in agents:
+        assert git(Path(agent["work_dir"]), "symbolic-ref", "--short", "HEAD") == agent["branch"]
+    assert git(mngr.repo, "worktree", "list").count("\n") == rounds
+    assert len(os.listdir(mngr.home / "agents")) == rounds
+
+
+def test_the_first_message_has_arrived_when_create_returns(mngr: Mngr, tmp_path: Path) -> None:
+    mngr("create", "foo", "player", "-m", "hello there", "--transfer", "none")
+    assert "hello there" in mngr("transcript", "foo").out
+    (tmp_path / "text").write_text("two\nlines é\n")
+    mngr(
+        "create",
+        "w",
+        "player",
+        "--count",
+        "2",
+        "--message-file",
+        str(tmp_path / "text"),
+        "--transfer",
+        "none",
+    )
+    for name in ("w-1", "w-2"):
+        assert "two\n  lines é\n" in mngr("transcript", name).out
+
+
+def test_a_first_message_that_does_not_arrive_is_not_passed_over(mngr: Mngr) -> None:
+    ran = mngr("create", "foo", "player", "--transfer", "none", "-m", "evil \x1b[201~ paste", code=1)
+    assert "control character" in ran.err
+    assert mngr.agent("foo")["state"] in ("STARTING", "WAITING")
+    scenario = '{"start": "now", "steps": [{"exit": 3}]}'
+    ran = mngr(
+        "create", "w", "player", "--transfer", "none", "--count", "2", "-m", "hi", "--", scenario, code=4
+    )
+    assert "w-1 runs in" in ran.out and "did not reach 2 of 2" in ran.err

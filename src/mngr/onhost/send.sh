@@ -55,12 +55,17 @@ pane=$(tmux -S "$socket" list-panes -a -F '#{@mngr_id} #{@mngr_role} #{pane_dead
 size=$(($(wc -c 2>/dev/null <events.jsonl)))
 buffer=mngr-send-$id
 enter="send-keys -t $pane Enter"
+# A paste into a pane whose program has ended brings down the server (tmux 3.3), so tmux looks in the same breath.
+paste() {
+    tmux -u -S "$socket" load-buffer -b "$buffer" - \; if-shell -F -t "$pane" '#{pane_dead}' \
+        "delete-buffer -b $buffer ; display-message -p mngr:dead" "paste-buffer -p -d -b $buffer -t $pane $1" 2>&1 9>&-
+}
 if [ "$pause" = 0 ]; then
-    said=$(tmux -u -S "$socket" load-buffer -b "$buffer" - \; paste-buffer -p -d -b "$buffer" -t "$pane" \; $enter 2>&1 9>&-)
+    said=$(paste "; $enter")
 else
-    said=$(tmux -u -S "$socket" load-buffer -b "$buffer" - \; paste-buffer -p -d -b "$buffer" -t "$pane" 2>&1 9>&-) &&
-        sleep "$pause" && said=$(tmux -S "$socket" $enter 2>&1 9>&-)
-fi || answer failed "$said"
+    said=$(paste) && sleep "$pause" && [ "$said" != mngr:dead ] && said=$(tmux -S "$socket" $enter 2>&1 9>&-)
+fi || [ "$said" = mngr:dead ] || answer failed "$said"
+[ "$said" != mngr:dead ] || answer not-running
 [ -n "$mark" ] || answer sent
 
 # The text can be seen where the cursor stands: Enter was lost.
