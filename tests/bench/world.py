@@ -56,7 +56,9 @@ class World:
             path = root / f"d{number % 50}" / f"f{number}.txt"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(os.urandom(size // 3).hex().encode() + os.urandom(size // 6).hex().encode())
-        self.sh(f"cd {root} && git init -q -b main . && git add -A && git -c gc.auto=0 commit -q -m first && git gc -q")
+        self.sh(
+            f"cd {root} && git init -q -b main . && git add -A && git -c gc.auto=0 commit -q -m first && git gc -q"
+        )
         return root
 
     def run(
