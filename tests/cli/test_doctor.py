@@ -212,3 +212,10 @@ def test_on_a_mac_the_packages_have_their_names_of_brew() -> None:
         "brew install proctools",
         "brew install gnu-tar",
     ]
+
+
+def test_a_server_that_ended_with_its_last_agent_is_no_trouble(mngr: Mngr) -> None:
+    mngr("create", "foo", "--", "sleep", "1000")
+    mngr("stop", "foo")
+    found = checks(mngr)["tmux server"]
+    assert (found["status"], found["found"]) == ("ok", "not running; the first agent starts it")

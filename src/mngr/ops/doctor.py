@@ -153,7 +153,8 @@ def _server(facts: dict[str, str]) -> Check:
             problem=problem,
             hint=f"have its owner remove {facts['stranger']}",
         )
-    if "server" not in facts:
+    # A server ends with its last session and leaves its socket behind.
+    if "server" not in facts or facts["server"].startswith("no server running"):
         return Check(name="tmux server", found="not running; the first agent starts it")
     if "sessions" not in facts:
         problem, hint = f"it does not answer: {facts['server']}", "bring the agents back: mngr start NAME"
