@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -135,18 +133,13 @@ def test_the_server_of_the_home_is_asked(mngr: Mngr) -> None:
     assert checks(mngr)["tmux server"]["found"] == "answers, sessions: 1"
 
 
-def test_a_server_that_does_not_answer_is_told(mngr: Mngr) -> None:
-    with tempfile.TemporaryDirectory(dir="/tmp") as short:
-        place = f"{short}/s"
-        dead = socket.socket(socket.AF_UNIX)
-        dead.bind(place)
-        dead.close()
-        mngr.home.mkdir()
-        (mngr.home / "tmux.socket").symlink_to(place)
-        found = checks(mngr)["tmux server"]
-        (mngr.home / "tmux.socket").unlink()
+def test_a_server_that_died_under_its_agents_is_told(mngr: Mngr) -> None:
+    mngr("create", "foo", "--", "sleep", "1000")
+    mngr.tmux("kill-server")
+    found = checks(mngr)["tmux server"]
     assert found["status"] == "warning"
     assert "it does not answer" in found["problem"]
+    assert "mngr start" in found["hint"]
 
 
 def test_a_broken_plugin_does_not_stop_the_doctor(mngr: Mngr, tmp_path: Path) -> None:

@@ -19,4 +19,7 @@ if [ -S "$socket" ]; then
     sessions=$(tmux -S "$socket" list-sessions 2>&1) && echo "sessions $(printf '%s\n' "$sessions" | grep -c .)"
     echo "server $sessions"
 fi
+for dir in "$home"/agents/*/; do
+    if [ -e "$dir/proc" ] && ! [ -e "$dir/exit" ] && ! [ -e "$dir/stopped" ]; then echo "running yes"; fi
+done
 exit 0

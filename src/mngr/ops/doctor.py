@@ -153,11 +153,15 @@ def _server(facts: dict[str, str]) -> Check:
             problem=problem,
             hint=f"have its owner remove {facts['stranger']}",
         )
-    # A server ends with its last session and leaves its socket behind.
-    if "server" not in facts or facts["server"].startswith("no server running"):
+    # A server ends with its last session, and leaves its socket behind.
+    if "sessions" not in facts and "running" not in facts:
         return Check(name="tmux server", found="not running; the first agent starts it")
     if "sessions" not in facts:
-        problem, hint = f"it does not answer: {facts['server']}", "bring the agents back: mngr start NAME"
+        said = facts.get("server", "there is none")
+        problem, hint = (
+            f"agents should run, and it does not answer: {said}",
+            "bring the agents back: mngr start NAME",
+        )
         return Check(name="tmux server", status=WARNING, problem=problem, hint=hint)
     return Check(name="tmux server", found=f"answers, sessions: {facts['sessions']}")
 
