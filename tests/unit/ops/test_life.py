@@ -32,6 +32,7 @@ class Life(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
+        """A repository and one agent with uncommitted work."""
         repo = self.place / "repo"
         repo.mkdir()
         git(repo, "init", "-q", "-b", "main")
@@ -42,6 +43,8 @@ class Life(RuleBasedStateMachine):
         git(repo, "commit", "-q", "-m", "first")
         self.repo = repo
         self.fleet = Fleet(str(self.place / "home"), cwd=str(repo))
+        self.create("ann")
+        self.change("ann", committed=False)
 
     def teardown(self) -> None:
         end_servers(self.place)
@@ -59,7 +62,9 @@ class Life(RuleBasedStateMachine):
     @precondition(lambda self: bool(self.state))
     @rule(data=st.data(), committed=st.booleans())
     def write(self, data: st.DataObject, committed: bool) -> None:
-        name = data.draw(st.sampled_from(sorted(self.state)))
+        self.change(data.draw(st.sampled_from(sorted(self.state))), committed)
+
+    def change(self, name: str, committed: bool) -> None:
         self.serial += 1
         self.work[name].append(f"line {self.serial}")
         where = Path(self.fleet.get(name).work_dir)
@@ -84,7 +89,7 @@ class Life(RuleBasedStateMachine):
         self.state[name] = "RUNNING"
 
     @precondition(lambda self: bool(self.state))
-    @rule(data=st.data(), force=st.booleans())
+    @rule(data=st.data(), force=st.sampled_from([True, True, True, False]))
     def destroy(self, data: st.DataObject, force: bool) -> None:
         name = data.draw(st.sampled_from(sorted(self.state)))
         (outcome,) = self.fleet.destroy([name], force=force)
@@ -102,6 +107,7 @@ class Life(RuleBasedStateMachine):
         assert outcome.ok
         self.state[name], self.work[name] = "STOPPED", self.buried.pop(name)
 
+    @precondition(lambda self: bool(self.buried))
     @rule()
     def clean(self) -> None:
         assert all(outcome.ok for outcome in self.fleet.gc())
@@ -121,7 +127,7 @@ class Life(RuleBasedStateMachine):
 
 
 Life.TestCase.settings = settings(
-    max_examples=40 if FULL else 8,
+    max_examples=60 if FULL else 12,
     stateful_step_count=25 if FULL else 20,
     deadline=None,
     suppress_health_check=list(HealthCheck),
