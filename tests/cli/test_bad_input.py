@@ -260,9 +260,9 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(place)], check=False)
 
 
-def cut_short(mngr: Mngr, home: Path, *words: str) -> Ran:
-    """Run with files limited to 100 kB, which is what a full disk looks like where there is none of its own."""
-    argv = ["prlimit", "--fsize=100000", str(BIN / "mngr"), "--home", str(home), *words]
+def cut_short(mngr: Mngr, home: Path, *words: str, size: int = 100_000) -> Ran:
+    """Run with files limited in size, which is what a full disk looks like where there is none of its own."""
+    argv = ["prlimit", f"--fsize={size}", str(BIN / "mngr"), "--home", str(home), *words]
     done = subprocess.run(argv, cwd=mngr.repo, env=mngr.env, capture_output=True, text=True, check=False)
     return Ran(tuple(argv), done.returncode, done.stdout, done.stderr)
 
@@ -282,6 +282,18 @@ def test_a_disk_that_fills_up_on_the_way(mngr: Mngr, disk: Path, mode: str) -> N
     assert mngr("--home", str(home), "list", "--ids").out == ""
     assert list((home / "work").iterdir()) == [] == list((home / "agents").iterdir())
     assert nothing_was_made(mngr)
+
+
+def test_a_record_is_written_whole_or_not_at_all(mngr: Mngr) -> None:
+    for size in (10, 200):
+        ran = cut_short(mngr, mngr.home, "create", "foo", *RUN, size=size)
+        assert ran.code == 1 and is_clear(ran) and "make room" in ran.err
+    mngr("create", "foo", *RUN)
+    before = (mngr.dir("foo") / "agent.json").read_bytes()
+    ran = cut_short(mngr, mngr.home, "label", "foo", "a=b", size=200)
+    assert ran.code == 1 and is_clear(ran)
+    assert (mngr.dir("foo") / "agent.json").read_bytes() == before
+    assert not list(mngr.dir("foo").glob("*.new"))
 
 
 def test_a_disk_that_is_full_already(mngr: Mngr, disk: Path) -> None:
@@ -368,6 +380,7 @@ def test_a_socket_directory_of_somebody_else(mngr: Mngr, tmp_path: Path) -> None
         (mngr.home / "tmux.socket").unlink()
         (mngr.home / "tmux.socket").symlink_to(ours)
     assert mngr.agent("foo")["state"] == "RUNNING"
+    assert mngr.json("limit", "foo")["results"][0]["idle_timeout"] is None
 
 
 # ---- bugs of ours

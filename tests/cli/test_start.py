@@ -110,6 +110,11 @@ def test_what_cannot_be_started_keeps_its_state(mngr: Mngr, tmp_path: Path) -> N
     ran = mngr("start", "foo", env={"PATH": str(bare)}, code=1)
     assert "tmux is not installed" in ran.err and "Hint:" in ran.err
     assert mngr.agent("foo")["state"] == "STOPPED"
+    mngr("create", "other", *RUN)
+    mngr.tmux("new-session", "-d", "-s", "foo", "sleep", "1000")
+    assert "a stray session called 'foo'" in mngr("start", "foo", code=1).err
+    assert mngr.agent("foo")["state"] == "STOPPED"
+    mngr.tmux("kill-session", "-t", "=foo")
     shutil.rmtree(mngr.work("bar"))
     ran = mngr("start", "bar", "foo", code=4)
     assert "the work dir of bar is gone" in ran.err

@@ -47,7 +47,7 @@ def test_a_second_stop_and_one_that_has_ended_change_nothing(mngr: Mngr) -> None
 
 
 def test_the_process_may_clean_up_within_the_grace(mngr: Mngr) -> None:
-    line = "trap 'sleep 0.3; echo cleaned >clean.log; exit 0' TERM; echo ready >ready.log; while :; do sleep 0.05; done"
+    line = "trap 'sleep 1; echo cleaned >clean.log; exit 0' TERM; echo ready >ready.log; while :; do sleep 0.05; done"
     mngr("create", "foo", "--", "sh", "-c", line)
     wait_for((mngr.work("foo") / "ready.log").exists)
     mngr("stop", "foo", "--grace", "20s")

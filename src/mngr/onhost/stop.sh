@@ -1,5 +1,5 @@
 # stop.sh SOCKET HOME GRACE REASON ID…: end the agents' processes and keep everything else.
-# TERM first; HUP for shells that shrug at TERM; after the grace KILL for the whole session of each.
+# TERM first; HUP for shells that ignore it; after the grace KILL for the whole session of each.
 socket=$1 home=$2 grace=$3 reason=$4
 shift 4
 tmux_() { tmux -S "$socket" "$@" 2>/dev/null; }
@@ -36,7 +36,7 @@ screens() {
 members() {
     if [ -r /proc/self/stat ]; then
         cat /proc/[0-9]*/stat 2>/dev/null |
-            awk -v all=" $sids " '{ pid = $1; sub(/.*\) /, ""); if ($1 != "Z" && index(all, " " $4 " ")) print pid }'
+            awk -v all=" $sids " '{ pid = $1; sub(/.*\) /, ""); if (pid ~ /^[0-9]+$/ && $1 != "Z" && index(all, " " $4 " ")) print pid }'
     else
         pgrep -s "$(echo "$sids" | tr ' ' ,)" 2>/dev/null
     fi
@@ -44,6 +44,13 @@ members() {
 signal() {
     pids=$(members)
     [ -z "$pids" ] || kill "-$1" $pids 2>/dev/null
+}
+hang_up() { # a shell at a terminal ignores TERM and goes when that hangs up; who handles TERM may take his time
+    for pid in $(members); do
+        mask=0
+        while read -r key mask; do [ "$key" != SigIgn: ] || break; done <"/proc/$pid/status"
+        [ $((0x$mask & 0x4000)) -eq 0 ] || kill -HUP "$pid"
+    done 2>/dev/null
 }
 alive() {
     for sid in $sids; do
@@ -61,7 +68,7 @@ if [ -n "$sids" ]; then
     hup=$((t + 30)) end=$((t + $(awk "BEGIN { printf \"%d\", $grace * 100 }")))
     while alive && clock && [ "$t" -lt "$end" ]; do
         if [ "$t" -ge "$hup" ]; then
-            signal HUP
+            hang_up
             hup=$end
         fi
         sleep 0.02

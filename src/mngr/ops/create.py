@@ -132,7 +132,7 @@ def make_plan(ctx: Context, host: Host, request: CreateRequest) -> Plan:
 
 def _create_unnamed(ctx: Context, plan: Plan, name: str) -> AgentView:
     """Make one agent; a made-up name that somebody else took meanwhile is not the user's trouble."""
-    for _ in range(20):
+    for _ in range(100):
         try:
             return create_one(ctx, plan, name)
         except (store.NameTaken, transfer.BranchTaken) as error:

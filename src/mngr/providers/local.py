@@ -74,7 +74,11 @@ class LocalHost:
                 os.unlink(fresh)
             except OSError:
                 pass
-            hint = "make room and try again" if error.errno == 28 else "check the directory's permissions"
+            hint = (
+                "make room and try again"
+                if error.errno in (27, 28, 122)
+                else "check the directory's permissions"
+            )
             raise MngrError(f"cannot write {path}: {error.strerror}", hint) from None
 
     def attach_argv(self, argv: Sequence[str]) -> list[str]:

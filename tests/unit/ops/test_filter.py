@@ -39,6 +39,7 @@ def holds(text: str) -> bool:
         "state == DONE or pid == 90", "state == RUNNING and (pid == 1 or pid == 90)", "not state == DONE",
         "not (state == DONE and pid == 90)", "state == DONE and pid == 1 or name == foo-10",
         "name == foo-10 or state == DONE and pid == 1", "state=='RUNNING'", "not not state == RUNNING",
+        "pid == 90 and dirty == true and state == RUNNING", "pid == 1 or pid == 2 or pid == 90",
     ],
 )  # fmt: skip
 def test_what_holds(text: str) -> None:
