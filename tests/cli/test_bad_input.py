@@ -248,6 +248,13 @@ def test_a_home_that_is_a_file(mngr: Mngr) -> None:
     assert mngr.home.read_text() == "a file"
 
 
+def end_server(home: Path) -> None:
+    """What the fixture does for the home of its own."""
+    socket = os.readlink(home / "tmux.socket")
+    subprocess.run(["tmux", "-S", socket, "kill-server"], check=False)
+    Path(socket).unlink(missing_ok=True)
+
+
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of its own for the home, of 3 MB; skipped over by tests where nobody may mount one."""
@@ -311,7 +318,7 @@ def test_a_disk_that_is_full_already(mngr: Mngr, disk: Path) -> None:
         (disk / "filler").unlink()
     rows = mngr.json("--home", str(home), "list")["agents"]
     assert [(a["name"], a["state"], a["labels"]) for a in rows] == [("first", "RUNNING", {})]
-    subprocess.run(["tmux", "-S", os.readlink(home / "tmux.socket"), "kill-server"], check=False)
+    end_server(home)
     assert nothing_was_made(mngr)
 
 
@@ -335,7 +342,7 @@ def test_a_read_only_home(mngr: Mngr, disk: Path) -> None:
         ran = mngr("--home", str(disk / "other"), "create", "foo", *RUN, code=1)
         assert is_clear(ran) or os.getuid()
     assert [a["name"] for a in mngr.json("--home", str(home), "list")["agents"]] == ["first"]
-    subprocess.run(["tmux", "-S", os.readlink(home / "tmux.socket"), "kill-server"], check=False)
+    end_server(home)
     subprocess.run(["chmod", "-R", "u+w", str(home)], capture_output=True, check=False)
     assert nothing_was_made(mngr)
 
