@@ -50,7 +50,7 @@ class Settings:
             for key, value in flatten(layer.data):
                 if key.endswith("+="):
                     plain = key.removesuffix("+=").rstrip()
-                    self.values[plain] = [*_as_list(self.values.get(plain)), *_as_list(value)]
+                    self.values[plain] = [*as_list(self.values.get(plain)), *as_list(value)]
                     self.sources[plain] = layer
                 else:
                     self.values[key] = value
@@ -87,7 +87,9 @@ def load(
     for name, value in environ.items():
         if name.startswith("MNGR__"):
             key = name[6:].lower().replace("__", ".")
-            layers.append(_given("env", name, key, parse_value(value, kind_of(key) or object)))
+            extends = value.startswith("+=")
+            parsed = parse_value(value.removeprefix("+="), kind_of(key) or object)
+            layers.append(_given("env", name, key + "+=" if extends else key, parsed))
     for text in assignments:
         layers.append(_given("-S", "-S", *parse_assignment(text)))
     return Settings(layers)
@@ -160,7 +162,7 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     if not eq or not plain:
         raise UsageError(f"{text!r} is not KEY=VALUE", "for example: -S project.setup='uv sync'")
     parsed = parse_value(value, kind_of(plain) or object)
-    return (plain + "+=", _as_list(parsed)) if key.strip().endswith("+") else (plain, parsed)
+    return (plain + "+=", as_list(parsed)) if key.strip().endswith("+") else (plain, parsed)
 
 
 def parse_value(text: str, kind: type = object) -> Any:
@@ -172,10 +174,11 @@ def parse_value(text: str, kind: type = object) -> Any:
     except tomllib.TOMLDecodeError:
         table = {}
     value = table["v"] if len(table) == 1 and isinstance(table["v"], kind) else text
-    return _as_list(value) if kind is list else value
+    return as_list(value) if kind is list else value
 
 
-def _as_list(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
+    """A value that may stand for a list of one."""
     if value is None:
         return []
     return value if isinstance(value, list) else [value]

@@ -114,17 +114,20 @@ class Fleet:
     def message(
         self,
         names: builtins.list[str],
-        text: str,
+        text: str | None,
         *,
+        answer: str | None = None,
         start: bool = False,
         wait: bool = False,
         timeout: float | None = None,
         raw: bool = False,
     ) -> builtins.list[Outcome]:
-        """Send a message and know that it arrived; each outcome has `delivered` and `proof`."""
+        """Send a message, or `answer` a permission by allow or deny, and know that it arrived; each outcome has the `proof`."""
         from mngr.ops.message import send
 
-        return send(self.context, names, text, start=start, wait=wait, timeout=timeout, raw=raw)
+        return send(
+            self.context, names, text, answer=answer, start=start, wait=wait, timeout=timeout, raw=raw
+        )
 
     def wait(
         self,

@@ -23,7 +23,7 @@ class NameTaken(MngrError):
     """Another agent of this home has that name."""
 
     def __init__(self, name: str) -> None:
-        hint = f"choose another name, use --reuse, or: mngr destroy {name}"
+        hint = f"choose another name, or: mngr destroy {name}"
         super().__init__(f"there is already an agent called {name!r}", hint)
 
 

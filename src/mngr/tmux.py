@@ -19,6 +19,7 @@ set -g default-terminal tmux-256color
 set -g default-size 200x50
 set -g history-limit 10000
 set -g remain-on-exit on
+set -gq remain-on-exit-format ""
 set -g update-environment ""
 set -g window-size latest
 set -g mouse on
@@ -32,7 +33,7 @@ set -g set-titles-string "#{session_name} - mngr"
 set -g status-style bg=colour236,fg=colour252
 set -g status-left "#[bold] #{session_name} #[default] "
 set -g status-left-length 70
-set -g status-right " detach: #{prefix} d "
+set -g status-right "#{?pane_dead,#[bold]ended#[default] ,} detach: #{prefix} d "
 set -g window-status-format " #{window_name} "
 set -g window-status-current-format "#[reverse] #{window_name} "
 # A paste into a pane whose program has ended brings the server down (seen with tmux 3.3a).

@@ -59,7 +59,7 @@ def test_create_attaches_on_a_terminal_unless_told_otherwise(mngr: Mngr) -> None
 def test_on_a_terminal_dirty_files_stay_behind_and_that_is_said(mngr: Mngr) -> None:
     (mngr.repo / "new.txt").write_text("x")
     with at_terminal(mngr, "create", "foo", "--no-connect", *RUN) as terminal:
-        terminal.see("1 uncommitted changes stay here")
+        terminal.see("1 uncommitted change stays here")
         assert terminal.end() == 0
     assert (
         git(mngr.work("foo"), "status", "--porcelain") == "" and not (mngr.work("foo") / "new.txt").exists()

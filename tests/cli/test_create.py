@@ -281,7 +281,7 @@ def test_templates_stand_for_options(mngr: Mngr) -> None:
     assert mngr.tmux("list-windows", "-t", "=one", "-F", "#{window_name}").split() == ["agent", "w"]
     mngr("create", "two", "-t", "red", "-t", "big", "--label", "a=b", "--", "sleep", "1000")
     two = mngr.agent("two")
-    assert (two["labels"], two["branch"]) == ({"a": "b"}, "big/two")
+    assert (two["labels"], two["branch"]) == ({"team": "red", "size": "l", "a": "b"}, "big/two")
     mngr("create", "three", "-t", "played")
     assert mngr.agent("three")["kind"] == "player"
 
@@ -420,3 +420,19 @@ def test_a_first_message_that_does_not_arrive_is_not_passed_over(mngr: Mngr) -> 
         "create", "w", "player", "--transfer", "none", "--count", "2", "-m", "hi", "--", scenario, code=4
     )
     assert "w-1 runs in" in ran.out and "did not reach 2 of 2" in ran.err
+
+
+def test_changes_in_a_submodule_cannot_be_taken_along(mngr: Mngr, tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    git(tmp_path, "clone", "-q", str(mngr.repo), str(inner))
+    git(mngr.repo, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "mod")
+    git(mngr.repo, "commit", "-q", "-m", "a submodule")
+    (mngr.repo / "mod" / "README.md").write_text("changed")
+    err = mngr("create", "foo", "--dirty", "include", "--", "sleep", "1000", code=1).err
+    assert "the submodule 'mod' has changes" in err and "Hint:" in err
+    assert mngr.agents() == []
+
+
+def test_reuse_says_so(mngr: Mngr) -> None:
+    mngr("create", "foo", "--", "sleep", "1000")
+    assert "foo is there already" in mngr("create", "foo", "--reuse", "--", "sleep", "2000").err

@@ -158,3 +158,21 @@ def test_other_worktrees_of_the_user_are_left_alone(mngr: Mngr, tmp_path: Path) 
     (make(mngr) / ".git").unlink()
     mngr("destroy", "foo")
     assert str(elsewhere) in git(mngr.repo, "worktree", "list")
+
+
+def test_work_in_a_submodule_is_named(mngr: Mngr, tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    git(tmp_path, "clone", "-q", str(mngr.repo), str(inner))
+    git(mngr.repo, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "mod")
+    git(mngr.repo, "commit", "-q", "-m", "a submodule")
+    work = make(mngr)
+    git(work, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
+    (work / "mod" / "README.md").write_text("changed")
+    assert "foo had uncommitted work" in mngr("destroy", "--force", "foo").err
+    mngr("undestroy", "foo")
+    assert (mngr.work("foo") / "mod" / "README.md").read_text() == "changed"
+
+
+def test_an_untouched_copy_is_not_called_uncommitted(mngr: Mngr) -> None:
+    mngr("create", "foo", "--transfer", "copy", "--", "true")
+    assert "uncommitted" not in mngr("destroy", "--force", "foo").err

@@ -324,3 +324,20 @@ def test_watch_shows_every_change_until_interrupted(mngr: Mngr, watching: subpro
     watching.send_signal(signal.SIGINT)
     assert watching.wait(10) == 130
     assert watching.stderr is not None and "Traceback" not in watching.stderr.read()
+
+
+def test_ids_keep_to_the_format_asked_for(mngr: Mngr) -> None:
+    mngr("create", "foo", "--", "sleep", "1000")
+    agent_id = mngr.agent("foo")["id"]
+    assert mngr.json("list", "--ids")["agents"] == [{"id": agent_id}]
+    assert mngr("list", "--ids").out == agent_id + "\n"
+
+
+def test_a_template_without_a_field_is_refused(mngr: Mngr) -> None:
+    assert "--format cannot be '{name'" in mngr("list", "--format", "{name", code=2).err
+
+
+def test_no_state_is_older_than_its_agent(mngr: Mngr) -> None:
+    mngr("create", "foo", "--", "true")
+    agent = wait_for(lambda: mngr.agent("foo") if mngr.agent("foo")["state"] == "DONE" else None)
+    assert agent["state_since"] >= agent["created_at"]

@@ -265,3 +265,23 @@ def test_many_senders_each_message_once_and_in_order(mngr: Mngr) -> None:
             got.setdefault(sender, []).append(number)
         assert got == expected[name]
         assert max(Counter(users(mngr, name)).values(), default=1) == 1
+
+
+def test_a_permission_is_given_or_refused_in_the_words_of_the_kind(mngr: Mngr) -> None:
+    player(mngr, scenario=[{"permission": "may I?"}, {"permission": "and now?"}, {"reply": "fine"}])
+    refused = mngr("message", "foo", "--allow", code=1).err
+    assert "foo asks for no permission" in refused
+    mngr("message", "foo", "-m", "go")
+    mngr("wait", "foo")
+    mngr("message", "foo", "--allow", "--wait")
+    mngr("message", "foo", "--deny", "--wait")
+    assert users(mngr) == ["go", "yes", "no"]
+    assert mngr.agent("foo")["state_reason"] == "end_of_turn"
+    assert "exclude each other" in mngr("message", "foo", "--allow", "-m", "x", code=2).err
+
+
+def test_a_command_has_no_turns_to_wait_for(mngr: Mngr) -> None:
+    mngr("create", "foo", "--", "cat")
+    err = mngr("message", "foo", "-m", "hello", "--wait", code=1).err
+    assert "has no turns" in err and "nothing was sent" in err and "mngr wait foo" in err
+    assert "hello" not in mngr("capture", "foo").out

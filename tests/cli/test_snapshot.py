@@ -99,3 +99,13 @@ def test_an_agent_that_writes_all_the_time_can_be_kept(mngr: Mngr) -> None:
     mngr("snapshot", "create", "foo", "busy")
     mngr("snapshot", "restore", "busy", "bar", "--no-start")
     assert git(mngr.work("bar"), "rev-parse", "HEAD") == git(mngr.repo, "rev-parse", "HEAD")
+
+
+def test_create_takes_a_snapshot_too(mngr: Mngr) -> None:
+    work = make(mngr)
+    (work / "draft.txt").write_text("first")
+    mngr("snapshot", "create", "foo", "before")
+    agent = mngr.json("create", "bar", "--snapshot", "before")["agents"][0]
+    assert (agent["name"], agent["branch"]) == ("bar", "mngr/bar")
+    assert (mngr.work("bar") / "draft.txt").read_text() == "first"
+    assert "count has no meaning" in mngr("create", "baz", "--snapshot", "before", "--count", "2", code=2).err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -108,3 +109,10 @@ def test_results_as_json(mngr: Mngr) -> None:
         ("nobody", False, "there is no agent 'nobody'"),
     ]
     assert rows[0]["was"] == "RUNNING" and rows[0]["id"] == mngr.agent("foo")["id"]
+
+
+def test_one_failure_in_json_is_a_row_and_an_error(mngr: Mngr) -> None:
+    ran = mngr("stop", "nosuch", "--format", "json", code=1)
+    assert ran.json()["results"][0]["ok"] is False
+    error = json.loads(ran.err)["error"]
+    assert "nosuch" in error["message"] and error["hint"] and error["code"] == 1

@@ -17,6 +17,7 @@ class CommandKind:
 
     name = "command"
     summary = "any program: what follows --"
+    answers: dict[str, str] = {}
     programs = ()
 
     def check(self, args: list[str], options: dict[str, str]) -> None:

@@ -51,6 +51,7 @@ class PlayerKind:
 
     name = "player"
     summary = "a scripted agent: what follows -- is a scenario, a JSON file or JSON"
+    answers = {"allow": "yes", "deny": "no"}
     programs = ("python3",)
 
     def check(self, args: list[str], options: dict[str, str]) -> None:

@@ -16,6 +16,9 @@ class AgentKind(Protocol):
 
     name: str
     summary: str
+    answers: dict[
+        str, str
+    ]  # what to type to `allow` and `deny` a permission; empty when it never asks for one
     programs: tuple[str, ...]  # what must be installed where it runs
 
     def check(self, args: list[str], options: dict[str, str]) -> None:

@@ -6,8 +6,9 @@ from mngr.cli import render
 from mngr.cli.connect import CONNECT_COMMAND, check_connect
 from mngr.cli.parse import Args, parse
 from mngr.cli.run import raise_if_alone
-from mngr.cli.spec import Argument, Command, Option
+from mngr.cli.spec import COMMON, Argument, Command, Option
 from mngr.cli.table import COMMANDS
+from mngr.config import as_list
 from mngr.errors import MngrError, PartialFailure, UsageError, closest
 from mngr.model import TRANSFERS, AgentView
 
@@ -76,7 +77,7 @@ COMMAND = Command(
             flags=("-t", "--template"),
             metavar="NAME",
             many=True,
-            help="options from [templates.NAME]",
+            help="options from [templates.NAME]; what can be repeated adds up",
             complete="templates",
         ),
         Option(
@@ -89,6 +90,12 @@ COMMAND = Command(
             help="stop it after so long without activity",
         ),
         Option(flags=("--count",), metavar="N", kind="int", default=1, help="make NAME-1 to NAME-N"),
+        Option(
+            flags=("--snapshot",),
+            metavar="NAME",
+            help="from a snapshot, as snapshot restore makes one",
+            complete="snapshots",
+        ),
         Option(
             flags=("--reuse",),
             help="take the agent that has this name, if there is one, and start it if it is stopped",
@@ -107,6 +114,9 @@ COMMAND = Command(
 )
 
 
+_MANY = {option.key for option in COMMAND.options if option.many}
+
+
 def run(cli: Cli, args: Args) -> int:
     """Make the agents, send the first message, attach."""
     from mngr.cli.run import is_terminal
@@ -117,7 +127,11 @@ def run(cli: Cli, args: Args) -> int:
     if connects:
         check_connect(cli, args["count"], args["connect_command"])
     message = _message(args)
-    made = cli.fleet.create_many(_request(cli, args, on_terminal=is_terminal()))
+    made: list[AgentView | Exception]
+    if args["snapshot"] is not None:
+        made = [_from_snapshot(cli, args)]
+    else:
+        made = cli.fleet.create_many(_request(cli, args, on_terminal=is_terminal()))
     agents = [agent for agent in made if not isinstance(agent, Exception)]
     errors = [error for error in made if isinstance(error, Exception)]
     if errors and not agents:
@@ -136,6 +150,16 @@ def run(cli: Cli, args: Args) -> int:
 
         return connect(cli, agents[0].id, args["connect_command"])
     return 0
+
+
+def _from_snapshot(cli: Cli, args: Args) -> AgentView:
+    """What `snapshot restore` makes; what the snapshot says already cannot be said again."""
+    allowed = {"snapshot", "address", "message", "message_file", "connect", "connect_command", "template"}
+    common = {option.key for option in COMMON}
+    other = sorted(args.given - allowed - common) or (["--"] if args.rest else [])
+    if other:
+        raise UsageError(f"{other[0]} has no meaning with --snapshot", "the snapshot says what the agent is")
+    return cli.fleet.restore_snapshot(args["snapshot"], args["address"])
 
 
 def _connects_by_itself(cli: Cli, args: Args) -> bool:
@@ -215,8 +239,12 @@ def _with_templates(cli: Cli, args: Args) -> Args:
                 else "make one: [templates.NAME] in the settings"
             )
             raise UsageError(f"there is no template {name!r}", hint)
-        merged.update(values)
-    return parse(COMMAND, cli.words, merged)
+        for key, value in values.items():
+            merged[key] = [*as_list(merged.get(key)), *as_list(value)] if key in _MANY else value
+    parsed = parse(COMMAND, cli.words, merged)
+    for key in _MANY & set(merged) & parsed.given:  # what can be repeated adds to the template's
+        parsed.values[key] = [*(str(value) for value in as_list(merged[key])), *parsed.values[key]]
+    return parsed
 
 
 def _show(cli: Cli, agents: list[AgentView]) -> None:

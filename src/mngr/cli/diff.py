@@ -39,9 +39,7 @@ def run(cli: Cli, args: Args) -> int:
         options.append("--color=always")
     text = cli.fleet.diff(args["name"], committed=args["committed"], options=tuple(options))
     if cli.format != "human":
-        render.rows(
-            cli, "results", [{"name": args["name"], "ok": True, "diff": text.decode("utf-8", "replace")}]
-        )
+        render.done(cli, args["name"], diff=text.decode("utf-8", "replace"))
     elif on_terminal:
         cli.out(_tame(text.decode("utf-8", "replace")))
     else:

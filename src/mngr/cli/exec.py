@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from mngr.cli import render
-from mngr.cli.run import code_of, names_of
+from mngr.cli.run import code_of, names_of, raise_if_alone
 from mngr.cli.spec import NAMES, Command
 from mngr.cli.table import COMMANDS
 from mngr.errors import UsageError
@@ -45,7 +45,10 @@ def run(cli: Cli, args: Args) -> int:
     outcomes = cli.fleet.exec(names, args.rest)
     if cli.format != "human":
         render.rows(cli, "results", [outcome.to_dict() for outcome in outcomes])
-        return _code(outcomes)
+        if len(outcomes) == 1 and outcomes[0].extra["started"]:
+            return int(outcomes[0].extra["exit_code"])
+        raise_if_alone(outcomes)
+        return code_of(outcomes)
     for outcome in outcomes:
         _print(cli, outcome)
     return code_of(outcomes)
@@ -61,10 +64,3 @@ def _print(cli: Cli, outcome: Outcome) -> None:
         text = render.clean(outcome.extra[key])
         stream.write(text if not text or text.endswith("\n") else text + "\n")
         stream.flush()
-
-
-def _code(outcomes: list[Outcome]) -> int:
-    if len(outcomes) != 1:
-        return code_of(outcomes)
-    one = outcomes[0]
-    return int(one.extra["exit_code"]) if one.extra.get("started") else one.exit_code or 1

@@ -121,8 +121,8 @@ def _order(value: Any) -> tuple[int, float, str]:
 
 
 def _show(cli: Cli, args: Args, items: list[dict[str, Any]], listing: Listing) -> None:
-    chosen = _fields(args)
-    if args["ids"]:
+    chosen = ["id"] if args["ids"] else _fields(args)
+    if args["ids"] and cli.format == "human":
         cli.out("".join(f"{item['id']}\n" for item in items))
     elif chosen and cli.format in ("json", "jsonl"):
         cut = [{name: render.field(item, name) for name in chosen} for item in items]
@@ -131,9 +131,7 @@ def _show(cli: Cli, args: Args, items: list[dict[str, Any]], listing: Listing) -
         human = _table(items, chosen or ([*_HUMAN, "unpulled", "dirty"] if args["git"] else list(_HUMAN)))
         render.rows(cli, "agents", items, human, errors=listing.errors)
     if cli.format == "human" and not items and not args["ids"]:
-        cli.say(
-            "no agents" + ("" if not listing.agents else " match") + "; make one: mngr create NAME -- COMMAND"
-        )
+        cli.say("no agent matches" if listing.agents else "no agents; make one: mngr create NAME -- COMMAND")
     for error in listing.errors:
         cli.say(f"{error['host']} ({error['provider']}) did not answer: {error['error']}")
     for note in listing.notes:

@@ -21,6 +21,7 @@ _VALUED = ("--format", "--home", "-S", "--set")
 def main(argv: list[str] | None = None) -> int:
     """Run one command line; the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _open_streams()
     try:
         code = _dispatch(words)
         sys.stdout.flush()
@@ -43,6 +44,15 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     except Exception as error:
         return crash(error, words)
+
+
+def _open_streams() -> None:
+    """A stream that the caller closed is as good as /dev/null; without this the next file opened would take its place."""
+    for fd, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            while os.open(os.devnull, os.O_RDWR) < fd:
+                pass
+            setattr(sys, name, os.fdopen(fd, "r" if fd == 0 else "w", encoding="utf-8", closefd=False))
 
 
 def entry() -> None:

@@ -26,6 +26,8 @@ COMMAND = Command(
     options=(
         Option(flags=("-m", "--message"), metavar="TEXT", help="the message"),
         Option(flags=("--message-file",), metavar="FILE", help="the message from a file", complete="files"),
+        Option(flags=("--allow",), help="instead of a message: give the permission it asks for"),
+        Option(flags=("--deny",), help="instead of a message: refuse the permission it asks for"),
         Option(flags=("--start",), help="start agents that do not run"),
         Option(flags=("--wait",), help="wait until the turn that the message starts has ended"),
         Option(
@@ -41,6 +43,7 @@ COMMAND = Command(
     ),
     examples=(
         ("mngr message foo -m 'now run the tests'", "returns when it has arrived"),
+        ("mngr message foo --allow", "give foo the permission it asks for"),
         ("git diff | mngr message foo bar", "from standard input, to two agents at once"),
         (
             "mngr message foo -m 'go on' --start --wait --timeout 10m",
@@ -53,10 +56,18 @@ COMMAND = Command(
 def run(cli: Cli, args: Args) -> int:
     """Send; the exit code says whether it arrived."""
     names = names_of(args)
-    outcomes = cli.fleet.message(
-        names, _text(args), start=args["start"], wait=args["wait"], timeout=args["timeout"], raw=args["raw"]
-    )
+    how = {"start": args["start"], "wait": args["wait"], "timeout": args["timeout"], "raw": args["raw"]}
+    answer = _answer(args)
+    text = None if answer else _text(args)
+    outcomes = cli.fleet.message(names, text, answer=answer, **how)
     return cli.results(outcomes, human=_line)
+
+
+def _answer(args: Args) -> str | None:
+    given = args.given & {"allow", "deny", "message", "message_file"}
+    if given & {"allow", "deny"} and len(given) > 1:
+        raise UsageError("--allow, --deny and a message exclude each other", "see: mngr message --help")
+    return next((key for key in ("allow", "deny") if args[key]), None)
 
 
 def _text(args: Args) -> str:

@@ -40,12 +40,7 @@ def run(cli: Cli, args: Args) -> int:
         if args["merge"]:
             raise UsageError("--merge goes with an agent, not with a path")
         end = cli.fleet.pull_path(name, path, args["dest"] or ".")
-        render.rows(
-            cli,
-            "results",
-            [{"name": name, "ok": True, "path": end}],
-            None if cli.quiet else f"copied to {end}",
-        )
+        render.done(cli, name, f"copied to {end}", path=end)
         return 0
     if args["dest"] is not None:
         raise UsageError("a target goes with AGENT:PATH", "for example: mngr pull foo:out.json .")

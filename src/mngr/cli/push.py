@@ -46,12 +46,7 @@ def run(cli: Cli, args: Args) -> int:
                 f"{args['dest']!r} is not AGENT:PATH", "for example: mngr push data.csv foo:data/"
             )
         end = cli.fleet.push_path(args["what"], name, path)
-        render.rows(
-            cli,
-            "results",
-            [{"name": name, "ok": True, "path": end}],
-            None if cli.quiet else f"copied to {end}",
-        )
+        render.done(cli, name, f"copied to {end}", path=end)
         return 0
     pushed = cli.fleet.push(args["what"], stash=args["stash"])
     line = f"{pushed.name} {_HOW[pushed.how]}: {pushed.branch} is at {pushed.commit[:12]}"

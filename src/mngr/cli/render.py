@@ -108,6 +108,15 @@ def one(cli: Cli, item: dict[str, Any], human: str) -> None:
         cli.out(human if cli.format == "human" else fill(cli.format, item))
 
 
+def done(cli: Cli, name: str, human: str | None = None, **more: Any) -> None:
+    """What became of one agent, when it is more than a state; `human` is what people see."""
+    if cli.format == "human":
+        rows(cli, "results", [], None if cli.quiet else human)
+    else:
+        agent = cli.fleet.get(name)
+        rows(cli, "results", [{"id": agent.id, "name": agent.name, "ok": True, "error": None, **more}])
+
+
 def follow(cli: Cli, items: Iterator[dict[str, Any]], human: Callable[[dict[str, Any]], str]) -> None:
     """Items as they come, each in the format asked for and at once."""
     if cli.format == "json":
@@ -177,6 +186,5 @@ def results(cli: Cli, outcomes: Sequence[Outcome], human: Any = None) -> int:
                     print(f"Hint: {clean(outcome.hint)}", file=sys.stderr)
         return code_of(outcomes)
     rows(cli, "results", [outcome.to_dict() for outcome in outcomes])
-    if len(outcomes) == 1 and not outcomes[0].ok:
-        return outcomes[0].exit_code or 1
+    raise_if_alone(outcomes)
     return code_of(outcomes)

@@ -132,7 +132,11 @@ def is_terminal() -> bool:
 
 
 def _check_format(text: str) -> None:
-    if text in ("human", "json", "jsonl") or "{" in text:
+    if text in ("human", "json", "jsonl"):
+        return
+    from mngr.cli.render import fields
+
+    if fields(text):
         return
     raise UsageError(
         f"--format cannot be {text!r}", "human, json, jsonl, or a template such as '{name} {state}'"

@@ -44,6 +44,6 @@ _mngr_has() { # a program, not a word that only a shell knows
 cd "$MNGR_WORK_DIR" 2>/dev/null || _mngr_fail 125 "its work dir $MNGR_WORK_DIR is gone"
 _mngr_has "$1" || _mngr_fail 127 "$1: command not found"
 [ -z "$_mngr_note" ] || echo $$ >"$_mngr_dir/proc" || _mngr_fail 125 "cannot write to $_mngr_dir"
-unset _mngr_note _mngr_file _mngr_dir _mngr_path _mngr_try
+unset OLDPWD _mngr_note _mngr_file _mngr_dir _mngr_path _mngr_try
 unset -f _mngr_fail _mngr_has
 exec "$@"

@@ -39,17 +39,20 @@ def capture(ctx: Context, name: str, history: int | None = 0) -> Screen:
                 f"{record.name} has no screen: it is {seen.state.state}", f"mngr start {record.name}"
             ) from None
         return Screen(id=record.id, name=record.name, live=False, text=_trim(saved))
-    dead = pane["dead"] == "1"
-    lines = (
-        None if history is None else history + dead
-    )  # tmux scrolls by one line to say that the program is gone
-    start = "-" if lines is None else f"-{lines}" if lines else "0"
+    # One call, for a program may end in between; a tmux before 3.3 then scrolls by one line to say so.
+    start = "-" if history is None else f"-{history + 1}"
+    ask = ("display-message", "-p", "-t", pane["pane"], "#{history_size}", ";")
     result = host.run(
-        tmux.argv(host, "capture-pane", "-p", "-e", "-S", start, "-t", pane["pane"]), timeout=30.0
+        tmux.argv(host, *ask, "capture-pane", "-p", "-e", "-S", start, "-t", pane["pane"]), timeout=30.0
     )
     if result.code:
         raise MngrError(f"the screen of {record.name} could not be read: {result.problem}", "see: mngr list")
-    shown = result.out.rstrip(b"\n").rpartition(b"\n")[0] if dead else result.out
+    above, _, shown = result.out.partition(b"\n")
+    rest, _, last = shown.rstrip(b"\n").rpartition(b"\n")
+    if last.startswith(b"Pane is dead"):
+        shown = rest
+    elif history is not None and int(above or 0) > history:
+        shown = shown.partition(b"\n")[2]
     return Screen(id=record.id, name=record.name, live=True, text=_trim(shown))
 
 

@@ -81,6 +81,8 @@ def create(ctx: Context, request: CreateRequest) -> list[AgentView | Exception]:
     }
     if existing and not request.reuse:
         raise store.NameTaken(next(iter(existing)))
+    for one in existing:
+        ctx.note(f"{one} is there already and was taken as it is")
     fresh = [n for n in wished if n not in existing]
     made: dict[str, AgentView | Exception] = {n: _reuse(ctx, i) for n, i in existing.items()}
     if fresh:
@@ -322,8 +324,15 @@ def _dirty(ctx: Context, host: Host, source: Source, request: CreateRequest) -> 
         return []
     rows = git.status(host, source.top, source.guard)
     if rows and request.dirty == "ignore":
-        ctx.note(f"{len(rows)} uncommitted changes stay here; take them along with --dirty include")
+        what = "1 uncommitted change stays" if len(rows) == 1 else f"{len(rows)} uncommitted changes stay"
+        ctx.note(f"{what} here; to take it along: --dirty include")
         return []
+    for _, path in rows if request.dirty == "include" else []:
+        if os.path.exists(os.path.join(source.top, path, ".git")) and not path.endswith("/"):
+            raise MngrError(
+                f"the submodule {path!r} has changes, which --dirty include cannot take along",
+                "commit them in the submodule and here, or use --dirty ignore",
+            )
     if rows and request.dirty == "fail":
         shown = ", ".join(path for _, path in rows[:3]) + (
             f" and {len(rows) - 3} more" if len(rows) > 3 else ""

@@ -161,7 +161,9 @@ def view(seen: Seen) -> AgentView:
         state=state.state,
         state_reason=state.reason,
         state_source=state.source,
-        state_since=state.since,
+        state_since=max(state.since, record.created_at)
+        if state.since
+        else None,  # some clocks know only seconds
         parked_until=state.parked_until,
         host=record.host,
         provider=record.provider,

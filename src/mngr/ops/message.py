@@ -25,22 +25,31 @@ PATIENCE = 30.0  # seconds for a message to arrive
 def send(
     ctx: Context,
     names: list[str],
-    text: str,
+    text: str | None,
     *,
+    answer: str | None = None,
     start: bool = False,
     wait: bool = False,
     timeout: float | None = None,
     raw: bool = False,
 ) -> list[Outcome]:
-    """Deliver `text` to every agent at once; each outcome has `delivered` and `proof`, with `wait` also `state`."""
-    check_text(text)
+    """Deliver `text` to every agent at once; each outcome has `delivered` and `proof`, with `wait` also `state`.
+
+    Instead of a text, `answer` is `allow` or `deny`, in the words of each agent's kind.
+    """
+    if text is not None:
+        check_text(text)
     began = time.monotonic()
     limit = PATIENCE if timeout is None else timeout
 
     def one(seen: Seen, record: AgentRecord) -> Outcome:
-        delivery = ctx.kind(record.kind).delivery(record, text)
+        said = _answer(ctx, seen, record, answer) if text is None else text
+        delivery = ctx.kind(record.kind).delivery(record, said)
         if not raw:
             check_plain(delivery)
+        if wait and delivery.proof == "sent":
+            hint = f"leave out --wait; for its end: mngr wait {record.name} --state DONE,FAILED"
+            raise MngrError(f"{record.name} ({record.kind}) has no turns to wait for; nothing was sent", hint)
         if seen.state.state not in LIVE:
             if not start:
                 hint = f"start it first: mngr message --start {record.name}"
@@ -54,6 +63,17 @@ def send(
     if not wait:
         return outcomes
     return _wait(ctx, outcomes, None if timeout is None else max(0.0, timeout - (time.monotonic() - began)))
+
+
+def _answer(ctx: Context, seen: Seen, record: AgentRecord, answer: str | None) -> str:
+    """What to type, if the agent waits for a permission."""
+    state = seen.state
+    if (state.state, state.reason) != ("WAITING", "permission"):
+        said = f"{state.state}" + (f" ({state.reason})" if state.reason else "")
+        raise MngrError(
+            f"{record.name} asks for no permission: it is {said}", f"see: mngr explain {record.name}"
+        )
+    return ctx.kind(record.kind).answers[str(answer)]
 
 
 def _start(ctx: Context, record: AgentRecord) -> None:

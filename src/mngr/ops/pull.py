@@ -41,7 +41,7 @@ class Pulled(Record):
     name: str
     branch: str | None
     commit: str | None
-    commits: int  # how many were new here
+    commits: int  # how many were new here; of a shared repository, new to the current branch
     outputs: int
     outputs_dir: str | None
     merged: bool
@@ -121,7 +121,7 @@ def _commits(ctx: Context, host: Host, repo: Repo, record: AgentRecord) -> tuple
             raise MngrError(
                 f"there is no branch {record.branch!r}", f"look: mngr exec {record.name} -- git branch"
             )
-        return commit, git.count_commits(local, repo.root, [commit, f"^{record.base}"])
+        return commit, git.count_commits(local, repo.root, [commit, f"^{repo.head or record.base}"])
     with Lock(os.path.join(repo.common_dir, "mngr.lock")):
         staging, commit = fetch(ctx, host, record)
         old = git.resolve(local, repo.root, f"refs/heads/{record.branch}")

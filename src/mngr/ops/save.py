@@ -107,7 +107,7 @@ def _save_work(host: Host, record: AgentRecord, part: str) -> dict[str, Any]:
             rawgit.remove(os.path.join(part, "raw"))
     branch = _save_branch(host, record, part) if record.transfer == "worktree" else {}
     archive.pack(host, work, archive.tree(host, work, ["."]), os.path.join(part, FILES))
-    return {**branch, "saved": "files", "dirty": True}
+    return {**branch, "saved": "files", "dirty": record.transfer != "copy"}
 
 
 def _save_branch(host: Host, record: AgentRecord, part: str) -> dict[str, Any]:
@@ -138,9 +138,16 @@ def _save_git(host: Host, record: AgentRecord, place: Place, part: str) -> dict[
     own = [row for row in state.dirty if not row.startswith(".mngr/") or row.startswith(".mngr/settings")]
     return {
         "saved": "git", "head": place.head, "branch": place.branch, "refs": refs, "form": place.form, "git_dir": place.git_dir,
-        "umask": state.umask, "missing": state.missing, "dirty": bool(own), "ignored_bytes": state.ignored_bytes,
+        "umask": state.umask, "missing": state.missing, "dirty": bool(own) or _has_dirty_submodule(host, work, state.files), "ignored_bytes": state.ignored_bytes,
         "unpulled": count_unpulled(host, record) if place.head != record.base else 0, **bundle,
     }  # fmt: skip
+
+
+def _has_dirty_submodule(host: Host, work: str, files: list[str]) -> bool:
+    """Whether a repository inside the work tree, saved with it, is not as its index says."""
+    if not any(os.path.basename(path) == ".git" for path in files):
+        return False
+    return bool(git.status(host, work))
 
 
 def _refs(host: Host, record: AgentRecord, place: Place) -> dict[str, str]:

@@ -143,7 +143,9 @@ def _is_over(left: dict[str, Target], done: dict[str, Outcome], any_of: bool) ->
 def _unfinished(target: Target, why: MngrError) -> Outcome:
     extra = _extra(target)
     message = f"{target.name} is still {extra['state']} {why.message}"
-    return failed(target.name, type(why)(message), target.id).replace(extra=extra)
+    return failed(target.name, type(why)(message, f"see why: mngr explain {target.name}"), target.id).replace(
+        extra=extra
+    )
 
 
 def _extra(target: Target) -> dict[str, str | None]:

@@ -25,6 +25,7 @@ class EchoKind:
     name = "echo"
     summary = "says back what it is told; its first words follow --"
     programs = ()
+    answers: dict[str, str] = {}
 
     def check(self, args: list[str], options: dict[str, str]) -> None:
         if not args:
