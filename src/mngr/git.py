@@ -46,7 +46,7 @@ def hint(problem: str) -> str:
 # Whatever git would run or reach because a repository's settings say so.
 _INERT = (
     "core.hooksPath=/dev/null", "core.fsmonitor=false", "core.sshCommand=false", "core.alternateRefsCommand=",
-    "commit.gpgSign=false", "gc.auto=0", "maintenance.auto=false", "submodule.recurse=false",
+    "commit.gpgSign=false", "merge.verifySignatures=false", "gpg.program=false", "gc.auto=0", "maintenance.auto=false", "submodule.recurse=false",
     "protocol.allow=never", *(f"protocol.{name}.allow=never" for name in ("ext", "file", "git", "ssh", "http", "https")),
 )  # fmt: skip
 _DRIVERS = {
@@ -104,7 +104,9 @@ def has_branch(host: Host, where: str, name: str) -> bool:
 
 def status(host: Host, where: str, guard: tuple[str, ...] = ()) -> list[tuple[str, str]]:
     """(XY, path) of everything staged, changed or untracked; nothing of `.mngr/` but the shared settings counts."""
-    flags = ("--porcelain=v1", "-z", "--untracked-files=all", "--no-renames")
+    flags = ["--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"]
+    if guard:  # a repository inside has settings of its own, which the guard has not seen
+        flags.append("--ignore-submodules=dirty")
     result = run(host, where, *guard, "--no-optional-locks", "status", *flags)  # its owner may need the lock
     if result.code:
         raise MngrError(f"git status failed in {where}: {result.problem}", hint(result.problem))
@@ -122,8 +124,9 @@ def count_commits(host: Host, where: str, spec: list[str]) -> int:
 
 
 def unique_commits(host: Host, where: str, branch: str) -> int:
-    """Commits of a branch that no other branch, remote branch or tag has."""
-    ref = f"refs/heads/{branch}"
-    return count_commits(
-        host, where, [ref, "--not", f"--exclude={branch}", "--branches", "--tags", "--remotes"]
-    )
+    """Commits of a branch that no other branch, remote branch or tag has; 1 when git cannot tell, so that it stays."""
+    others = (f"--exclude={branch}", "--branches", "--tags", "--remotes")
+    result = run(host, where, "rev-list", "--count", f"refs/heads/{branch}", "--not", *others, "--")
+    if result.code and not has_branch(host, where, branch):
+        return 0
+    return int(result.text) if result.code == 0 and result.text.isdigit() else 1

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Mapping, Sequence
-    from typing import IO, NoReturn
+    from typing import IO, Any, NoReturn
 
     Stream = int | IO[bytes] | None
     Process = subprocess.Popen
@@ -75,9 +75,15 @@ def abbreviate(argv: Sequence[str]) -> str:
     words = list(argv)
     if words[:2] == ["sh", "-c"] and len(words) > 3 and "\n" in words[2]:
         words[1:3] = []
-    return " ".join(quote(word if len(word) <= 100 else word[:97] + "...") for word in words).replace(
-        "\n", "\\n"
-    )
+    line = " ".join(quote(word if len(word) <= 100 else word[:97] + "...") for word in words)
+    return without_password(line).replace("\n", "\\n")
+
+
+def without_password(text: str) -> str:
+    """`text` with what stands before the @ of a URL taken out."""
+    import re
+
+    return re.sub(r"(?<=://)[^/@\s]+@", "…@", text)
 
 
 def run(
@@ -97,6 +103,7 @@ def run(
         (os.POSIX_SPAWN_DUP2, out_w, 1),
         (os.POSIX_SPAWN_DUP2, err_w, 2),
     ]
+    group: dict[str, Any] = {} if timeout is None else {"setpgroup": 0}  # its children end with it
     try:
         pid = os.posix_spawnp(
             argv[0],
@@ -104,6 +111,7 @@ def run(
             os.environ if env is None else env,
             file_actions=actions,
             setsigdef=_RESTORED_SIGNALS,
+            **group,
         )
     except OSError as error:
         for fd in (in_w, out_r, err_r):
@@ -116,7 +124,7 @@ def run(
     try:
         out, err = _communicate(stdin, in_w, out_r, err_r, timeout)
     except BaseException as error:
-        os.kill(pid, 9)
+        os.kill(-pid if group else pid, 9)
         os.waitpid(pid, 0)
         if isinstance(error, TimeoutError):
             raise TimedOut(f"{argv[0]} did not answer within {timeout:g}s") from None

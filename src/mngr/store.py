@@ -98,8 +98,9 @@ def add_event(host: Host, agent_id: str, event: str, **data: Any) -> None:
     row = {"v": 1, "at": clock.stamp(), "agent": agent_id, "type": event, "source": "mngr", "data": data}
     path = os.path.join(host.home.agent(agent_id), "events.jsonl")
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    except FileNotFoundError:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW
+        fd = os.open(path, flags, 0o600)
+    except OSError:  # gone with its agent, or a pipe or link that the agent put there
         return
     try:
         os.write(fd, json.dumps(row, separators=(",", ":")).encode() + b"\n")

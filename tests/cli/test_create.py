@@ -436,3 +436,13 @@ def test_changes_in_a_submodule_cannot_be_taken_along(mngr: Mngr, tmp_path: Path
 def test_reuse_says_so(mngr: Mngr) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     assert "foo is there already" in mngr("create", "foo", "--reuse", "--", "sleep", "2000").err
+
+
+def test_changes_are_not_taken_to_another_base(mngr: Mngr) -> None:
+    git(mngr.repo, "branch", "other")
+    (mngr.repo / "README.md").write_text("second")
+    git(mngr.repo, "commit", "-q", "-a", "-m", "second")
+    (mngr.repo / "README.md").write_text("third")
+    words = ("create", "foo", "--dirty", "include", "--branch", "other:new", "--", "sleep", "1000")
+    assert "--branch starts elsewhere" in mngr(*words, code=1).err
+    assert mngr.agents() == []

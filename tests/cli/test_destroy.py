@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 from tests.conftest import Mngr, git, wait_for
@@ -176,3 +177,26 @@ def test_work_in_a_submodule_is_named(mngr: Mngr, tmp_path: Path) -> None:
 def test_an_untouched_copy_is_not_called_uncommitted(mngr: Mngr) -> None:
     mngr("create", "foo", "--transfer", "copy", "--", "true")
     assert "uncommitted" not in mngr("destroy", "--force", "foo").err
+
+
+def test_a_work_dir_that_is_another_agents_by_now_stays(mngr: Mngr) -> None:
+    mngr("create", "foo", "--transfer", "copy", "--", "true")
+    mngr("rename", "foo", "bar")
+    shutil.rmtree(mngr.work("bar"))
+    mngr("create", "foo", "--transfer", "copy", "--", "sleep", "1000")
+    assert mngr.work("foo") == mngr.work("bar")
+    mngr("destroy", "--force", "bar")
+    assert (mngr.work("foo") / "README.md").exists()
+    assert mngr.agent("foo")["state"] == "RUNNING"
+
+
+def test_a_record_that_names_a_place_outside_is_not_obeyed(mngr: Mngr, tmp_path: Path) -> None:
+    make(mngr)
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    path = mngr.dir("foo") / "agent.json"
+    record = json.loads(path.read_text())
+    record["work_dir"] = f"{mngr.home}/work/../../victim"
+    path.write_text(json.dumps(record) + "\n")
+    mngr("destroy", "--force", "foo", code=None)
+    assert victim.is_dir()

@@ -142,3 +142,11 @@ def test_a_work_dir_that_a_newer_agent_has_is_not_taken_from_it(mngr: Mngr) -> N
     (work / "new").write_text("new")
     assert "cleaned: interrupted destroy bar" in mngr("gc").out
     assert (work / "new").read_text() == "new" and git(work, "rev-parse", "HEAD")
+
+
+def test_a_name_that_an_interrupted_rename_left_goes(mngr: Mngr) -> None:
+    mngr("create", "foo", "--", "sleep", "1000")
+    (mngr.home / "names" / "old").symlink_to(mngr.agent("foo")["id"])
+    mngr("gc")
+    assert not (mngr.home / "names" / "old").is_symlink()
+    assert mngr.agent("foo")["state"] == "RUNNING"

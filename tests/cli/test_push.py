@@ -158,3 +158,16 @@ def test_a_link_of_the_agents_leads_nowhere_else(mngr: Mngr, tmp_path: Path) -> 
     assert list(outside.iterdir()) == []
     mngr("push", "README.md", "foo:file")
     assert list(outside.iterdir()) == [] and (work / "file").read_text() == "hello\n"
+
+
+def test_a_directory_is_not_written_through_a_link_of_the_agents(mngr: Mngr, tmp_path: Path) -> None:
+    mngr("create", "foo", "--", "sleep", "1000")
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    (mngr.work("foo") / "conf").mkdir()
+    (mngr.work("foo") / "conf" / "a").symlink_to(precious)
+    (mngr.repo / "conf").mkdir()
+    (mngr.repo / "conf" / "a").write_text("theirs")
+    mngr("push", "conf", "foo:")
+    assert precious.read_text() == "mine"
+    assert (mngr.work("foo") / "conf" / "a").read_text() == "theirs"

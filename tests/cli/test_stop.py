@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 
@@ -116,3 +117,13 @@ def test_one_failure_in_json_is_a_row_and_an_error(mngr: Mngr) -> None:
     assert ran.json()["results"][0]["ok"] is False
     error = json.loads(ran.err)["error"]
     assert "nosuch" in error["message"] and error["hint"] and error["code"] == 1
+
+
+def test_a_pipe_instead_of_its_files_does_not_hold_us_up(mngr: Mngr) -> None:
+    mngr("create", "foo", "--", "sleep", "1000")
+    where = mngr.dir("foo")
+    for name in ("events.jsonl", "stopped"):
+        (where / name).unlink(missing_ok=True)
+        os.mkfifo(where / name)
+    mngr("stop", "foo", timeout=20)
+    assert mngr.agent("foo")["state"] == "STOPPED"

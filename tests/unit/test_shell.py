@@ -119,3 +119,18 @@ def test_start_streams_and_wait_gives_the_code() -> None:
     process = shell.start(["sh", "-c", "cat; exit 7"], stdin=shell.PIPE, stdout=shell.PIPE)
     assert process.communicate(b"hello")[0] == b"hello"
     assert shell.wait(process) == 7
+
+
+def test_a_timeout_ends_what_the_command_started(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    with pytest.raises(TimedOut):
+        shell.run(["sh", "-c", f"sleep 1000 & echo $! >{note}; wait"], timeout=0.5)
+    assert (
+        not Path(f"/proc/{note.read_text().strip()}").exists()
+        or "Z" in Path(f"/proc/{note.read_text().strip()}/stat").read_text().rpartition(")")[2].split()[0]
+    )
+
+
+def test_a_password_in_a_url_is_not_shown() -> None:
+    shown = shell.abbreviate(["git", "clone", "https://ann:hush@example.invalid/x.git"])
+    assert "hush" not in shown and "example.invalid/x.git" in shown

@@ -7,6 +7,7 @@ now=$(date +%s)
 ids=" $* "
 for id; do
     [ -d "$home/agents/$id" ] || continue
+    if [ -e "$home/agents/$id/stopped" ] && ! [ -f "$home/agents/$id/stopped" ]; then rm -rf "$home/agents/$id/stopped"; fi
     printf '{"at":%d,"reason":"%s"}\n' "$now" "$reason" >"$home/agents/$id/stopped"
 done
 panes=
@@ -18,6 +19,7 @@ sids=$(printf '%s\n' "$ours" | while read -r _ _ _ pid dead _; do [ "$dead" = 1 
 live=$(printf '%s\n' "$ours" | while read -r id _ _ _ dead role; do [ "$dead$role" = 0agent ] && printf ' %s ' "$id"; done)
 for id; do # a process may have outlived its terminal: its own environment says whose it is
     case $live in *" $id "*) continue ;; esac
+    [ -f "$home/agents/$id/proc" ] || continue
     { read -r pid <"$home/agents/$id/proc"; } 2>/dev/null || continue
     case $pid in *[!0-9]* | '') continue ;; esac
     if tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | grep -qx "MNGR_AGENT_ID=$id"; then

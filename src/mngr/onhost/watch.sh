@@ -8,12 +8,13 @@ while :; do
     quiet=$((quiet + 1))
     panes=$(tmux -S "$socket" list-panes -a -F '#{@mngr_id} #{window_activity} #{pane_dead}' 2>/dev/null)
     for file in "$home"/agents/*/limit; do
-        [ -r "$file" ] || continue
+        [ -f "$file" ] || continue
         dir=${file%/limit}
         id=${dir##*/}
         if [ -e "$dir/stopped" ] || [ -e "$dir/exit" ]; then continue; fi
         read -r idle life made <"$file" || continue
-        case $idle$life$made in *[!0-9-]*) continue ;; esac # agents can write here
+        case ${idle#-}${life#-}$made in *[!0-9]*) continue ;; esac # agents can write here
+        [ -n "$idle" ] && [ -n "$life" ] && [ -n "$made" ] || continue
         active=$(printf '%s\n' "$panes" | awk -v id="$id" '$1 == id && $3 == 0 && $2 > m { m = $2 } END { print m + 0 }')
         [ "$active" -gt 0 ] || continue
         quiet=0

@@ -121,6 +121,11 @@ def make_plan(ctx: Context, host: Host, request: CreateRequest) -> Plan:
             )
         base, branch, is_new = _branch(host, source.repo, request)
         rows = _dirty(ctx, host, source, request)
+        if rows and request.dirty == "include" and base != source.repo.head:
+            raise MngrError(
+                "--dirty include takes along changes to what is checked out here, and --branch starts elsewhere",
+                "leave BASE out, or use --dirty ignore",
+            )
     elif request.branch:
         raise UsageError(f"--branch has no meaning with --transfer {mode}", "leave it out")
     elif mode == "none" and source.repo is not None:

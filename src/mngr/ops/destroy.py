@@ -126,13 +126,15 @@ def _finish(ctx: Context, host: Host, before: AgentRecord) -> Outcome:
     try:
         announce("save")
         # On a second try what is left of the work dir is not the work any more.
-        meta = saving.load(grave) if again else saving.save(host, record, grave, why="destroy")
+        claimed = is_claimed(host, record)  # then what is there now is another agent's
+        mine = record.replace(work_dir=f"{record.work_dir}-{record.id[2:8]}") if claimed else record
+        meta = saving.load(grave) if again else saving.save(host, mine, grave, why="destroy")
         announce("remove")
     except BaseException:
         store.save(host, before)
         raise
     host.write(marker, b"")
-    kept = 0 if again and is_claimed(host, record) else remove_work_dir(host, record)
+    kept = 0 if claimed else remove_work_dir(host, record)
     announce("bury")
     store.add_event(host, record.id, "destroyed", name=record.name, branch=record.branch)
     bury(host, host.home.agent(record.id), os.path.join(grave, saving.AGENT))

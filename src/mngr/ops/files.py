@@ -29,7 +29,7 @@ mkdir -p -- "$d"
 x=$(mktemp -d "$d/.mngr-XXXXXX")
 trap 'rm -rf "$x"' EXIT
 tar -C "$x" -xf -
-if [ -d "$t" ] && [ -d "$x/$b" ]; then cp -a "$x/$b/." "$t/"; else mv -f -- "$x/$b" "$t"; fi
+if [ -d "$t" ] && [ -d "$x/$b" ]; then (cd "$x/$b" && tar -cf - .) | tar -C "$t" -xpf -; else mv -f -- "$x/$b" "$t"; fi
 """
 
 

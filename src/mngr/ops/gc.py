@@ -173,7 +173,21 @@ def _names(ctx: Context) -> list[Task]:
             and not os.path.isdir(ctx.home.agent(holder))
         ):
             found.append(Task(what="dangling name", name=name, id=holder, act=_release(ctx, name, holder)))
+        elif holder is not None and _is_old_name(ctx, name, holder):
+            found.append(Task(what="old name", name=name, id=holder, act=_release(ctx, name, holder)))
     return found
+
+
+def _is_old_name(ctx: Context, name: str, holder: str) -> bool:
+    """Whether a rename was interrupted and left this name behind; a rename under way holds the lock."""
+    directory = ctx.home.agent(holder)
+    if not os.path.isdir(directory):
+        return False
+    try:
+        with Lock(os.path.join(directory, "lock"), timeout=5.0):
+            return store.load(ctx.local, holder).name != name
+    except MngrError:
+        return False
 
 
 def _release(ctx: Context, name: str, holder: str) -> Callable[[], None]:

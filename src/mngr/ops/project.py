@@ -126,7 +126,10 @@ def _ignored(host: Host, record: AgentRecord) -> set[str] | None:
     if record.transfer not in ("worktree", "mirror"):
         return None
     flags = ("--porcelain=v1", "-z", "--ignored=traditional", "--untracked-files=normal")
-    listed = git.run(host, record.work_dir, "--no-optional-locks", "status", *flags)
+    guard = git.guard(host, record.work_dir) if record.transfer == "mirror" else ()
+    listed = git.run(
+        host, record.work_dir, *guard, "--no-optional-locks", "status", "--ignore-submodules=dirty", *flags
+    )
     rows = listed.out.decode("utf-8", "surrogateescape").split("\0")
     return {row for row in rows if row} if listed.code == 0 else None
 
@@ -166,7 +169,7 @@ def _reuse(host: Host, place: str, work: str) -> None:
     if not real or origin == target:
         return
     whole = re.compile(re.escape(origin) + rb"(?![\w.-])")  # not the start of another agent's work dir
-    line = 'cd "$1" && shift && exec grep -rlIZF -e "$@"'
+    line = 'cd "$1" && shift && a=$1 && shift && exec grep -rlIF --null -e "$a" -- "$@"'
     for name in host.run(["sh", "-c", line, "grep", work, os.fsdecode(origin), *real]).out.split(b"\0"):
         path = os.path.join(target, name)
         if name and not os.path.islink(path):

@@ -70,7 +70,7 @@ def push(ctx: Context, name: str, *, stash: bool = False) -> Pushed:
     kept = _stash(host, work, guard) if dirty else None
     try:
         how = _merge(host, repo, record, guard)
-    except MngrError:
+    except BaseException:
         _unstash(host, work, kept, guard)
         raise
     if not _unstash(host, work, kept, guard):

@@ -68,6 +68,10 @@ class _Task(Record):
     notes: list[str]
 
 
+class Taken(MngrError):
+    """Another command is making this very agent."""
+
+
 def restore(ctx: Context, place: str, meta: dict[str, Any], wish: Wish) -> Restored:
     """Make the agent; on any failure nothing is left but the saved directory. The caller settles it."""
     if not isinstance(meta.get("record"), dict):
@@ -88,6 +92,8 @@ def restore(ctx: Context, place: str, meta: dict[str, Any], wish: Wish) -> Resto
         for step, act in _STEPS:
             announce(step)
             record = act(task, record) or record
+    except Taken:
+        raise  # another command makes the same agent: nothing here is ours
     except BaseException as error:
         discard(ctx, host, record)
         if isinstance(error, OSError):
@@ -113,7 +119,10 @@ def _record(ctx: Context, host: Host, saved: AgentRecord, wish: Wish) -> AgentRe
 
 def _reserve(task: _Task, record: AgentRecord) -> None:
     directory = task.host.home.agent(record.id)
-    os.makedirs(directory, mode=0o700)
+    try:
+        os.mkdir(directory, mode=0o700)
+    except FileExistsError:
+        raise Taken(f"the agent {record.id} is there already", f"see: mngr explain {record.id}") from None
     task.host.write(os.path.join(directory, RESTORING), b"[]")
     store.save(task.host, record)
     store.reserve_name(task.ctx.home, record.name, record.id, task.host)

@@ -138,16 +138,14 @@ def _save_git(host: Host, record: AgentRecord, place: Place, part: str) -> dict[
     own = [row for row in state.dirty if not row.startswith(".mngr/") or row.startswith(".mngr/settings")]
     return {
         "saved": "git", "head": place.head, "branch": place.branch, "refs": refs, "form": place.form, "git_dir": place.git_dir,
-        "umask": state.umask, "missing": state.missing, "dirty": bool(own) or _has_dirty_submodule(host, work, state.files), "ignored_bytes": state.ignored_bytes,
+        "umask": state.umask, "missing": state.missing, "dirty": bool(own) or _has_submodule(state.files), "ignored_bytes": state.ignored_bytes,
         "unpulled": count_unpulled(host, record) if place.head != record.base else 0, **bundle,
     }  # fmt: skip
 
 
-def _has_dirty_submodule(host: Host, work: str, files: list[str]) -> bool:
-    """Whether a repository inside the work tree, saved with it, is not as its index says."""
-    if not any(os.path.basename(path) == ".git" for path in files):
-        return False
-    return bool(git.status(host, work))
+def _has_submodule(files: list[str]) -> bool:
+    """Whether a repository inside the work tree is saved with it; asking it for changes would run what it is set to."""
+    return any(os.path.basename(path) == ".git" for path in files)
 
 
 def _refs(host: Host, record: AgentRecord, place: Place) -> dict[str, str]:

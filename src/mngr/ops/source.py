@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mngr import git, names
+from mngr import git, names, shell
 from mngr.errors import MngrError, UsageError
 from mngr.lock import Lock
 from mngr.model import TRANSFERS, Record
@@ -97,7 +97,8 @@ def _remote(ctx: Context, host: Host, url: str) -> Source:
                 os.rename(place + ".new", place)
     if result.code:
         raise MngrError(
-            f"--from: cannot fetch {url}: {result.problem}", "check the address and your access to it"
+            shell.without_password(f"--from: cannot fetch {url}: {result.problem}"),
+            "check the address and your access to it",
         )
     head = git.run(host, place, "rev-parse", "--verify", "HEAD")
     if head.code:

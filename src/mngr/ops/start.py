@@ -47,6 +47,9 @@ def start_record(ctx: Context, host: Host, record: AgentRecord) -> None:
     with Lock(os.path.join(host.home.agent(record.id), "lock")):
         if listing.look(ctx, host, [record.id])[0].state.state in LIVE:
             return  # somebody else was faster
+        record = store.load(host, record.id)
+        if record.phase != "ready":
+            raise MngrError(f"{record.name} is just being destroyed", "see: mngr list")
         end_processes(
             host, [record.id], grace=0.5, reason="restart"
         )  # a dead pane still holds the session's name

@@ -217,12 +217,15 @@ def drop_branch(host: Host, repo: Repo, branch: str, *, made_at: str | None = No
 
 
 def _remove_tree(host: Host, path: str) -> None:
-    if not path.startswith(host.home.work + os.sep):
-        return  # never outside the home
+    folder, name = os.path.split(path)
+    if folder != host.home.work or name in ("", ".", ".."):
+        return  # never anything but one of our own
     result = host.run(["rm", "-rf", "--", path])
     if result.code:  # a directory without write permission inside
         host.run(["chmod", "-R", "u+rwX", "--", path])
-        host.run(["rm", "-rf", "--", path])
+        result = host.run(["rm", "-rf", "--", path])
+        if result.code:
+            raise MngrError(f"cannot remove {path}: {result.problem}", "remove it by hand, then try again")
 
 
 def _mkdir(host: Host, path: str) -> None:
