@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 from tests.cli.test_destroy import make
-from tests.conftest import Mngr, git, wait_for
+from tests.conftest import BIN, Mngr, git, wait_for
 
 
 def test_it_comes_back_stopped_with_everything_and_can_go_on(mngr: Mngr) -> None:
@@ -134,3 +135,16 @@ def test_a_damaged_grave_is_told_and_stays(mngr: Mngr) -> None:
     ran = mngr("undestroy", grave.name, code=1)
     assert "cannot be brought back" in ran.err and str(grave) in ran.err
     assert grave.is_dir()
+
+
+def test_two_at_once_lose_nothing(mngr: Mngr) -> None:
+    work = make(mngr)
+    (work / "draft.txt").write_text("mine")
+    mngr("destroy", "--force", "foo")
+    argv = [str(BIN / "mngr"), "undestroy", "foo"]
+    both = [subprocess.Popen(argv, cwd=mngr.repo, env=mngr.env, stderr=subprocess.PIPE) for _ in range(3)]
+    codes = sorted(process.wait() for process in both)
+    for process in both:
+        process.communicate()
+    assert codes == [0, 1, 1]
+    assert (mngr.work("foo") / "draft.txt").read_text() == "mine"
