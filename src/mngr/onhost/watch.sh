@@ -30,7 +30,7 @@ while :; do
         fi
     done
     if [ $quiet -gt 0 ]; then
-        [ $quiet -lt 3 ] || exit 0 # right after a look, so that no limit set meanwhile is missed
+        [ $quiet -lt 3 ] || exit 0 # right after a look; `list` says so when a limit set in this very moment is missed
         pause=1
     fi
     sleep "$pause"
