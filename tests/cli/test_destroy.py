@@ -196,7 +196,7 @@ def test_a_record_that_names_a_place_outside_is_not_obeyed(mngr: Mngr, tmp_path:
     victim.mkdir()
     path = mngr.dir("foo") / "agent.json"
     record = json.loads(path.read_text())
-    record["work_dir"] = f"{mngr.home}/work/../../victim"
+    record["work_dir"] = os.path.join(mngr.home, "work", "..", "..", "victim")
     path.write_text(json.dumps(record) + "\n")
     mngr("destroy", "--force", "foo", code=None)
     assert victim.is_dir()

@@ -43,16 +43,12 @@ def list_agents(ctx: Context) -> Listing:
     """Every agent on every host; a host that does not answer is an error row, not a failure."""
     if not ctx.home.exists() and len(ctx.providers) == 1:
         return Listing(agents=[])
-    places = [(p.name, host) for p in ctx.providers.values() for host in p.list()]
-    answers = fanout(lambda place: look(ctx, ctx.host(*place)), places, at_once=32)
     agents: list[AgentView] = []
     errors: list[dict[str, str]] = []
     notes: list[str] = []
-    for (provider, host), answer in zip(places, answers, strict=True):
+    for provider, host, answer in _look_everywhere(ctx):
         if isinstance(answer, MngrError):
             errors.append({"provider": provider, "host": host, "error": answer.message})
-        elif isinstance(answer, Exception):
-            raise answer
         else:
             agents.extend(view(seen) for seen in answer)
             if any(_misses_watcher(seen) for seen in answer):
@@ -62,6 +58,18 @@ def list_agents(ctx: Context) -> Listing:
     agents.sort(key=lambda a: (a.created_at or "", a.name))
     ctx.hooks.tell("mngr_listed", agents=agents)
     return Listing(agents=agents, errors=errors, notes=notes)
+
+
+def _look_everywhere(ctx: Context) -> list[tuple[str, str, list[Seen] | MngrError]]:
+    """(provider, host, what it shows or why it does not answer) of every host, asked in parallel."""
+    places = [(p.name, host) for p in ctx.providers.values() for host in p.list()]
+    answers = fanout(lambda place: look(ctx, ctx.host(*place)), places, at_once=32)
+    found: list[tuple[str, str, list[Seen] | MngrError]] = []
+    for (provider, host), answer in zip(places, answers, strict=True):
+        if isinstance(answer, Exception) and not isinstance(answer, MngrError):
+            raise answer
+        found.append((provider, host, answer))
+    return found
 
 
 def look(ctx: Context, host: Host, ids: list[str] | None = None) -> list[Seen]:
@@ -190,10 +198,8 @@ def view_of_started(host: Host, record: AgentRecord) -> AgentView:
 
 def list_hosts(ctx: Context) -> list[dict[str, Any]]:
     """Every host, whether it answers, and how many agents it has."""
-    places = [(p.name, host) for p in ctx.providers.values() for host in p.list()]
-    answers = fanout(lambda place: look(ctx, ctx.host(*place)), places, at_once=32)
     rows: list[dict[str, Any]] = []
-    for (provider, host), answer in zip(places, answers, strict=True):
+    for provider, host, answer in _look_everywhere(ctx):
         row: dict[str, Any] = {
             "host": host,
             "provider": provider,
@@ -203,8 +209,6 @@ def list_hosts(ctx: Context) -> list[dict[str, Any]]:
         }
         if isinstance(answer, MngrError):
             row.update(state="UNKNOWN", error=answer.message)
-        elif isinstance(answer, Exception):
-            raise answer
         else:
             row["agents"] = len(answer)
         rows.append(row)
