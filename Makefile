@@ -2,6 +2,8 @@
 PYTHON = .venv/bin/python
 JOBS ?= 2
 SHELLS = bash=bash dash=dash zsh=zsh fish=fish rsync=rsync
+HOSTS = ssh=openssh-client sshd=openssh-server dockerd=docker.io docker=docker.io podman=podman runc=runc \
+	catatonit=catatonit bwrap=bubblewrap socat=socat busybox=busybox-static ip=iproute2 unshare=util-linux
 
 .PHONY: setup demo test test-all check bench docs lock clean
 .NOTPARALLEL:
@@ -13,7 +15,7 @@ demo: setup
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" sh examples/demo.sh
 
 test:
-	@sh scripts/setup.sh $(SHELLS)
+	@sh scripts/setup.sh $(SHELLS) $(HOSTS)
 	@$(PYTHON) -m pytest -n $(JOBS) --dist worksteal
 
 test-all: export MNGR_TEST_SCALE = full
@@ -25,7 +27,8 @@ check: setup
 	@$(PYTHON) -m mypy
 	@.venv/bin/lint-imports
 
-bench: setup
+bench:
+	@sh scripts/setup.sh $(HOSTS)
 	@$(PYTHON) -m tests.bench
 
 docs: setup

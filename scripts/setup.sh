@@ -2,6 +2,7 @@
 # Does nothing that was done before, so the second run takes a moment.
 set -eu
 cd "$(dirname "$0")/.."
+PATH=$PATH:/usr/sbin:/sbin # where servers are, whoever looks
 
 fail() {
     printf 'Error: %s\nHint: %s\n' "$1" "$2" >&2
@@ -35,7 +36,8 @@ find_python() {
 
 missing=
 for pair in git=git tmux=tmux tar=tar flock=util-linux pkill=procps awk=mawk "$@"; do
-    command -v "${pair%%=*}" >/dev/null 2>&1 || missing="$missing ${pair#*=}"
+    command -v "${pair%%=*}" >/dev/null 2>&1 && continue
+    case "$missing " in *" ${pair#*=} "*) ;; *) missing="$missing ${pair#*=}" ;; esac
 done
 [ -z "$missing" ] || install $missing
 
