@@ -6,40 +6,9 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests.conftest import git
+from mngr.contract.program import commit, git, refs, tree
 
-
-def commit(where: Path, name: str = "more.txt", text: str = "more\n") -> str:
-    """Write a file and commit everything; the commit."""
-    (where / name).write_text(text)
-    git(where, "add", "-A")
-    git(where, "commit", "-q", "-m", f"change {name}")
-    return git(where, "rev-parse", "HEAD")
-
-
-def refs(where: Path) -> dict[str, str]:
-    """Every ref and what it points at."""
-    rows = git(where, "for-each-ref", "--format=%(refname) %(objectname)").splitlines()
-    return dict(row.split(" ") for row in rows)
-
-
-def tree(where: Path) -> dict[str, tuple[str, object]]:
-    """Every file, link and directory below, with what is in it; not git's own."""
-    found: dict[str, tuple[str, object]] = {}
-    for top, directories, files in os.walk(os.fsencode(where)):
-        directories[:] = [d for d in directories if d != b".git"]
-        for name in [*directories, *files]:
-            path = Path(os.fsdecode(os.path.join(top, name)))
-            key = os.fsdecode(os.path.relpath(os.path.join(top, name), os.fsencode(where)))
-            if key == ".git":
-                continue
-            if path.is_symlink():
-                found[key] = ("link", os.readlink(path))
-            elif path.is_dir():
-                found[key] = ("dir", None)
-            else:
-                found[key] = ("file", (path.read_bytes(), path.stat().st_mode & 0o111))
-    return found
+__all__ = ["commit", "plant", "refs", "status", "tree"]
 
 
 def status(where: Path) -> list[str]:

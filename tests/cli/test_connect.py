@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mngr.contract.terminal import Terminal
 from tests.conftest import BIN, Mngr, git, wait_for
-from tests.terminal import Terminal
 
 RUN = ("--", "sleep", "1000")
 SIZE = "trap 'stty size' WINCH; echo hello from foo; while :; do sleep 0.05; done"

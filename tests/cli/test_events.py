@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.cli.beside import beside
+from mngr.contract.program import Beside
 from tests.conftest import Mngr, wait_for
 
 
@@ -72,16 +72,15 @@ def test_what_is_no_event_is_left_out_and_nobody_speaks_for_another(mngr: Mngr) 
 
 
 def test_all_agents_can_be_followed_new_ones_too(mngr: Mngr) -> None:
-    with beside(
+    with Beside(
         mngr, "events", "--follow", "--type", "created", "--type", "message", "--format", "{name} {type}"
     ) as process:
-        assert process.stdout is not None
         mngr("create", "foo", "player")
-        assert process.stdout.readline() == "foo created\n"
+        assert process.line() == "foo created"
         mngr("message", "foo", "-m", "go")
-        assert process.stdout.readline() == "foo message\n"
+        assert process.line() == "foo message"
         mngr("create", "bar", "--", "sleep", "1000")
-        assert process.stdout.readline() == "bar created\n"
+        assert process.line() == "bar created"
 
 
 def test_what_is_past_comes_in_order_before_what_comes(mngr: Mngr) -> None:
@@ -89,19 +88,16 @@ def test_what_is_past_comes_in_order_before_what_comes(mngr: Mngr) -> None:
         mngr("create", name, "player")
     for name in ("foo", "bar", "foo"):
         mngr("message", name, "-m", "go", "--wait")
-    with beside(mngr, "events", "--follow", "--type", "message", "--format", "{name}") as process:
-        assert process.stdout is not None
-        assert [process.stdout.readline() for _ in range(3)] == ["foo\n", "bar\n", "foo\n"]
+    with Beside(mngr, "events", "--follow", "--type", "message", "--format", "{name}") as process:
+        assert [process.line() for _ in range(3)] == ["foo", "bar", "foo"]
 
 
 def test_following_one_agent_ends_with_it(mngr: Mngr) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
-    with beside(mngr, "events", "foo", "--follow", "--format", "jsonl") as process:
-        assert process.stdout is not None
-        assert json.loads(process.stdout.readline())["type"] == "created"
+    with Beside(mngr, "events", "foo", "--follow", "--format", "jsonl") as process:
+        assert json.loads(process.line())["type"] == "created"
         mngr("destroy", "--force", "foo")
-        wait_for(lambda: process.poll() is not None)
-        assert process.returncode == 0
+        assert process.end().code == 0
 
 
 def test_errors_and_an_empty_home(mngr: Mngr) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mngr.contract.terminal import Terminal
 from tests.conftest import BIN, Mngr
-from tests.terminal import Terminal
 
 
 def test_the_longest_waiting_comes_first(mngr: Mngr) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from tests.cli.beside import beside
-from tests.conftest import Mngr, wait_for
+from mngr.contract.program import Beside
+from tests.conftest import Mngr
 
 
 def test_a_conversation_is_readable_and_clean(mngr: Mngr) -> None:
@@ -49,15 +49,13 @@ def test_what_is_no_row_is_left_out(mngr: Mngr) -> None:
 def test_it_can_be_followed_until_the_agent_is_gone(mngr: Mngr) -> None:
     mngr("create", "foo", "player")
     mngr("message", "foo", "-m", "before", "--wait")
-    with beside(mngr, "transcript", "foo", "--follow", "--format", "{role} {text}") as process:
-        assert process.stdout is not None
-        read = process.stdout.readline
-        assert (read(), read()) == ("user before\n", "assistant ok: before\n")
+    with Beside(mngr, "transcript", "foo", "--follow", "--format", "{role} {text}") as process:
+        read = process.line
+        assert (read(), read()) == ("user before", "assistant ok: before")
         mngr("message", "foo", "-m", "after")
-        assert (read(), read()) == ("user after\n", "assistant ok: after\n")
+        assert (read(), read()) == ("user after", "assistant ok: after")
         mngr("destroy", "--force", "foo")
-        wait_for(lambda: process.poll() is not None)
-        assert process.returncode == 0
+        assert process.end().code == 0
 
 
 def test_errors(mngr: Mngr) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -11,18 +10,12 @@ from typing import Any
 import pytest
 
 from mngr import Fleet
-from tests.cli.beside import beside
+from mngr.contract.program import Beside
 from tests.conftest import Mngr, wait_for
 
 
 def player(mngr: Mngr, name: str, steps: Any = ()) -> None:
     mngr("create", name, "player", "--", json.dumps(list(steps)))
-
-
-def answer(process: subprocess.Popen[str]) -> Any:
-    """What it says at its end."""
-    assert process.stdout is not None
-    return json.loads(process.stdout.read())
 
 
 def states(ran: Any) -> list[tuple[str, bool, str]]:
@@ -62,9 +55,9 @@ def test_all_wait_for_the_last_and_any_for_the_first(mngr: Mngr) -> None:
     player(mngr, "fast")
     mngr("create", "slow", "--", "sleep", "1000")
     assert states(mngr.json("wait", "slow", "fast", "--any")) == [("fast", True, "WAITING")]
-    with beside(mngr, "wait", "slow", "fast", "--all", "--format", "json") as process:
+    with Beside(mngr, "wait", "slow", "fast", "--all", "--format", "json") as process:
         mngr("stop", "slow")
-        assert states(answer(process)) == [("slow", True, "STOPPED"), ("fast", True, "WAITING")]
+        assert states(process.end().json()) == [("slow", True, "STOPPED"), ("fast", True, "WAITING")]
 
 
 def test_the_end_of_a_command_is_waited_for(mngr: Mngr) -> None:
@@ -74,9 +67,9 @@ def test_the_end_of_a_command_is_waited_for(mngr: Mngr) -> None:
 
 def test_a_stop_by_somebody_else_is_seen(mngr: Mngr) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
-    with beside(mngr, "wait", "foo", "--state", "STOPPED", "--format", "json") as process:
+    with Beside(mngr, "wait", "foo", "--state", "STOPPED", "--format", "json") as process:
         mngr("stop", "foo")
-        assert states(answer(process)) == [("foo", True, "STOPPED")]
+        assert states(process.end().json()) == [("foo", True, "STOPPED")]
 
 
 @pytest.mark.parametrize(("names", "failed"), [(["foo"], 1), (["foo", "bar"], 2)])
@@ -104,21 +97,21 @@ def test_what_can_never_come_is_said_at_once(mngr: Mngr) -> None:
 
 def test_it_ends_when_the_agent_ends_otherwise(mngr: Mngr) -> None:
     mngr("create", "foo", "--", "read line; exit 3")
-    with beside(mngr, "wait", "foo", "--state", "DONE", "--format", "json") as process:
+    with Beside(mngr, "wait", "foo", "--state", "DONE", "--format", "json") as process:
         mngr("message", "foo", "-m", "end")
-        assert states(answer(process)) == [("foo", False, "FAILED")]
-        assert process.wait(timeout=10) == 1
+        ran = process.end()
+        assert (states(ran.json()), ran.code) == ([("foo", False, "FAILED")], 1)
 
 
 def test_it_ends_when_the_agent_is_destroyed(mngr: Mngr) -> None:
     player(mngr, "foo")
     mngr("wait", "foo")
-    with beside(mngr, "wait", "foo", "--state", "DONE", "--format", "json") as process:
+    with Beside(mngr, "wait", "foo", "--state", "DONE", "--format", "json") as process:
         wait_for(lambda: str(mngr.home) in tails())  # it has seen the agent
         mngr("destroy", "--force", "foo")
-        (row,) = answer(process)["results"]
-        assert row["error"] == "foo was destroyed while it was waited for"
-        assert process.wait(timeout=10) == 1
+        ran = process.end()
+        assert ran.json()["results"][0]["error"] == "foo was destroyed while it was waited for"
+        assert ran.code == 1
 
 
 def test_errors(mngr: Mngr) -> None:

@@ -1,0 +1,26 @@
+"""One set of checks that every provider must pass; see docs/guide/providers.md. Needs pytest, which mngr itself does not."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.register_assert_rewrite(
+    *(
+        f"mngr.contract.{name}"
+        for name in "program place making running talking moving living sharing".split()
+    )
+)
+
+from mngr.contract.living import Living  # noqa: E402  (asserts are rewritten as a module is imported)
+from mngr.contract.making import Making  # noqa: E402
+from mngr.contract.moving import Moving  # noqa: E402
+from mngr.contract.place import Client, Place  # noqa: E402
+from mngr.contract.running import Running  # noqa: E402
+from mngr.contract.sharing import Sharing  # noqa: E402
+from mngr.contract.talking import Talking  # noqa: E402
+
+__all__ = ["Client", "HostContract", "Place"]
+
+
+class HostContract(Making, Running, Talking, Moving, Living, Sharing):
+    """What must hold on every host. A provider's test class has a fixture `place`."""

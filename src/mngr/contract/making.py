@@ -1,0 +1,188 @@
+"""How agents come to be, and how `list` shows them."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from mngr.contract.place import RUN, Checks, Client
+from mngr.contract.program import git, refs, wait_for
+
+FIELDS = (
+    "id name kind state state_reason state_source state_since parked_until host provider host_state project work_dir"
+    " branch base created_at activity_at labels pid exit_code usage unpulled dirty"
+).split()
+# A repository on the host itself, made by an agent that is there.
+ORIGIN = """
+mkdir origin && cd origin && git init -q -b main && echo there >README.md && printf '*.log\\n' >.gitignore && git add -A
+git -c user.name=Agent -c user.email=agent@example.invalid commit -q -m first && echo noise >x.log && pwd -P
+"""
+
+
+class Making(Checks):
+    """create and list."""
+
+    def test_an_agent_runs_on_its_host_and_list_says_so(self, client: Client) -> None:
+        made = client.create("foo", "--label", "team=red", "--env", "GIVEN=a 'b' $c\nd", *RUN)
+        agent = client.agent("foo")
+        assert list(agent) == FIELDS
+        same = ("id", "name", "kind", "state", "host", "provider", "project", "work_dir", "branch", "base")
+        assert {key: agent[key] for key in same} == {key: made[key] for key in same}
+        assert (agent["name"], agent["kind"], agent["state"]) == ("foo", "command", "RUNNING")
+        assert (agent["host"], agent["provider"]) == (client.host, client.place.provider)
+        assert (agent["host_state"], agent["labels"]) == ("RUNNING", {"team": "red"})
+        assert (agent["branch"], agent["base"]) == ("mngr/foo", git(client.repo, "rev-parse", "HEAD"))
+        own = 'printf "%s|" "$MNGR_AGENT_ID" "$MNGR_AGENT_NAME" "$MNGR_WORK_DIR" "$MNGR_BRANCH" "$MNGR_BASE" "$GIVEN"'
+        said = client.sh("foo", f'cd "$MNGR_AGENT_DIR"; cd "$MNGR_OUTPUT_DIR"; kill -0 {agent["pid"]}; {own}')
+        ours = [agent[key] for key in ("id", "name", "work_dir", "branch", "base")]
+        assert said.split("|") == [*ours, "a 'b' $c\nd", ""]
+
+    def test_hosts_are_listed_and_chosen(self, client: Client) -> None:
+        client.create("foo", *RUN)
+        rows = client.json("list", "--hosts")["hosts"]
+        (row,) = [r for r in rows if (r["host"], r["provider"]) == (client.host, client.place.provider)]
+        assert (row["state"], row["agents"], row["error"]) == ("RUNNING", 1, None)
+        assert client("list", "--host", str(client.host), "--format", "{name}").out == "foo\n"
+        assert client("list", "--provider", client.place.provider, "--format", "{name}").out == "foo\n"
+        assert client.json("list", "--host", "elsewhere")["agents"] == []
+        for text in ("foo", f"foo@{client.host}", client.at("foo"), client.agent("foo")["id"]):
+            assert client("exec", text, "--", "printenv", "MNGR_AGENT_NAME").out == "foo\n"
+        assert "there is no agent 'bar'" in client("exec", client.at("bar"), "--", "true", code=1).err
+
+    def test_the_end_of_a_program_is_its_state(self, client: Client) -> None:
+        client.create("ok", "--", "true")
+        client.create("bad", "--", "exit 7;")
+        client.create("shot", "--", "kill -9 $$;")
+        wait_for(lambda: {a["state"] for a in client.agents()} == {"DONE", "FAILED"})
+        rows = {a["name"]: (a["state"], a["state_reason"], a["exit_code"], a["pid"]) for a in client.agents()}
+        assert rows == {
+            "ok": ("DONE", None, 0, None),
+            "bad": ("FAILED", "exit 7", 7, None),
+            "shot": ("FAILED", "exit 137", 137, None),
+        }
+
+    def test_without_asking_it_is_a_worktree_here_and_a_mirror_elsewhere(self, client: Client) -> None:
+        client.create("foo", *RUN)
+        kind = client.sh("foo", "if [ -d .git ]; then echo mirror; else echo worktree; fi")
+        assert kind == ("worktree\n" if client.place.is_here else "mirror\n")
+        assert client.sh("foo", "cat README.md src/app.py; git status --porcelain") == "hello\nprint('hi')\n"
+
+    def test_a_mirror_is_a_repository_of_its_own(self, client: Client) -> None:
+        git(client.repo, "branch", "side")
+        git(client.repo, "tag", "v1")
+        git(client.repo, "update-ref", "refs/other/thing", "HEAD")
+        git(client.repo, "config", "alias.mine", "status")
+        (client.repo / ".git/hooks/post-checkout").write_text("#!/bin/sh\ntouch ../hooked\n")
+        (client.repo / ".git/hooks/post-checkout").chmod(0o755)
+        head = git(client.repo, "rev-parse", "HEAD")
+        client.create("foo", "--transfer", "mirror", *RUN)
+        there = client.sh("foo", "git for-each-ref --format='%(refname) %(objectname)'").splitlines()
+        names = ("refs/heads/main", "refs/heads/mngr/foo", "refs/heads/side", "refs/tags/v1")
+        assert there == [f"{name} {head}" for name in names]
+        look = "git symbolic-ref HEAD; git remote; git config alias.mine || :; ls .git/hooks .git/objects/info 2>/dev/null || :"
+        assert "alternates" not in client.sh("foo", look) and "hooked" not in client.sh("foo", "ls ..")
+        assert client.sh("foo", look).split()[0] == "refs/heads/mngr/foo"
+        assert "post-checkout" not in client.sh("foo", look)
+        assert "status" not in client.sh("foo", look).split()
+        assert "refs/heads/mngr/foo" not in refs(client.repo)
+
+    def test_a_copy_has_the_files_and_no_git(self, client: Client) -> None:
+        (client.repo / "noise.log").write_text("ignored")
+        (client.repo / "new é.txt").write_text("not ignored")
+        (client.repo / "tool").write_text("#!/bin/sh\necho ran\n")
+        (client.repo / "tool").chmod(0o755)
+        os.symlink("README.md", client.repo / "link")
+        agent = client.create("foo", "--transfer", "copy", *RUN)
+        assert (agent["branch"], agent["base"]) == (None, None)
+        assert client.sh("foo", "./tool; readlink link; cat 'new é.txt'") == "ran\nREADME.md\nnot ignored"
+        assert client.sh("foo", "ls -A").split("\n")[:-1] == sorted(
+            [".gitignore", "README.md", "link", "new é.txt", "src", "tool"]
+        )
+
+    @pytest.mark.parametrize("mode", ["worktree", "mirror", "copy", "none"])
+    def test_from_a_directory_of_the_host(self, client: Client, mode: str) -> None:
+        client.create("base", "--transfer", "copy", *RUN)
+        origin = client.sh("base", ORIGIN).strip()
+        words = [] if mode == "worktree" else ["--transfer", mode]
+        agent = client.create("foo", "--from", client.there(origin), *words, *RUN)
+        assert client.sh("foo", "cat README.md") == "there\n"
+        assert (agent["work_dir"] == origin) == (mode == "none")
+        branches = {"worktree": "mngr/foo", "mirror": "mngr/foo", "copy": None, "none": "main"}
+        assert (agent["branch"], agent["project"]) == (branches[mode], "origin")
+        assert ("x.log" in client.sh("foo", "ls")) == (mode == "none")
+        shared = "mngr/foo" in client.sh("base", "git -C origin branch --format='%(refname:short)'")
+        assert shared == (mode == "worktree")
+        assert list(refs(client.repo)) == ["refs/heads/main"]
+        client("destroy", "--force", "foo")
+        assert client.sh("base", "cat origin/README.md; git -C origin worktree list | wc -l").split() == [
+            "there",
+            "1",
+        ]
+        assert client.sh("base", f"[ -e '{agent['work_dir']}' ] && echo kept || echo gone").strip() == (
+            "kept" if mode == "none" else "gone"
+        )
+
+    def test_uncommitted_work_comes_along_only_when_asked(self, client: Client) -> None:
+        (client.repo / "README.md").write_text("changed\n")
+        (client.repo / "src/app.py").unlink()
+        (client.repo / "naïve name").write_bytes(bytes(range(256)))
+        (client.repo / "naïve name").chmod(0o755)
+        (client.repo / "noise.log").write_text("ignored")
+        refused = client("create", client.at("foo"), *RUN, code=1).err
+        assert "uncommitted changes" in refused and "--dirty include" in refused
+        assert client.agents() == []
+        client.create("clean", "--dirty", "ignore", *RUN)
+        assert client.sh("clean", "git status --porcelain; cat README.md") == "hello\n"
+        client.create("foo", "--dirty", "include", *RUN)
+        look = "git -c core.quotePath=off status --porcelain -uall; cat README.md; git hash-object *name; test -x *name"
+        blob = git(client.repo, "hash-object", "naïve name")
+        seen = client.sh("foo", look).splitlines()
+        assert [line.split(maxsplit=1)[1] for line in seen[:3]] == ["README.md", "src/app.py", '"naïve name"']
+        assert seen[3:] == ["changed", blob]
+
+    def test_several_at_once_and_a_name_only_once(self, client: Client) -> None:
+        client.create("first", *RUN)  # so that there is a host
+        made = client.json("create", client.at("w"), "--count", "3", *RUN)["agents"]
+        assert [(a["name"], a["state"], a["host"]) for a in made] == [
+            (f"w-{n}", "RUNNING", client.host) for n in (1, 2, 3)
+        ]
+        assert len({a["id"] for a in made} | {a["work_dir"] for a in made}) == 6
+        refused = client("create", client.at("w-2"), *RUN, code=1).err
+        assert "there is already an agent called 'w-2'" in refused
+        assert sorted(a["name"] for a in client.agents()) == ["first", "w-1", "w-2", "w-3"]
+        again = client.json("create", client.at("w-2"), "--reuse", *RUN)["agents"]
+        assert [a["id"] for a in again] == [made[1]["id"]]
+
+    def test_the_project_is_set_up_on_the_host(self, client: Client) -> None:
+        (client.repo / ".mngr").mkdir()
+        (client.repo / ".mngr" / "settings.toml").write_text(
+            '[project]\nsetup = "mkdir -p build && pwd -P >build/where"\ncarry = ["secret.log"]\n'
+        )
+        git(client.repo, "add", "-A")
+        git(client.repo, "commit", "-q", "-m", "settings")
+        (client.repo / "secret.log").write_text("carried")
+        (client.repo / "other.log").write_text("not carried")
+        client.create("foo", *RUN)
+        said = client.sh("foo", "pwd -P; cat build/where secret.log; test ! -e other.log")
+        assert said.split("\n")[0] == said.split("\n")[1] and said.endswith("\ncarried")
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ("--", "no-such-program"),
+            ("-S", "project.setup=exit 3", *RUN),
+            ("--branch", "no-such-base:new", *RUN),
+        ],
+        ids=["command", "setup", "base"],
+    )
+    def test_what_cannot_be_made_leaves_nothing(self, client: Client, words: tuple[str, ...]) -> None:
+        client.create("first", *RUN)
+        before = refs(client.repo)
+        ran = client("create", client.at("foo"), *words, code=1)
+        assert ran.err.startswith("Error: ") and "\nHint: " in ran.err
+        assert [a["name"] for a in client.agents()] == ["first"]
+        assert refs(client.repo) == before
+        assert client.json("gc", "--dry-run")["results"] == []
+        agent = client.create("foo", *RUN)
+        assert os.path.basename(agent["work_dir"]) == "foo" and agent["branch"] == "mngr/foo"
