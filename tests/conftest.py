@@ -21,6 +21,8 @@ from mngr.contract.program import (
     wait_for,
 )
 
+pytest_plugins = ["tests.hosts.fixtures"]
+
 __all__ = ["BIN", "FULL", "Mngr", "Ran", "end_servers", "git", "wait_for"]
 
 settings.register_profile(
