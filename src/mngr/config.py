@@ -72,9 +72,16 @@ class Settings:
 
 
 def load(
-    home_settings: str, project_root: str | None, assignments: list[str], environ: dict[str, str]
+    home_settings: str,
+    project_root: str | None,
+    assignments: list[str],
+    environ: dict[str, str],
+    project: tuple[str, bytes] | None = None,
 ) -> Settings:
-    """Read every layer that exists; nothing is imported to parse files that are not there."""
+    """Read every layer that exists; nothing is imported to parse files that are not there.
+
+    `project` is the text of a project's settings that are not on this machine, and where they are.
+    """
     layers = [Layer(source="default", data=DEFAULTS)]
     files = [("user", home_settings)]
     if project_root is not None:
@@ -84,6 +91,8 @@ def load(
         data = read_file(path)
         if data is not None:
             layers.append(Layer(source=source, path=path, data=data))
+    if project is not None:
+        layers.append(Layer(source="project", path=project[0], data=parse(*project)))
     for name, value in environ.items():
         if name.startswith("MNGR__"):
             key = name[6:].lower().replace("__", ".")
@@ -104,14 +113,22 @@ def read_file(path: str) -> dict[str, Any] | None:
     """The checked contents of a settings file, None when there is none."""
     if not os.path.exists(path):
         return None
+    try:
+        with open(path, "rb") as file:
+            return parse(path, file.read())
+    except OSError as error:
+        raise MngrError(f"cannot read {path}: {error}", "mend the file, or move it away") from None
+
+
+def parse(path: str, text: bytes) -> dict[str, Any]:
+    """The checked settings in a text."""
     import tomllib
 
     try:
-        with open(path, "rb") as file:
-            data = tomllib.load(file)
+        data = tomllib.loads(text.decode())
     except tomllib.TOMLDecodeError as error:
         raise MngrError(f"{path} is not valid TOML: {error}", "mend the file, or move it away") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise MngrError(f"cannot read {path}: {error}", "mend the file, or move it away") from None
     for key, value in flatten(data):
         check_key(key.removesuffix("+="), path, value)

@@ -11,6 +11,12 @@ if TYPE_CHECKING:
     from mngr.shell import Result
 
 
+THROUGH = (
+    "-c",
+    "protocol.ext.allow=always",
+)  # with an address of Host.git_url, which may be a command of ours
+
+
 class Repo(Record):
     """A repository and where it stands."""
 

@@ -7,6 +7,7 @@ from typing import Protocol
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from mngr.paths import Home
     from mngr.shell import Process, Result, Stream
@@ -18,6 +19,12 @@ class Host(Protocol):
     name: str
     provider: str
     home: Home
+    is_here: bool  # whether its files are this process's own
+
+    @property
+    def socket(self) -> str:
+        """Where our tmux server listens: `/tmp/mngr-UID/HASH12`, the same for everyone who uses that home."""
+        ...
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float | None = None) -> Result:
         """Run to the end; raises TimedOut, Unreachable."""
@@ -29,12 +36,28 @@ class Host(Protocol):
         """Start with the caller's streams; raises Unreachable."""
         ...
 
+    def run_here(self, argv: Sequence[str]) -> int:
+        """Run with this process's own streams; the exit code; raises Unreachable when the connection ends first."""
+        ...
+
     def read(self, path: str) -> bytes:
         """The contents of a file; raises NotFound, Unreachable."""
         ...
 
     def write(self, path: str, data: bytes, mode: int = 0o600) -> None:
         """Replace a file in one step and sync it; raises MngrError, Unreachable."""
+        ...
+
+    def has(self, path: str) -> bool:
+        """Whether there is something of that name, be it a link to nowhere; raises Unreachable."""
+        ...
+
+    def lock(self, path: str, timeout: float = 60.0) -> AbstractContextManager[object]:
+        """Hold a lock between all processes of that host and all its clients; raises TimedOut, Unreachable."""
+        ...
+
+    def git_url(self, path: str, guard: Sequence[str] = ()) -> str:
+        """How git here reaches a repository there; `guard` are words for the git that runs there."""
         ...
 
     def attach_argv(self, argv: Sequence[str]) -> list[str]:

@@ -23,6 +23,7 @@ class Home:
         self.snapshots = os.path.join(self.root, "snapshots")
         self.cache = os.path.join(self.root, "cache")
         self.lib = os.path.join(self.root, "lib")
+        self.hosts = os.path.join(self.root, "hosts")
         self.crashes = os.path.join(self.root, "crashes")
         self.settings = os.path.join(self.root, "settings.toml")
         self.marker = os.path.join(self.root, "version")
@@ -100,6 +101,7 @@ class Home:
             "snapshots",
             "cache",
             "lib",
+            "hosts",
             "crashes",
             "settings.toml",
         }
@@ -110,6 +112,13 @@ class Home:
                 f"{self.root} is the home of another program (it holds {strange[0]!r} and no mngr marker)",
                 "choose another home with --home",
             )
+
+
+def socket_for(root: str, uid: int) -> str:
+    """`/tmp/mngr-UID/HASH12` of a home's real path: short enough for a socket."""
+    import hashlib
+
+    return f"/tmp/mngr-{uid}/{hashlib.sha256(root.encode()).hexdigest()[:12]}"
 
 
 def default_home() -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 GROUP = "[mngr]"
 KINDS = ("command", "player")
+PROVIDERS = {"ssh": "mngr.providers.ssh:SshProvider", "docker": "mngr.providers.docker:DockerProvider"}
 
 
 class Plugin(Record):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from mngr import clock, names
+from mngr import clock, names, registry
 from mngr.errors import MngrError, NotFound
 from mngr.lock import Lock
 from mngr.model import AgentRecord
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from mngr.host import Host
     from mngr.paths import Home
+
+
+FOREIGN = 3600  # seconds that another machine's command may take
 
 
 class NameTaken(MngrError):
@@ -97,6 +100,10 @@ def add_event(host: Host, agent_id: str, event: str, **data: Any) -> None:
     """Append a row to the agent's events."""
     row = {"v": 1, "at": clock.stamp(), "agent": agent_id, "type": event, "source": "mngr", "data": data}
     path = os.path.join(host.home.agent(agent_id), "events.jsonl")
+    if not host.is_here:
+        line = '[ -L "$1" ] || { [ -e "$1" ] && [ ! -f "$1" ]; } || printf "%s\\n" "$2" >>"$1"'
+        host.run(["sh", "-c", line, "event", path, json.dumps(row, separators=(",", ":"))])
+        return
     try:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW
         fd = os.open(path, flags, 0o600)
@@ -106,6 +113,60 @@ def add_event(host: Host, agent_id: str, event: str, **data: Any) -> None:
         os.write(fd, json.dumps(row, separators=(",", ":")).encode() + b"\n")
     finally:
         os.close(fd)
+
+
+# A name there that points to nobody is left from a command that was interrupted.
+_RESERVE = """
+umask 077
+[ -d "$1/agents" ] && [ -d "$1/names" ] || exit 7
+cd "$1/names" || exit 1
+mkdir "../agents/$3" "../agents/$3/outputs" || exit 1
+cat >"../agents/$3/agent.json.new" && mv "../agents/$3/agent.json.new" "../agents/$3/agent.json" || exit 1
+old=$(readlink "$2") && [ ! -d "../agents/${old%%@*}" ] && rm -f "$2"
+ln -s "$3" "$2" 2>/dev/null && exit 0
+rm -rf "../agents/$3"
+exit 9
+"""
+_RELEASE = '[ "$(readlink "$1")" != "$2" ] || rm -f "$1"'
+
+
+def reserve(home: Home, host: Host, record: AgentRecord) -> None:
+    """The agent's directory with its record, and its name here and there; NameTaken."""
+    if host.is_here:
+        directory = host.home.agent(record.id)
+        os.mkdir(directory, mode=0o700)
+        os.mkdir(os.path.join(directory, "outputs"), mode=0o700)
+        save(host, record)
+        reserve_name(home, record.name, record.id, host)
+        return
+    reserve_name(home, record.name, record.id, host)
+    argv = ["sh", "-c", _RESERVE, "reserve", host.home.root, record.name, record.id]
+    result = host.run(argv, stdin=encode(record))
+    if result.code == 9:
+        release_name(home, record.name, record.id)
+        raise NameTaken(record.name)
+    if result.code == 7:
+        registry.forget(home, host.provider, host.name)
+        raise MngrError(f"{host.name} no longer has a home for agents", "try again: it is made anew")
+    if result.code:
+        raise MngrError(f"cannot write to {host.home.root} on {host.name}: {result.problem}")
+
+
+def take_name(home: Home, host: Host, name: str, agent_id: str) -> None:
+    """A name for an agent that is there already, here and on its host; NameTaken."""
+    reserve_name(home, name, agent_id, host)
+    if host.is_here:
+        return
+    if host.run(["ln", "-s", agent_id, os.path.join(host.home.names, name)]).code:
+        release_name(home, name, agent_id)
+        raise NameTaken(name)
+
+
+def release(home: Home, host: Host, name: str, agent_id: str) -> None:
+    """Give a name back here and there if it is this agent's."""
+    if not host.is_here:
+        host.run(["sh", "-c", _RELEASE, "release", os.path.join(host.home.names, name), agent_id])
+    release_name(home, name, agent_id)
 
 
 def reserve_name(home: Home, name: str, agent_id: str, host: Host | None = None) -> None:
@@ -143,10 +204,17 @@ def find_id(home: Home, name: str) -> str | None:
 
 def is_elsewhere(home: Home, name: str) -> bool:
     """Whether a name belongs to an agent on a host with a home of its own, whom only that host can tell about."""
+    return find_place(home, name) is not None
+
+
+def find_place(home: Home, name: str) -> tuple[str, str] | None:
+    """(provider, host) of an agent on a host with a home of its own; None when it is in this home."""
     try:
-        return "@" in os.readlink(os.path.join(home.names, name))
+        where = os.readlink(os.path.join(home.names, name)).partition("@")[2]
     except OSError:
-        return False
+        return None
+    host, dot, provider = where.rpartition(".")
+    return (provider, host) if dot else None
 
 
 def list_names(home: Home) -> list[str]:
@@ -159,14 +227,25 @@ def list_names(home: Home) -> list[str]:
 
 def this_process() -> dict[str, Any]:
     """Who is at work: enough to tell later whether that process still lives."""
-    return {"pid": os.getpid(), "start": _start_time(os.getpid()), "boot": boot_id()}
+    return {
+        "pid": os.getpid(),
+        "start": _start_time(os.getpid()),
+        "boot": boot_id(),
+        "at": int(clock.parse_stamp(clock.stamp())),
+    }
 
 
-def is_alive(owner: dict[str, Any] | None) -> bool:
-    """Whether the process that `this_process` described still runs on this machine."""
+def is_alive(owner: dict[str, Any] | None, elsewhere: bool = False) -> bool:
+    """Whether the process that `this_process` described still runs.
+
+    `elsewhere`: on a host that others use too. Of another machine's process nobody knows here, so it is given an hour.
+    """
     pid = owner.get("pid") if owner else None
-    if not owner or not isinstance(pid, int) or owner.get("boot") != boot_id():
+    if not owner or not isinstance(pid, int):
         return False
+    if owner.get("boot") != boot_id():
+        at = owner.get("at")
+        return elsewhere and isinstance(at, int) and clock.parse_stamp(clock.stamp()) - at < FOREIGN
     started = _start_time(pid)
     return started is not None and started == owner.get("start")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from mngr.errors import MngrError
+from mngr.paths import socket_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,16 +49,18 @@ def socket_path(home: Home) -> str:
     try:
         return os.readlink(home.socket_link)
     except OSError:
-        import hashlib
+        return socket_for(os.path.realpath(home.root), os.getuid())
 
-        digest = hashlib.sha256(os.path.realpath(home.root).encode()).hexdigest()[:12]
-        return f"/tmp/mngr-{os.getuid()}/{digest}"
+
+def configuration(source: str | None) -> str:
+    """The server's configuration; `source` is a file of the user's own."""
+    return _CONF + (f"source-file -q {_tmux_quote(source)}\n" if source else "")
 
 
 def prepare(home: Home, source: str | None) -> str:
     """Write the server's configuration and the link to its socket; the socket's path."""
     socket = socket_path(home)
-    conf = _CONF + (f"source-file -q {_tmux_quote(os.path.expanduser(source))}\n" if source else "")
+    conf = configuration(os.path.expanduser(source) if source else None)
     try:
         try:
             with open(home.tmux_conf, encoding="utf-8") as file:
@@ -82,9 +85,13 @@ def prepare(home: Home, source: str | None) -> str:
 
 def check_place(host: Host) -> str:
     """The path of our server's socket; MngrError when the directory it is in is somebody else's."""
-    socket = socket_path(host.home)
+    socket = host.socket
     place = os.path.dirname(socket)
-    if os.path.lexists(place) and (os.path.islink(place) or os.stat(place).st_uid != os.getuid()):
+    if (
+        host.is_here
+        and os.path.lexists(place)
+        and (os.path.islink(place) or os.stat(place).st_uid != os.getuid())
+    ):
         raise MngrError(
             f"{place} is not a directory of yours", "have its owner remove it; mngr makes it anew"
         )

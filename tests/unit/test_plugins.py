@@ -162,7 +162,7 @@ def test_a_plugin_cannot_take_the_place_of_what_is_built_in(
     hooks, _ = hooks_of(tmp_path, monkeypatch, source)
     context = Context(str(tmp_path / "home"))
     context._hooks = hooks
-    assert type(context.providers["local"]).__name__ == "LocalProvider"
+    assert type(context.provider("local")).__name__ == "LocalProvider"
 
 
 def test_without_plugins_pluggy_is_not_imported(mngr: Mngr) -> None:

@@ -38,7 +38,7 @@ def variables(ctx: Context, name: str) -> dict[str, str]:
         "MNGR_AGENT_NAME": record.name,
         "MNGR_AGENT_ID": record.id,
         "MNGR_WORK_DIR": record.work_dir,
-        "MNGR_TMUX_SOCKET": tmux.socket_path(seen.host.home),
+        "MNGR_TMUX_SOCKET": seen.host.socket,
     }
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from mngr import config, paths
+from mngr import config, paths, registry
 from mngr.errors import MngrError, NotFound, Unreachable, closest
-from mngr.plugins import KINDS, Hooks, find_plugins
+from mngr.plugins import KINDS, PROVIDERS, Hooks, find_plugins
 from mngr.providers.local import LocalProvider
 
 TYPE_CHECKING = False
@@ -36,7 +36,7 @@ class Context:
         self._settings: dict[str | None, Settings] = {}
         self._hooks: Hooks | None = None
         self._hosts: dict[tuple[str, str], Host] = {}
-        self._providers: dict[str, Provider] | None = None
+        self._providers: dict[str, Provider] = {}
         self._kinds: dict[str, AgentKind] = {}
 
     def path(self, text: str) -> str:
@@ -54,6 +54,22 @@ class Context:
             self._settings[root] = config.load(self.home.settings, root, self._assignments, dict(os.environ))
         return self._settings[root]
 
+    def settings_of(self, host: Host, root: str) -> Settings:
+        """All layers that apply to a project, be it on another host."""
+        if host.is_here:
+            return self.settings_at(root)
+        try:
+            text = host.read(os.path.join(root, paths.SETTINGS))
+        except MngrError:
+            return self.settings_at(None)
+        return config.load(
+            self.home.settings,
+            None,
+            self._assignments,
+            dict(os.environ),
+            project=(f"{host.name}:{root}", text),
+        )
+
     @property
     def hooks(self) -> Hooks:
         """The installed plugins."""
@@ -61,15 +77,56 @@ class Context:
             self._hooks = Hooks(find_plugins(), self.home, self.note)
         return self._hooks
 
-    @property
-    def providers(self) -> dict[str, Provider]:
-        """Every provider by name."""
-        if self._providers is None:
-            known: dict[str, Provider] = {"local": LocalProvider(self.home)}
-            for provider in self.hooks.providers(lambda: self.settings):
-                known.setdefault(provider.name, provider)
-            self._providers = known
-        return self._providers
+    def provider(self, name: str) -> Provider:
+        """A provider by name; raises NotFound."""
+        if name not in self._providers:
+            self._providers[name] = self._make_provider(name)
+        return self._providers[name]
+
+    def _make_provider(self, name: str) -> Provider:
+        if name == "local":
+            return LocalProvider(self.home)
+        options = self.settings.table(f"providers.{name}")
+        kind = str(options.get("kind") or name)
+        if kind in PROVIDERS:
+            import importlib
+
+            module, _, cls = PROVIDERS[kind].partition(":")
+            made: Provider = getattr(importlib.import_module(module), cls)(name, self.home, options)
+            return made
+        for provider in self.hooks.providers(lambda: self.settings):
+            if provider.name == name:
+                return provider
+        raise NotFound(
+            f"the provider {name!r} is not available", "known: " + ", ".join(self.provider_names())
+        )
+
+    def provider_names(self) -> list[str]:
+        """Every provider there is: built in, in the settings, of a plugin."""
+        own = [key.partition(".")[0] for key in self.settings.table("providers") if key.endswith(".kind")]
+        plugins = [provider.name for provider in self.hooks.providers(lambda: self.settings)]
+        return list(dict.fromkeys(["local", *PROVIDERS, *own, *plugins]))
+
+    def places(self) -> list[tuple[str, str]]:
+        """(provider, host) of every host in use: this machine, those we remember, those of plugins."""
+        found = [("local", "local")]
+        found += [(p, host) for p in registry.providers(self.home) for host in registry.names(self.home, p)]
+        for provider in self.hooks.providers(lambda: self.settings):
+            found += [(provider.name, host) for host in provider.list()]
+        return found
+
+    def find_host(self, name: str) -> tuple[str, str]:
+        """(provider, host) of a host named without its provider; MngrError when it could be several."""
+        if name == "local":
+            return "local", "local"
+        known = [place for place in self.places() if place[1] == name]
+        if not known:
+            pools = self.settings.table("providers").items()
+            known = [(key[:-6], name) for key, value in pools if key.endswith(".hosts") and name in value]
+        if len(known) > 1:
+            listed = ", ".join(f"@{host}.{provider}" for provider, host in known)
+            raise MngrError(f"the host {name!r} could be any of {listed}", "say which")
+        return known[0] if known else ("ssh", name)
 
     @property
     def local(self) -> Host:
@@ -83,9 +140,7 @@ class Context:
         """A host by provider and name; raises NotFound, Unreachable."""
         key = (provider, name)
         if key not in self._hosts:
-            if provider not in self.providers:
-                raise NotFound(f"there is no provider {provider!r}", "known: " + ", ".join(self.providers))
-            self._hosts[key] = self.providers[provider].open(name)
+            self._hosts[key] = self.provider(provider).open(name)
         return self._hosts[key]
 
     def kind(self, name: str) -> AgentKind:

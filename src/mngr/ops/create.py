@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 
 from mngr import clock, git, names, store
-from mngr.errors import MngrError, NotFound, UsageError
+from mngr.errors import MngrError, Unreachable, UsageError
 from mngr.fanout import fanout
 from mngr.model import AgentRecord, Record
-from mngr.ops import environment, find, limit, project, transfer
+from mngr.ops import environment, find, limit, project, relay, transfer
 from mngr.ops import list as listing
 from mngr.ops.discard import discard
-from mngr.ops.launch import install_lib, launch, write_command
-from mngr.ops.source import Source, choose_transfer, find_source
+from mngr.ops.launch import launch, settle, write_command
+from mngr.ops.source import Source, are_near, choose_transfer, find_source
 from mngr.ops.start import start
 
 TYPE_CHECKING = False
@@ -75,12 +75,10 @@ def create(ctx: Context, request: CreateRequest) -> list[AgentView | Exception]:
     wished = [name] if request.count == 1 else [f"{name}-{i}" for i in range(1, request.count + 1)]
     for one in wished:
         names.check_name(one)
-    host = _host(ctx, wanted)
-    existing = {
-        n: i for n in wished if (i := store.find_id(ctx.home, n)) and os.path.isdir(host.home.agent(i))
-    }
+    existing = _existing(ctx, wished)
     if existing and not request.reuse:
         raise store.NameTaken(next(iter(existing)))
+    host = choose_host(ctx, wanted)
     for one in existing:
         ctx.note(f"{one} is there already and was taken as it is")
     fresh = [n for n in wished if n not in existing]
@@ -88,9 +86,26 @@ def create(ctx: Context, request: CreateRequest) -> list[AgentView | Exception]:
     if fresh:
         plan = make_plan(ctx, host, request)
         ctx.home.make()
+        plan = plan.replace(source=relay.bring_near(ctx, plan.source, host, plan.transfer, plan.base))
         make = _create_unnamed if wanted.name is None and request.count == 1 else create_one
         made.update(zip(fresh, fanout(lambda n: make(ctx, plan, n), fresh, at_once=4), strict=True))
     return [made[n] for n in wished]
+
+
+def _existing(ctx: Context, wished: list[str]) -> dict[str, str]:
+    """Id of each name that an agent has; one elsewhere that is gone by now gives its name back."""
+    found: dict[str, str] = {}
+    for name in wished:
+        agent_id = store.find_id(ctx.home, name)
+        place = store.find_place(ctx.home, name)
+        if agent_id is None:
+            continue
+        host = ctx.host(*place) if place else ctx.local
+        if host.has(host.home.agent(agent_id)):
+            found[name] = agent_id
+        elif place:
+            store.release_name(ctx.home, name, agent_id)
+    return found
 
 
 def _reuse(ctx: Context, agent_id: str) -> AgentView | Exception:
@@ -106,7 +121,7 @@ def make_plan(ctx: Context, host: Host, request: CreateRequest) -> Plan:
     kind = _kind(ctx, request)
     ctx.kind(kind).check(request.args, {})
     source = find_source(ctx, host, request.source)
-    mode = choose_transfer(source, request.transfer)
+    mode = choose_transfer(source, host, request.transfer)
     base, branch, is_new = None, None, False
     rows: list[tuple[str, str]] = []
     if mode in ("worktree", "mirror"):
@@ -119,8 +134,8 @@ def make_plan(ctx: Context, host: Host, request: CreateRequest) -> Plan:
                 f"the repository {source.top} has no commits",
                 "make the first one, or use --transfer copy or none",
             )
-        base, branch, is_new = _branch(host, source.repo, request)
-        rows = _dirty(ctx, host, source, request)
+        base, branch, is_new = _branch(source.host, source.repo, request)
+        rows = _dirty(ctx, source, request)
         if rows and request.dirty == "include" and base != source.repo.head:
             raise MngrError(
                 "--dirty include takes along changes to what is checked out here, and --branch starts elsewhere",
@@ -152,7 +167,7 @@ def _create_unnamed(ctx: Context, plan: Plan, name: str) -> AgentView:
 def create_one(ctx: Context, plan: Plan, name: str) -> AgentView:
     """All steps for one agent; on any failure nothing is left."""
     host: Host = plan.host
-    record = _record(plan, name)
+    record = _record(ctx, plan, name)
     announce = ctx.hooks.step("create", record)
     try:
         for step, act in _STEPS:
@@ -160,20 +175,25 @@ def create_one(ctx: Context, plan: Plan, name: str) -> AgentView:
             record = act(ctx, host, plan, record) or record
     except BaseException as error:
         keeps_branch = isinstance(error, transfer.BranchTaken)
-        discard(ctx, host, record.replace(branch_is_new=False) if keeps_branch else record)
+        try:
+            discard(ctx, host, record.replace(branch_is_new=False) if keeps_branch else record)
+        except Unreachable:
+            ctx.note(f"{name} may be left half made on {host.name}; when that answers again: mngr gc")
         raise
     ctx.hooks.tell("mngr_created", agent=record)
     return listing.view_of_started(host, record)
 
 
-def _record(plan: Plan, name: str) -> AgentRecord:
+def _record(ctx: Context, plan: Plan, name: str) -> AgentRecord:
     host: Host = plan.host
     agent_id = names.new_id()
     work = plan.source.path
     if plan.transfer != "none":
         work = os.path.join(host.home.work, name)
-        if os.path.lexists(work):
+        if host.has(work):
             work = f"{work}-{agent_id[2:8]}"
+    elif not are_near(plan.source.host, host):
+        work = host.run(["sh", "-c", "cd && pwd"]).text  # nothing is sent, so it begins where a person would
     return AgentRecord(
         id=agent_id,
         name=name,
@@ -198,35 +218,32 @@ def _record(plan: Plan, name: str) -> AgentRecord:
 
 
 def _reserve(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
-    repo = plan.source.repo
-    if record.branch_is_new and repo and record.branch and git.has_branch(host, repo.root, record.branch):
-        raise transfer.branch_taken(record.branch)  # before the record says that the branch is ours
-    directory = host.home.agent(record.id)
-    os.mkdir(directory, mode=0o700)
-    os.mkdir(os.path.join(directory, "outputs"), mode=0o700)
-    store.save(host, record)
-    store.reserve_name(ctx.home, record.name, record.id, host)
+    source, repo = plan.source, plan.source.repo
+    branch = record.branch if record.branch_is_new and repo is not None else None
+    if branch and repo and git.has_branch(source.host, repo.root, branch):
+        raise transfer.branch_taken(branch)  # before the record says that the branch is ours
+    store.reserve(ctx.home, host, record)
 
 
 def _work_dir(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
-    repo = plan.source.repo
+    source, repo = plan.source, plan.source.repo
     if record.transfer == "worktree" and repo is not None:
         transfer.make_worktree(host, repo, record)
     elif record.transfer == "mirror" and repo is not None:
-        transfer.make_mirror(host, repo, record)
+        transfer.make_mirror(host, source, record)
     elif record.transfer == "copy":
-        transfer.make_copy(host, plan.source.top, repo, record, plan.source.guard)
+        transfer.make_copy(host, source, record)
 
 
 def _dirty_files(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
     if plan.dirty and plan.request.dirty == "include":
-        transfer.carry_dirty(host, plan.source.top, record, plan.dirty, plan.source.guard)
+        transfer.carry_dirty(host, plan.source, record, plan.dirty)
 
 
 def _prepare(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
-    variables = {**environment.base(), **plan.variables, **environment.own(host, record)}
+    variables = {**environment.base(ctx.home, host), **plan.variables, **environment.own(host, record)}
     host.write(os.path.join(host.home.agent(record.id), "env"), environment.encode(variables))
-    install_lib(host)
+    settle(ctx, host)
     ctx.kind(record.kind).prepare(host, record)
     write_command(ctx, host, record, resume=False)
 
@@ -234,9 +251,10 @@ def _prepare(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
 def _set_up(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
     if record.transfer == "none":
         return
-    settings = ctx.settings_at(record.work_dir if plan.source.is_bare else plan.source.top)
-    if not plan.source.is_bare:
-        project.carry(host, plan.source.top, record, settings, guard=plan.source.guard)
+    source = plan.source
+    settings = ctx.settings_of(*((host, record.work_dir) if source.is_bare else (source.host, source.top)))
+    if not source.is_bare:
+        project.carry(source.host, source.top, host, record, settings, guard=source.guard)
     project.set_up(host, record, settings)
 
 
@@ -245,7 +263,8 @@ def _launch(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
         host, record.id, "created", name=record.name, kind=record.kind, branch=record.branch, base=record.base
     )
     launch(ctx, host, record)
-    limit.watch(ctx, host, record)
+    if limit.is_limited(record):
+        limit.watch(ctx, host, record)
 
 
 def _commit(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> AgentRecord:
@@ -263,18 +282,21 @@ _STEPS: tuple[tuple[str, Callable[[Context, Host, Plan, AgentRecord], AgentRecor
 )
 
 
-def _host(ctx: Context, wanted: names.Address) -> Host:
+def choose_host(ctx: Context, wanted: names.Address) -> Host:
+    """Where a new agent shall live; its home is there afterwards."""
     if wanted.provider in (None, "local") and wanted.host in (None, "local"):
         return ctx.local
-    if wanted.provider is None:
-        raise NotFound(f"there is no host {wanted.host!r}", "known: " + ", ".join(ctx.providers))
-    if wanted.provider not in ctx.providers:
-        raise NotFound(
-            f"the provider {wanted.provider!r} is not available", "available: " + ", ".join(ctx.providers)
-        )
     if wanted.host is None:
-        return ctx.providers[wanted.provider].create(None, {})
-    return ctx.host(wanted.provider, wanted.host)
+        assert wanted.provider is not None
+        host = ctx.provider(wanted.provider).create(None, {})
+    else:
+        host = ctx.host(*((wanted.provider, wanted.host) if wanted.provider else ctx.find_host(wanted.host)))
+    if not host.is_here:
+        from mngr.providers.probe import move_in
+
+        ctx.home.make()
+        move_in(ctx.home, host)
+    return host
 
 
 def _kind(ctx: Context, request: CreateRequest) -> str:
@@ -324,16 +346,16 @@ def _branch(host: Host, repo: Repo, request: CreateRequest) -> tuple[str, str, b
     return commit, new, True
 
 
-def _dirty(ctx: Context, host: Host, source: Source, request: CreateRequest) -> list[tuple[str, str]]:
+def _dirty(ctx: Context, source: Source, request: CreateRequest) -> list[tuple[str, str]]:
     if source.is_bare or (request.dirty == "ignore" and not request.says_ignored):
         return []
-    rows = git.status(host, source.top, source.guard)
+    rows = git.status(source.host, source.top, source.guard)
     if rows and request.dirty == "ignore":
         what = "1 uncommitted change stays" if len(rows) == 1 else f"{len(rows)} uncommitted changes stay"
         ctx.note(f"{what} here; to take it along: --dirty include")
         return []
     for _, path in rows if request.dirty == "include" else []:
-        if os.path.exists(os.path.join(source.top, path, ".git")) and not path.endswith("/"):
+        if not path.endswith("/") and transfer.is_submodule(source, path):
             raise MngrError(
                 f"the submodule {path!r} has changes, which --dirty include cannot take along",
                 "commit them in the submodule and here, or use --dirty ignore",

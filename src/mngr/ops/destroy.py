@@ -7,7 +7,6 @@ import os
 from mngr import clock, store
 from mngr.errors import MngrError
 from mngr.fanout import fanout
-from mngr.lock import Lock
 from mngr.model import Outcome
 from mngr.ops import save as saving
 from mngr.ops.discard import discard, end_processes, is_claimed, is_restoring, settle
@@ -90,9 +89,9 @@ def _mark(ctx: Context, seen: Seen) -> AgentRecord | None:
         return None
     host = seen.host
     ctx.hooks.step("destroy", seen.record)("mark")
-    with Lock(os.path.join(host.home.agent(seen.id), "lock")):
+    with host.lock(os.path.join(host.home.agent(seen.id), "lock")):
         before = store.load(host, seen.id)
-        if before.phase != "ready" and store.is_alive(before.owner):
+        if before.phase != "ready" and store.is_alive(before.owner, not host.is_here):
             raise MngrError(f"another command is at work on {before.name}", "see: mngr list")
         if before.phase == "ready" and is_restoring(host, before):
             settle(host, before)
@@ -138,7 +137,7 @@ def _finish(ctx: Context, host: Host, before: AgentRecord) -> Outcome:
     announce("bury")
     store.add_event(host, record.id, "destroyed", name=record.name, branch=record.branch)
     bury(host, host.home.agent(record.id), os.path.join(grave, saving.AGENT))
-    store.release_name(ctx.home, record.name, record.id)
+    store.release(ctx.home, host, record.name, record.id)
     ctx.hooks.tell("mngr_destroyed", agent=record)
     return _outcome(record, meta, kept, grave)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from mngr import git, onhost, store, tmux
+from mngr import git, onhost, store
 from mngr.errors import MngrError, NotFound
 from mngr.ops.transfer import remove_work_dir
 
@@ -28,12 +28,12 @@ def discard(ctx: Context, host: Host, record: AgentRecord) -> None:
         for branch, oid in made or ():  # they came out of a saved directory, which still has them
             git.run(host, record.source or "", "update-ref", "-d", f"refs/heads/{branch}", oid)
     host.run(["rm", "-rf", "--", host.home.agent(record.id)])
-    store.release_name(ctx.home, record.name, record.id)
+    store.release(ctx.home, host, record.name, record.id)
 
 
 def is_restoring(host: Host, record: AgentRecord) -> bool:
     """Whether the agent is half made from a saved state."""
-    return os.path.exists(os.path.join(host.home.agent(record.id), RESTORING))
+    return host.has(os.path.join(host.home.agent(record.id), RESTORING))
 
 
 def settle(host: Host, record: AgentRecord) -> None:
@@ -44,6 +44,10 @@ def settle(host: Host, record: AgentRecord) -> None:
 def is_claimed(host: Host, record: AgentRecord) -> bool:
     """Whether another agent has the same work dir, made after this one's was taken away."""
     wanted = f'"work_dir":{json.dumps(record.work_dir)}'.encode()
+    if not host.is_here:
+        line = 'cd "$1" && exec grep -lF -e "$2" /dev/null */agent.json'
+        found = host.run(["sh", "-c", line, "claimed", host.home.agents, wanted.decode()]).text.split("\n")
+        return any(path and path != f"{record.id}/agent.json" for path in found)
     for agent_id in os.listdir(host.home.agents):
         if agent_id != record.id:
             try:
@@ -62,12 +66,12 @@ def _restored(host: Host, record: AgentRecord) -> list[tuple[str, str]] | None:
         return None
     except ValueError:
         return []
-    return [(branch, oid) for branch, oid in made] if record.source and os.path.isdir(record.source) else []
+    return [(branch, oid) for branch, oid in made] if record.source and host.has(record.source) else []
 
 
 def end_processes(host: Host, ids: list[str], *, grace: float, reason: str) -> None:
     """End the sessions of these agents, all at once."""
-    socket = tmux.socket_path(host.home)
+    socket = host.socket
     argv = [
         "sh",
         "-c",

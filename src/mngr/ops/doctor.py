@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 
-from mngr import names, onhost, tmux
-from mngr.errors import MngrError, NotFound
+from mngr import onhost
+from mngr.errors import MngrError, UsageError
 from mngr.model import Record
 from mngr.ops import find
 from mngr.plugins import Hooks
@@ -59,13 +59,9 @@ def doctor(
 
 
 def _host(ctx: Context, wanted: Address) -> Host:
-    for provider in ctx.providers.values():
-        if wanted.provider in (None, provider.name) and wanted.host in provider.list():
-            return ctx.host(provider.name, str(wanted.host))
-    raise NotFound(
-        f"there is no host {str(names.Address(host=wanted.host, provider=wanted.provider))!r}",
-        "see: mngr list --hosts",
-    )
+    if wanted.host is None:
+        raise UsageError(f"{wanted} names no host", "write @HOST or @HOST.PROVIDER")
+    return ctx.host(*((wanted.provider, wanted.host) if wanted.provider else ctx.find_host(wanted.host)))
 
 
 def _ask(host: Host, programs: tuple[str, ...]) -> dict[str, str]:
@@ -75,7 +71,7 @@ def _ask(host: Host, programs: tuple[str, ...]) -> dict[str, str]:
         onhost.program("doctor.sh"),
         "doctor.sh",
         host.home.root,
-        tmux.socket_path(host.home),
+        host.socket,
         *programs,
     ]
     lines = host.run(argv, timeout=20.0).out.decode("utf-8", "replace").splitlines()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 
+from mngr import registry
 from mngr.errors import MngrError, UsageError
 from mngr.shell import quote
 
@@ -12,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.host import Host
     from mngr.model import AgentRecord
+    from mngr.paths import Home
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _BASE = ("HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
@@ -37,8 +39,11 @@ def gather(files: list[str], passed: list[str], given: list[str]) -> dict[str, s
     return found
 
 
-def base() -> dict[str, str]:
+def base(home: Home, host: Host) -> dict[str, str]:
     """What every agent needs to find its programs and its language."""
+    if not host.is_here:
+        facts = registry.load(home, host.provider, host.name) or {}
+        return {str(name): str(value) for name, value in (facts.get("env") or {}).items() if name in _BASE}
     return {name: os.environ[name] for name in _BASE if os.environ.get(name)}
 
 

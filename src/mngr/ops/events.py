@@ -105,8 +105,7 @@ def _agents(ctx: Context, names: list[str]) -> list[tuple[Host, list[Seen]]]:
     """The agents meant, by host."""
     if not names:
         ctx.home.exists()  # raises when it is not ours
-        places = [(p.name, host) for p in ctx.providers.values() for host in p.list()]
-        hosts = [ctx.host(*place) for place in places]
+        hosts = [ctx.host(*place) for place in ctx.places()]
         return [(host, listing.look(ctx, host)) for host in hosts]
     found: dict[int, tuple[Host, list[Seen]]] = {}
     for seen in resolve(ctx, names):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mngr import shell
+from mngr import onhost
 from mngr.errors import MngrError, NotFound
 from mngr.model import Outcome, Record
 from mngr.ops import find
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mngr.ops.context import Context
     from mngr.ops.list import Seen
 
-LOST = 255  # the connection ended while the command ran
+LONGEST = 86400.0  # seconds: a command of the user's may take its time
 
 
 class Executed(Record):
@@ -32,10 +32,10 @@ class Executed(Record):
 
 def exec_here(ctx: Context, name: str, argv: list[str]) -> int:
     """Run on one agent with this process's own streams; the command's exit code."""
-    host, record = find.find(ctx, name)
-    entered, note = _enter(host, record, argv)
-    code = shell.wait(host.stream(entered))
-    _raise_unstarted(host, record, code, note)
+    host, agent_id = find.locate(ctx, name)
+    entered, note = _enter(host, agent_id, argv)
+    code = host.run_here(entered)
+    _raise_unstarted(ctx, host, name, code, note)
     return code
 
 
@@ -43,9 +43,9 @@ def exec_many(ctx: Context, names: list[str], argv: list[str]) -> list[Outcome]:
     """Run on every agent and capture what it wrote."""
 
     def one(seen: Seen, record: AgentRecord) -> Outcome:
-        entered, note = _enter(seen.host, record, argv)
-        result = seen.host.run(entered)
-        _raise_unstarted(seen.host, record, result.code, note)
+        entered, note = _enter(seen.host, record.id, argv)
+        result = seen.host.run(entered, timeout=LONGEST)
+        _raise_unstarted(ctx, seen.host, record.name, result.code, note)
         texts = {
             "stdout": result.out.decode("utf-8", "replace"),
             "stderr": result.err.decode("utf-8", "replace"),
@@ -60,20 +60,28 @@ def exec_many(ctx: Context, names: list[str], argv: list[str]) -> list[Outcome]:
     return [o if o.extra else o.replace(extra=blank) for o in each(ctx, names, one)]
 
 
-def _enter(host: Host, record: AgentRecord, argv: list[str]) -> tuple[list[str], str]:
-    directory = host.home.agent(record.id)
+def _enter(host: Host, agent_id: str, argv: list[str]) -> tuple[list[str], str]:
+    directory = host.home.agent(agent_id)
     note = os.path.join(directory, f"exec-{os.getpid()}-{os.urandom(3).hex()}")
     terminal = f"TERM={os.environ.get('TERM', 'dumb')}"
-    script = os.path.join(install_lib(host), "enter.sh")
-    return ["env", "-i", terminal, "sh", script, "-f", note, directory, *argv], note
+    program = [
+        "sh",
+        "-c",
+        onhost.program("enter.sh"),
+        "enter.sh",
+    ]  # sent along: one round trip is all it takes
+    if host.is_here:
+        program = ["sh", os.path.join(install_lib(host), "enter.sh")]
+    return ["env", "-i", terminal, *program, "-f", note, directory, *argv], note
 
 
-def _raise_unstarted(host: Host, record: AgentRecord, code: int, note: str) -> None:
+def _raise_unstarted(ctx: Context, host: Host, name: str, code: int, note: str) -> None:
     if code != 125:
         return
     try:
         reason = host.read(note).decode("utf-8", "replace").strip()
     except NotFound:
+        find.find(ctx, name)  # an agent that is gone has no place for a note
         return  # the command's own 125
     host.run(["rm", "-f", note])
-    raise MngrError(f"{record.name}: {reason}", "nothing was run")
+    raise MngrError(f"{name}: {reason}", "nothing was run")

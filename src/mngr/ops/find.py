@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mngr import names, store
 from mngr.errors import MngrError, NotFound, Unreachable, UsageError, closest
+from mngr.fanout import fanout
 from mngr.ops import list as listing
 
 TYPE_CHECKING = False
@@ -17,9 +18,8 @@ if TYPE_CHECKING:
 
 def address(ctx: Context, text: str) -> Address:
     """Parse with the providers there are."""
-    return names.parse_address(
-        text, (*names.PROVIDERS, *(p for p in ctx.providers if p not in names.PROVIDERS))
-    )
+    more = ctx.provider_names() if "@" in text else []
+    return names.parse_address(text, (*names.PROVIDERS, *(p for p in more if p not in names.PROVIDERS)))
 
 
 def find(ctx: Context, text: str) -> tuple[Host, AgentRecord]:
@@ -34,6 +34,16 @@ def find(ctx: Context, text: str) -> tuple[Host, AgentRecord]:
     return seen[0].host, record
 
 
+def locate(ctx: Context, text: str) -> tuple[Host, str]:
+    """Host and id of an agent. One on another host, known here by name, is not looked at: it may be gone by now."""
+    if names.is_name(text) and ctx.home.exists():
+        place, agent_id = store.find_place(ctx.home, text), store.find_id(ctx.home, text)
+        if place is not None and agent_id is not None:
+            return ctx.host(*place), agent_id
+    seen = get_seen(ctx, text)
+    return seen.host, seen.id
+
+
 def get_seen(ctx: Context, text: str) -> Seen:
     """The agent that `text` names, with its state."""
     wanted = address(ctx, text)
@@ -44,31 +54,40 @@ def get_seen(ctx: Context, text: str) -> Seen:
     known = store.find_id(ctx.home, wanted.name)
     if known is None and names.is_id(wanted.name):
         known = wanted.name
-    if known is not None and wanted.provider in (None, "local") and wanted.host in (None, "local"):
-        found = listing.look(ctx, ctx.local, [known])
+    place = _place(ctx, wanted)
+    if known is not None and place is not None:
+        found = listing.look(ctx, ctx.host(*place), [known])
         if found:
             return found[0]
-    return _search(ctx, wanted)
+    return _search(ctx, wanted, place if wanted.host else None)
 
 
-def _search(ctx: Context, wanted: Address) -> Seen:
+def _place(ctx: Context, wanted: Address) -> tuple[str, str] | None:
+    """(provider, host) where an agent is to be looked for first; None where only a search can tell."""
+    if wanted.host is not None:
+        return (wanted.provider, wanted.host) if wanted.provider else ctx.find_host(wanted.host)
+    assert wanted.name is not None
+    elsewhere = store.find_place(ctx.home, wanted.name)
+    if elsewhere is None:
+        return ("local", "local") if wanted.provider in (None, "local") else None
+    return elsewhere if wanted.provider in (None, elsewhere[0]) else None
+
+
+def _search(ctx: Context, wanted: Address, place: tuple[str, str] | None) -> Seen:
     """Look on every host: an agent made by another client, or a provider's that has no name here."""
     matches: list[Seen] = []
     everyone: list[str] = []
     unreachable: list[str] = []
-    for provider in ctx.providers.values():
-        if wanted.provider not in (None, provider.name):
-            continue
-        for host in provider.list():
-            if wanted.host not in (None, host):
-                continue
-            try:
-                rows = listing.look(ctx, ctx.host(provider.name, host))
-            except Unreachable as error:
-                unreachable.append(f"{host}: {error.message}")
-                continue
-            everyone.extend(seen.record.name for seen in rows if seen.record)
-            matches.extend(s for s in rows if wanted.name in (s.id, s.record.name if s.record else None))
+    places = [place] if place else [p for p in ctx.places() if wanted.provider in (None, p[0])]
+    answers = fanout(lambda where: listing.look(ctx, ctx.host(*where)), places, at_once=32)
+    for (_, host), answer in zip(places, answers, strict=True):
+        if isinstance(answer, Unreachable):
+            unreachable.append(f"{host}: {answer.message}")
+        elif isinstance(answer, Exception):
+            raise answer
+        else:
+            everyone.extend(seen.record.name for seen in answer if seen.record)
+            matches.extend(s for s in answer if wanted.name in (s.id, s.record.name if s.record else None))
     if len(matches) > 1:
         listed = ", ".join(f"{s.id}@{s.host.name}" for s in matches)
         raise MngrError(f"{wanted.name!r} could be any of {listed}", "say which by its id")

@@ -72,7 +72,7 @@ def _do(task: Task, dry_run: bool) -> Outcome:
 
 
 def _hosts(ctx: Context) -> list[Host]:
-    return [ctx.host(provider.name, name) for provider in ctx.providers.values() for name in provider.list()]
+    return [ctx.host(*place) for place in ctx.places()]
 
 
 def _agents(ctx: Context) -> list[Task]:
@@ -198,7 +198,7 @@ def _sessions(ctx: Context) -> list[Task]:
     """Sessions of our tmux server whose agent is no longer there."""
     found = []
     for host in _hosts(ctx):
-        if not os.path.exists(tmux.socket_path(host.home)):
+        if not os.path.exists(host.socket):
             continue
         listed = host.run(tmux.argv(host, "list-sessions", "-F", "#{session_id} #{@mngr_id} #{session_name}"))
         for row in listed.text.split("\n"):

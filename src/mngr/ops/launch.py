@@ -15,8 +15,26 @@ if TYPE_CHECKING:
     from mngr.ops.context import Context
 
 
+def settle(ctx: Context, host: Host) -> str:
+    """Put on the host what outlives this command: programs and tmux's configuration; the directory of the programs."""
+    source = ctx.settings.get("tmux.source")
+    if host.is_here:
+        tmux.prepare(host.home, source)
+        return install_lib(host)
+    version = onhost.kept_version()
+    texts = [word for name in onhost.KEPT for word in (name, onhost.program(name).rstrip("\n"))]
+    home, conf = host.home, tmux.configuration(source).rstrip("\n")
+    argv = ["sh", "-c", onhost.program("settle.sh"), "settle.sh", home.lib, version, home.tmux_conf, conf]
+    result = host.run([*argv, home.socket_link, host.socket, *texts])
+    if result.code:
+        raise MngrError(
+            f"cannot write to {home.root} on {host.name}: {result.problem}", f"see: mngr doctor @{host.name}"
+        )
+    return os.path.join(home.lib, version)
+
+
 def install_lib(host: Host) -> str:
-    """Put the programs that outlive this command on the host; the directory they are in."""
+    """Put the programs that outlive this command in a home on this machine; the directory they are in."""
     version = onhost.kept_version()
     place = os.path.join(host.home.lib, version)
     current = os.path.join(host.home.lib, "current")
@@ -41,13 +59,21 @@ def write_command(ctx: Context, host: Host, record: AgentRecord, *, resume: bool
 
 def launch(ctx: Context, host: Host, record: AgentRecord) -> int:
     """Start the session; returns the pid once the agent's process really runs."""
-    lib = install_lib(host)
-    socket = tmux.prepare(host.home, ctx.settings.get("tmux.source"))
+    lib = settle(ctx, host)
     windows = [
         w for name, line in record.windows.items() for w in (tmux.word(name, is_format=True), tmux.word(line))
     ]
     directory = host.home.agent(record.id)
-    argv = ["sh", "-c", onhost.program("start.sh"), "start.sh", socket, host.home.tmux_conf, lib, directory]
+    argv = [
+        "sh",
+        "-c",
+        onhost.program("start.sh"),
+        "start.sh",
+        host.socket,
+        host.home.tmux_conf,
+        lib,
+        directory,
+    ]
     result = host.run(
         [*argv, record.name, tmux.word(record.work_dir, is_format=True), *windows], timeout=60.0
     )

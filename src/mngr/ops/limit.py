@@ -6,9 +6,8 @@ import os
 
 from mngr import clock, store, tmux
 from mngr.errors import MngrError, UsageError
-from mngr.lock import Lock
 from mngr.model import Outcome
-from mngr.ops.launch import install_lib
+from mngr.ops.launch import settle
 from mngr.ops.targets import each
 
 TYPE_CHECKING = False
@@ -27,7 +26,7 @@ def limit(ctx: Context, wanted: list[str], changes: dict[str, float | None]) -> 
     def one(seen: Seen, record: AgentRecord) -> Outcome:
         if changes:
             tmux.check_place(seen.host)
-            with Lock(os.path.join(seen.host.home.agent(record.id), "lock")):
+            with seen.host.lock(os.path.join(seen.host.home.agent(record.id), "lock")):
                 record = store.save(seen.host, store.load(seen.host, record.id).replace(**changes))
             watch(ctx, seen.host, record)
         extra = {"idle_timeout": record.idle_timeout, "lifetime": record.lifetime}
@@ -44,12 +43,16 @@ def check(seconds: float | None) -> None:
         )
 
 
+def is_limited(record: AgentRecord) -> bool:
+    """Whether the agent needs a watcher."""
+    return record.idle_timeout is not None or record.lifetime is not None
+
+
 def watch(ctx: Context, host: Host, record: AgentRecord) -> None:
     """Write the limits where the watcher reads them, and see to it that there is one."""
     path = os.path.join(host.home.agent(record.id), "limit")
-    if record.idle_timeout is None and record.lifetime is None:
-        if os.path.exists(path):
-            host.run(["rm", "-f", path])
+    if not is_limited(record):
+        host.run(["rm", "-f", path])
         return
     words = [
         "-" if value is None else str(max(1, int(value))) for value in (record.idle_timeout, record.lifetime)
@@ -62,14 +65,13 @@ def ensure_watcher(ctx: Context, host: Host) -> None:
     """Start the watcher of this host unless it runs."""
     if host.run(tmux.argv(host, "has-session", "-t", f"={tmux.WATCHER}")).code == 0:
         return
-    lib = install_lib(host)
-    socket = tmux.prepare(host.home, ctx.settings.get("tmux.source"))
+    lib = settle(ctx, host)
     grace = clock.parse_length(str(ctx.settings.get("stop.grace")))
-    loop = ["sh", os.path.join(lib, "watch.sh"), socket, host.home.root, lib, f"{grace:g}"]
+    loop = ["sh", os.path.join(lib, "watch.sh"), host.socket, host.home.root, lib, f"{grace:g}"]
     stays = ["set-option", "-w", "-t", f"={tmux.WATCHER}:", "remain-on-exit", "off"]
     argv = tmux.argv(
         host, "-f", host.home.tmux_conf, "new-session", "-d", "-s", tmux.WATCHER, *loop, ";", *stays
     )
-    result = host.run(["env", "-i", f"PATH={os.environ.get('PATH', '')}", *argv])
+    result = host.run(["sh", "-c", 'exec env -i PATH="$PATH" "$@"', "watch", *argv])
     if result.code and b"duplicate session" not in result.err:
         raise MngrError(f"the watcher could not be started: {result.problem}", "see: mngr doctor")

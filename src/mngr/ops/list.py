@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import time
 
-from mngr import clock, names, onhost, store, tmux
+from mngr import clock, names, onhost, registry, store, tmux
 from mngr.errors import MngrError
 from mngr.fanout import fanout
 from mngr.model import AgentRecord, AgentView, Evidence, Record, State
@@ -41,7 +42,7 @@ class Listing(Record):
 
 def list_agents(ctx: Context) -> Listing:
     """Every agent on every host; a host that does not answer is an error row, not a failure."""
-    if not ctx.home.exists() and len(ctx.providers) == 1:
+    if not ctx.home.exists() and not ctx.hooks.plugins:
         return Listing(agents=[])
     agents: list[AgentView] = []
     errors: list[dict[str, str]] = []
@@ -49,6 +50,7 @@ def list_agents(ctx: Context) -> Listing:
     for provider, host, answer in _look_everywhere(ctx):
         if isinstance(answer, MngrError):
             errors.append({"provider": provider, "host": host, "error": answer.message})
+            agents.extend(view(seen) for seen in _last_seen(ctx, provider, host))
         else:
             agents.extend(view(seen) for seen in answer)
             if any(_misses_watcher(seen) for seen in answer):
@@ -62,7 +64,7 @@ def list_agents(ctx: Context) -> Listing:
 
 def _look_everywhere(ctx: Context) -> list[tuple[str, str, list[Seen] | MngrError]]:
     """(provider, host, what it shows or why it does not answer) of every host, asked in parallel."""
-    places = [(p.name, host) for p in ctx.providers.values() for host in p.list()]
+    places = ctx.places()
     answers = fanout(lambda place: look(ctx, ctx.host(*place)), places, at_once=32)
     found: list[tuple[str, str, list[Seen] | MngrError]] = []
     for (provider, host), answer in zip(places, answers, strict=True):
@@ -83,17 +85,39 @@ def look(ctx: Context, host: Host, ids: list[str] | None = None) -> list[Seen]:
 
 
 def _look_once(ctx: Context, host: Host, ids: list[str] | None) -> list[Seen]:
-    import time
-
-    socket = tmux.socket_path(host.home)
-    argv = ["sh", "-c", onhost.program("list.sh"), "list.sh", host.home.root, socket, *(ids or [])]
+    argv = ["sh", "-c", onhost.program("list.sh"), "list.sh", host.home.root, host.socket, *(ids or [])]
     result = host.run(argv, timeout=DEADLINE)
-    now = time.time()
+    if not host.is_here and ids is None:
+        registry.save_seen(ctx.home, host.provider, host.name, result.out)
+    return _parse(ctx, host, result.out, ids, time.time())
+
+
+def _last_seen(ctx: Context, provider: str, name: str) -> list[Seen]:
+    """The agents of a host that does not answer, as it last showed them: nobody knows how they are now."""
+    kept = registry.load_seen(ctx.home, provider, name)
+    if kept is None:
+        return []
+    out, at = kept
+    reason = f"its host does not answer; last seen {clock.age(time.time() - at)} ago"
+    state = State(state="UNKNOWN", reason=reason, source="cache", since=clock.stamp(at))
+    host = _Silent(name, provider)
+    return [seen.replace(state=state) for seen in _parse(ctx, host, out, None, at) if seen.record]
+
+
+class _Silent:
+    """A host that is only remembered."""
+
+    def __init__(self, name: str, provider: str) -> None:
+        self.name = name
+        self.provider = provider
+
+
+def _parse(ctx: Context, host: Any, out: bytes, ids: list[str] | None, now: float) -> list[Seen]:
     order: list[str] = []
     panes: dict[str, dict[str, str]] = {}
     files: dict[str, dict[str, list[str]]] = {}
     watcher, answers = False, True
-    for line in result.out.decode("utf-8", "replace").split("\n"):
+    for line in out.decode("utf-8", "replace").split("\n"):
         word, _, rest = line.partition(" ")
         if word == "dir":
             order.append(rest)
@@ -146,7 +170,7 @@ def _understand(
         state = State(state="UNKNOWN", reason=f"damaged record: {error}", source="record")
         return Seen(host=host, id=agent_id, record=None, damage=str(error), evidence=evidence, state=state)
     if record.phase != "ready":
-        evidence = evidence.replace(owner_alive=store.is_alive(record.owner))
+        evidence = evidence.replace(owner_alive=store.is_alive(record.owner, record.provider != "local"))
     try:
         state = ctx.kind(record.kind).state(record, evidence)
     except MngrError as error:
@@ -173,8 +197,8 @@ def view(seen: Seen) -> AgentView:
         if state.since
         else None,  # some clocks know only seconds
         parked_until=state.parked_until,
-        host=record.host,
-        provider=record.provider,
+        host=seen.host.name,  # as we call it; another client may have another name for it
+        provider=seen.host.provider,
         project=record.project,
         work_dir=record.work_dir,
         branch=record.branch,

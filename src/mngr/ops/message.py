@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 
-from mngr import onhost, store, tmux
+from mngr import onhost, store
 from mngr.agents.delivery import check_plain, check_text
 from mngr.errors import MngrError, TimedOut
 from mngr.model import Outcome
@@ -91,7 +91,7 @@ def _deliver(host: Host, record: AgentRecord, delivery: Delivery, limit: float) 
         "-c",
         onhost.program("send.sh"),
         "send.sh",
-        tmux.socket_path(host.home),
+        host.socket,
         host.home.agent(record.id),
     ]
     argv += [

@@ -7,7 +7,7 @@ import os
 from mngr import git
 from mngr.errors import MngrError
 from mngr.lock import Lock
-from mngr.ops.transfer import send_files
+from mngr.ops.transfer import send_files, there
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,8 +26,9 @@ LOCKS = (
 
 
 def carry(
-    host: Host,
+    origin: Host,
     source: str,
+    host: Host,
     record: AgentRecord,
     settings: Settings,
     *,
@@ -38,25 +39,32 @@ def carry(
     patterns = settings.get("project.carry") or []
     if not patterns:
         return
-    import glob
-
-    found: dict[str, None] = {}
     for pattern in patterns:
         if not isinstance(pattern, str) or os.path.isabs(pattern) or ".." in pattern.split("/"):
             raise MngrError(
                 f"[project] carry: {pattern!r} is no path in the project",
                 "patterns are relative to the project",
             )
-        found.update(
-            dict.fromkeys(sorted(glob.glob(pattern, root_dir=source, recursive=True, include_hidden=True)))
-        )
-    names = _only_ignored(host, source, list(found), guard)
-    send_files(
-        source,
-        [n for n in names if replace or not os.path.lexists(os.path.join(record.work_dir, n))],
-        host,
-        record.work_dir,
-    )
+    names = _only_ignored(origin, source, _matching(origin, source, patterns), guard)
+    has = [] if replace else there(host, record.work_dir, names)
+    send_files(origin, source, [name for name in names if name not in has], host, record.work_dir)
+
+
+def _matching(origin: Host, source: str, patterns: list[str]) -> list[str]:
+    """What the patterns stand for, each file once."""
+    found: dict[str, None] = {}
+    if origin.is_here:
+        import glob
+
+        for pattern in patterns:
+            rows = glob.glob(pattern, root_dir=source, recursive=True, include_hidden=True)
+            found.update(dict.fromkeys(sorted(rows)))
+        return list(found)
+    for pattern in patterns:  # a shell there knows * ? [ ] but not **
+        line = 'cd -- "$1" && IFS= && for f in $2; do if [ -e "$f" ] || [ -L "$f" ]; then printf "%s\\0" "$f"; fi; done'
+        rows = origin.run(["sh", "-c", line, "carry", source, pattern]).text.split("\0")
+        found.update(dict.fromkeys(row for row in rows if row))
+    return list(found)
 
 
 def _only_ignored(host: Host, source: str, names: list[str], guard: tuple[str, ...]) -> list[str]:
@@ -76,6 +84,9 @@ def set_up(host: Host, record: AgentRecord, settings: Settings) -> None:
     """Make the work dir runnable: from the cache where the same set-up was made before, else by running it."""
     command = settings.get("project.setup")
     if not command:
+        return
+    if not host.is_here:
+        _run(host, record, command)  # what it made is not kept there: each agent's is its own
         return
     key = _key(record.work_dir, command, list(settings.get("project.lock") or []))
     cache = os.path.join(host.home.cache, "setup")
@@ -112,7 +123,9 @@ def _run(host: Host, record: AgentRecord, command: str) -> None:
     enter = os.path.join(host.home.lib, "current", "enter.sh")
     line = 'exec "$@" >"$0" 2>&1 </dev/null'
     log = os.path.join(directory, "setup.log")
-    result = host.run(["sh", "-c", line, log, "env", "-i", "sh", enter, directory, "sh", "-c", command])
+    result = host.run(
+        ["sh", "-c", line, log, "env", "-i", "sh", enter, directory, "sh", "-c", command], timeout=3600.0
+    )
     if result.code:
         tail = host.read(log).decode("utf-8", "replace").strip().splitlines()[-5:]
         raise MngrError(
@@ -150,7 +163,7 @@ def _keep(host: Host, work: str, place: str, made: list[str]) -> None:
         return
     fresh = f"{place}.{os.getpid()}"
     host.run(["mkdir", "-p", os.path.join(fresh, "files")])
-    send_files(work, [row[3:].rstrip("/") for row in made], host, os.path.join(fresh, "files"))
+    send_files(host, work, [row[3:].rstrip("/") for row in made], host, os.path.join(fresh, "files"))
     host.write(os.path.join(fresh, "origin"), work.encode("utf-8", "surrogateescape"))
     os.rename(fresh, place)
 
@@ -164,7 +177,7 @@ def _reuse(host: Host, place: str, work: str) -> None:
     target = work.encode("utf-8", "surrogateescape")
     files = os.path.join(place, "files")
     names = sorted(os.listdir(files))
-    send_files(files, names, host, work)
+    send_files(host, files, names, host, work)
     real = [name for name in names if not os.path.islink(os.path.join(work, name))]
     if not real or origin == target:
         return

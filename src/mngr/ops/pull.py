@@ -92,23 +92,36 @@ def fetch(ctx: Context, host: Host, record: AgentRecord) -> tuple[str, str]:
                 os.path.join(staging, "objects", "info", "alternates"),
                 os.path.join(known.common_dir, "objects").encode() + b"\n",
             )
+    guard = () if host.is_here else git.guard(host, record.work_dir)
     spec = f"+refs/heads/{record.branch}:refs/mngr/incoming"
-    argv = ["git", "-C", staging, *SAFE, "fetch", *_FETCH, "--", record.work_dir, spec]
-    limits = f'ulimit -f {files.MOST_BYTES // 512}; exec "$@"'
-    result = local.run(["sh", "-c", limits, "fetch", *argv], timeout=LONGEST)
-    if result.code:
-        if b"couldn't find remote ref" in result.err:
+    try:
+        fetch_checked(local, staging, host.git_url(record.work_dir, guard), spec)
+    except Refused as error:
+        if "couldn't find remote ref" in error.message:
             raise MngrError(
                 f"{record.name} no longer has the branch {record.branch!r}",
                 f"look: mngr exec {record.name} -- git branch",
-            )
+            ) from None
         raise MngrError(
-            f"the work of {record.name} was refused: {result.problem}", "nothing was changed here"
-        )
+            f"the work of {record.name} was refused: {error.message}", "nothing was changed here"
+        ) from None
     commit = git.resolve(local, staging, "refs/mngr/incoming")
     if commit is None:
         raise MngrError(f"{record.name} has nothing to pull", "see: mngr diff")
     return staging, commit
+
+
+class Refused(MngrError):
+    """What a repository sends cannot be taken."""
+
+
+def fetch_checked(local: Host, place: str, url: str, *specs: str) -> None:
+    """Fetch into a repository of ours under limits, every object checked; nothing the other side says is run. Refused."""
+    argv = ["git", "-C", place, *SAFE, *git.THROUGH, "fetch", *_FETCH, "--", url, *specs]
+    limits = f'ulimit -f {files.MOST_BYTES // 512}; exec "$@"'
+    result = local.run(["sh", "-c", limits, "fetch", *argv], timeout=LONGEST)
+    if result.code:
+        raise Refused(result.problem, "nothing was changed here")
 
 
 def _commits(ctx: Context, host: Host, repo: Repo, record: AgentRecord) -> tuple[str, int]:

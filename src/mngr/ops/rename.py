@@ -6,7 +6,6 @@ import os
 
 from mngr import names, store, tmux
 from mngr.errors import MngrError, UsageError
-from mngr.lock import Lock
 from mngr.model import Outcome
 from mngr.ops import environment, find
 from mngr.ops.targets import each
@@ -29,15 +28,15 @@ def rename(ctx: Context, old: str, new: str) -> AgentRecord:
             f"{record.name} is just being made or destroyed", "wait until that is done; see: mngr list"
         )
     rename_session = tmux.argv(host, "rename-session", "-t", f"={record.name}:", new)
-    with Lock(os.path.join(host.home.agent(record.id), "lock")):
-        store.reserve_name(ctx.home, new, record.id, host)
+    with host.lock(os.path.join(host.home.agent(record.id), "lock")):
+        store.take_name(ctx.home, host, new, record.id)
         try:
             renamed = store.save(host, store.load(host, record.id).replace(name=new))
         except MngrError:
-            store.release_name(ctx.home, new, record.id)
+            store.release(ctx.home, host, new, record.id)
             raise
         host.run(rename_session)
-        store.release_name(ctx.home, record.name, record.id)
+        store.release(ctx.home, host, record.name, record.id)
         environment.refresh(host, renamed)
     store.add_event(host, record.id, "renamed", old=record.name, new=new)
     return renamed
@@ -49,7 +48,7 @@ def label(ctx: Context, wanted: list[str], changes: dict[str, str | None]) -> li
         raise UsageError("no label is given", "write K=V to set one, K- to remove it")
 
     def one(seen: Seen, record: AgentRecord) -> Outcome:
-        with Lock(os.path.join(seen.host.home.agent(record.id), "lock")):
+        with seen.host.lock(os.path.join(seen.host.home.agent(record.id), "lock")):
             fresh = store.load(seen.host, record.id)
             labels = {k: v for k, v in {**fresh.labels, **changes}.items() if v is not None}
             store.save(seen.host, fresh.replace(labels=labels))

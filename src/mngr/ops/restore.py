@@ -173,7 +173,7 @@ def _set_up(task: _Task, record: AgentRecord) -> None:
     ):
         return
     settings = config.load(task.ctx.home.settings, record.source, [], dict(os.environ))
-    project.carry(task.host, record.source, record, settings, replace=False)
+    project.carry(task.host, record.source, task.host, record, settings, replace=False)
     project.set_up(task.host, record, settings)
 
 

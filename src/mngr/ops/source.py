@@ -17,9 +17,15 @@ if TYPE_CHECKING:
     from mngr.ops.context import Context
 
 
+def are_near(one: Host, other: Host) -> bool:
+    """Whether both have the same files, so that a path of one means the same on the other."""
+    return one is other or (one.is_here and other.is_here)
+
+
 class Source(Record):
     """Where the project is."""
 
+    host: Host  # where it is
     path: str  # the directory that was named
     repo: Repo | None  # the one it is in
     kept: str  # what stays when a worktree goes: the repository's main one, or the directory
@@ -27,6 +33,7 @@ class Source(Record):
     transfers: tuple[str, ...] = TRANSFERS  # those that make sense
     is_bare: bool = False  # a copy of a remote repository: it has no files
     guard: tuple[str, ...] = ()  # what git needs when the repository is an agent's own
+    near: Repo | None = None  # a copy of the repository on the agent's host, where that is another
 
     @property
     def top(self) -> str:
@@ -37,12 +44,14 @@ class Source(Record):
 def find_source(ctx: Context, host: Host, given: str | None) -> Source:
     """What `--from` names, else the current directory; raises MngrError when there is no such thing."""
     if given is None:
-        return _directory(host, ctx.cwd)
+        return _directory(ctx.local, ctx.cwd)
+    if given.startswith("@"):
+        return _on_host(ctx, given)
     if "://" in given or "@" in given.partition(":")[0] != given:
-        return _remote(ctx, host, given)
+        return _remote(ctx, given)
     path = os.path.abspath(os.path.join(ctx.cwd, os.path.expanduser(given)))
     if os.path.isdir(path):
-        return _directory(host, path)
+        return _directory(ctx.local, path)
     if names.is_name(given):
         return _agent(ctx, given)
     raise MngrError(
@@ -50,12 +59,30 @@ def find_source(ctx: Context, host: Host, given: str | None) -> Source:
     )
 
 
-def choose_transfer(source: Source, given: str | None) -> str:
+def choose_transfer(source: Source, host: Host, given: str | None) -> str:
     """The mode asked for, else the one that fits best; UsageError when it does not fit."""
-    mode = given or ("copy" if source.repo is None else source.transfers[0])
-    if mode not in source.transfers:
-        raise UsageError(f"--transfer cannot be {mode!r} here", "one of: " + ", ".join(source.transfers))
+    fitting = source.transfers
+    if not are_near(source.host, host):  # a worktree shares its repository, so it is where that is
+        fitting = tuple(mode for mode in fitting if mode != "worktree")
+    mode = given or ("copy" if source.repo is None else fitting[0])
+    if mode not in fitting:
+        hint = "one of: " + ", ".join(fitting)
+        if not are_near(source.host, host) and mode == "worktree":
+            hint += f"; or name a repository there: --from @{host.name}:/PATH"
+        raise UsageError(f"--transfer cannot be {mode!r} here", hint)
     return mode
+
+
+def _on_host(ctx: Context, given: str) -> Source:
+    """`@HOST:/PATH`, a directory on a host."""
+    wanted = find.address(ctx, given)
+    if wanted.name is not None or wanted.host is None or not wanted.path:
+        raise UsageError(f"--from: {given!r} names no directory on a host", "write @HOST:/PATH")
+    host = ctx.host(*((wanted.provider, wanted.host) if wanted.provider else ctx.find_host(wanted.host)))
+    there = host.run(["sh", "-c", 'cd -- "$1" && pwd -P', "cd", wanted.path])
+    if there.code:
+        raise MngrError(f"--from: there is no directory {wanted.path!r} on {host.name}", "check the path")
+    return _directory(host, there.text)
 
 
 def _directory(host: Host, path: str) -> Source:
@@ -64,13 +91,13 @@ def _directory(host: Host, path: str) -> Source:
     if repo is not None:
         main, name = os.path.split(repo.common_dir)
         kept = main if name == ".git" else repo.root
-    return Source(path=path, repo=repo, kept=kept, project=os.path.basename(kept) or "root")
+    return Source(host=host, path=path, repo=repo, kept=kept, project=os.path.basename(kept) or "root")
 
 
 def _agent(ctx: Context, name: str) -> Source:
     """Another agent's work dir. One with a repository of its own shares it with nobody, and nothing of it runs here."""
     host, record = find.find(ctx, name)
-    if not os.path.isdir(record.work_dir):
+    if not host.has(record.work_dir):
         raise MngrError(
             f"the work dir of {record.name} is gone: {record.work_dir}", f"mngr destroy {record.name}"
         )
@@ -80,9 +107,11 @@ def _agent(ctx: Context, name: str) -> Source:
     return source.replace(transfers=("mirror", "copy"), guard=git.guard(host, record.work_dir))
 
 
-def _remote(ctx: Context, host: Host, url: str) -> Source:
+def _remote(ctx: Context, url: str) -> Source:
     """A bare copy of a remote repository, kept and brought up to date."""
     import hashlib
+
+    host = ctx.local
 
     ctx.home.make()
     place = os.path.join(ctx.home.cache, "repos", hashlib.sha256(url.encode()).hexdigest()[:16] + ".git")
@@ -107,5 +136,11 @@ def _remote(ctx: Context, host: Host, url: str) -> Source:
     repo = git.Repo(root=place, common_dir=place, head=head.text, branch=branch)
     project = url.rstrip("/").replace(":", "/").rpartition("/")[2].removesuffix(".git")
     return Source(
-        path=place, repo=repo, kept=place, project=project or "root", transfers=("mirror",), is_bare=True
+        host=host,
+        path=place,
+        repo=repo,
+        kept=place,
+        project=project or "root",
+        transfers=("mirror",),
+        is_bare=True,
     )

@@ -6,7 +6,6 @@ import os
 
 from mngr import store
 from mngr.errors import MngrError
-from mngr.lock import Lock
 from mngr.model import Outcome
 from mngr.ops import limit
 from mngr.ops import list as listing
@@ -40,11 +39,11 @@ def start(ctx: Context, wanted: list[str]) -> list[Outcome]:
 
 def start_record(ctx: Context, host: Host, record: AgentRecord) -> None:
     """Start one agent that does not run."""
-    if not os.path.isdir(record.work_dir):
+    if not host.has(record.work_dir):
         raise MngrError(
             f"the work dir of {record.name} is gone: {record.work_dir}", f"mngr destroy {record.name}"
         )
-    with Lock(os.path.join(host.home.agent(record.id), "lock")):
+    with host.lock(os.path.join(host.home.agent(record.id), "lock")):
         if listing.look(ctx, host, [record.id])[0].state.state in LIVE:
             return  # somebody else was faster
         record = store.load(host, record.id)
@@ -56,5 +55,6 @@ def start_record(ctx: Context, host: Host, record: AgentRecord) -> None:
         write_command(ctx, host, record, resume=True)
         pid = launch(ctx, host, record)
     store.add_event(host, record.id, "started", pid=pid)
-    limit.watch(ctx, host, record)
+    if limit.is_limited(record):
+        limit.watch(ctx, host, record)
     ctx.hooks.tell("mngr_started", agent=record)

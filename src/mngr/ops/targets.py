@@ -23,16 +23,29 @@ LIVE = ("STARTING", "RUNNING", "WAITING", "PARKED")
 def resolve(ctx: Context, wanted: list[str]) -> list[Seen | MngrError]:
     """What each name stands for, or why it stands for nothing."""
     ids = {}
+    places: dict[tuple[str, str], list[str]] = {}
     if ctx.home.exists():
         for name in wanted:
             known = store.find_id(ctx.home, name) if names.is_name(name) else None
             if known or names.is_id(name):
                 ids[name] = known or name
-    seen = {s.id: s for s in listing.look(ctx, ctx.local, list(dict.fromkeys(ids.values())))} if ids else {}
+                place = store.find_place(ctx.home, name) or ("local", "local")
+                places.setdefault(place, []).append(ids[name])
+    looks = fanout(
+        lambda at: listing.look(ctx, ctx.host(*at[0]), list(dict.fromkeys(at[1]))),
+        list(places.items()),
+        at_once=32,
+    )
+    seen = {s.id: s for found in looks if not isinstance(found, Exception) for s in found}
+    silent = {
+        i: e for e, of in zip(looks, places.values(), strict=True) if isinstance(e, MngrError) for i in of
+    }
 
     def one(name: str) -> Seen | MngrError:
         if name in ids and ids[name] in seen:
             return seen[ids[name]]
+        if name in ids and ids[name] in silent:
+            return silent[ids[name]]
         try:
             return find.get_seen(ctx, name)
         except MngrError as error:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 
-from mngr import git, shell
+from mngr import git, onhost, shell
 from mngr.errors import MngrError
-from mngr.lock import Lock
+from mngr.ops.source import are_near
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.git import Repo
     from mngr.host import Host
     from mngr.model import AgentRecord
+    from mngr.ops.source import Source
 
 
 class BranchTaken(MngrError):
@@ -26,7 +27,7 @@ def make_worktree(host: Host, repo: Repo, record: AgentRecord) -> None:
         words = ["--no-track", "-b", record.branch, record.work_dir, record.base]
     else:
         words = [record.work_dir, record.branch]
-    with Lock(os.path.join(repo.common_dir, "mngr.lock")):
+    with host.lock(os.path.join(repo.common_dir, "mngr.lock")):
         result = git.run(host, repo.root, "worktree", "add", "--quiet", "--no-checkout", *words)
     if result.code:
         raise _branch_error(record, result.problem)
@@ -55,120 +56,120 @@ def _branch_error(record: AgentRecord, problem: str) -> MngrError:
     return MngrError(f"git worktree add failed: {problem}", git.hint(problem))
 
 
-def make_mirror(host: Host, repo: Repo, record: AgentRecord) -> None:
+def make_mirror(host: Host, source: Source, record: AgentRecord) -> None:
     """An independent repository: all branches and tags, none of the hooks, settings, alternates or hard links."""
-    assert record.branch is not None and record.base is not None
-    work = record.work_dir
-    form = git.must(host, repo.root, "rev-parse", "--show-object-format")
-    made = host.run(
-        [
-            "git",
-            "init",
-            "--quiet",
-            "--template=",
-            f"--object-format={form}",
-            "--initial-branch=mngr-unborn",
-            work,
-        ]
-    )
-    if made.code:
-        raise MngrError(f"git init failed: {made.problem}", git.hint(made.problem))
-    specs = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*", f"+{record.base}:refs/mngr/base")
-    _fetch(host, work, repo.common_dir, *specs)
-    if record.branch_is_new:
-        if git.has_branch(host, work, record.branch):
-            raise branch_taken(record.branch)
-        git.must(host, work, "update-ref", f"refs/heads/{record.branch}", record.base)
-    git.must(host, work, "symbolic-ref", "HEAD", f"refs/heads/{record.branch}")
-    git.must(host, work, "update-ref", "-d", "refs/mngr/base")
+    assert record.branch is not None and record.base is not None and source.repo is not None
+    origin, near = source.repo, source.near or source.repo
+    form = git.must(source.host, origin.root, "rev-parse", "--show-object-format")
+    person: list[str] = []
     for key in ("user.name", "user.email"):
-        value = git.run(host, repo.root, "config", "--local", key)
+        value = git.run(source.host, origin.root, "config", "--local", key)
         if value.code == 0:
-            git.must(host, work, "config", key, value.text)
-    git.must(host, work, "reset", "--quiet", "--hard", "--no-recurse-submodules")
+            person += [key, value.text]
+    argv = ["sh", "-c", onhost.program("mirror.sh"), "mirror.sh", near.common_dir, record.work_dir, form]
+    made = host.run([*argv, record.base, record.branch, "1" if record.branch_is_new else "0", *person])
+    if made.code == 9:
+        raise branch_taken(record.branch)
+    if made.code:
+        raise MngrError(f"the repository could not be copied: {made.problem}", git.hint(made.problem))
 
 
-def _fetch(host: Host, work: str, source: str, *specs: str) -> None:
-    """Into the agent's repository by copy; version 2 of git's protocol gives also what no branch or tag has."""
-    flags = ("--quiet", "--no-tags", "--no-write-fetch-head", "--update-shallow", "--no-recurse-submodules")
-    git.must(host, work, "-c", "protocol.version=2", "fetch", *flags, "--", source, *specs)
-
-
-def make_copy(
-    host: Host, source: str, repo: Repo | None, record: AgentRecord, guard: tuple[str, ...] = ()
-) -> None:
+def make_copy(host: Host, source: Source, record: AgentRecord) -> None:
     """The files as they are, without `.git` and what it ignores."""
     _mkdir(host, record.work_dir)
-    if repo is None:
-        names = _entries(source, host.home.root)
+    top = source.top
+    if source.repo is None:
+        names = _entries(source.host, top, host.home.root)
     else:
-        listed = git.must(
-            host, repo.root, *guard, "ls-files", "-z", "--cached", "--others", "--exclude-standard"
-        )
-        found = dict.fromkeys(listed.split("\0"))
-        names = [n for n in found if n and os.path.lexists(os.path.join(source, n)) and not _is_state(n)]
-    send_files(source, names, host, record.work_dir)
+        flags = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+        found = dict.fromkeys(git.must(source.host, top, *source.guard, *flags).split("\0"))
+        names = there(source.host, top, [n for n in found if n and not _is_state(n)])
+    send_files(source.host, top, names, host, record.work_dir)
 
 
-def _entries(source: str, home: str) -> list[str]:
+def _entries(host: Host, source: str, home: str) -> list[str]:
     """Everything in a directory but git's and, if it is in there, our own home, which the copy is in."""
+    if not host.is_here:
+        listed = host.run(["sh", "-c", 'cd -- "$1" && find . ! -name . -prune -print0', "ls", source])
+        names = [name.removeprefix("./") for name in listed.text.split("\0") if name]
+        return sorted(name for name in names if name != ".git" and os.path.join(source, name) != home)
     found: list[str] = []
     for name in sorted(os.listdir(source)):
         path = os.path.join(source, name)
         if name == ".git" or path == home:
             continue
-        inside = _entries(path, home) if home.startswith(path + os.sep) else None
+        inside = _entries(host, path, home) if home.startswith(path + os.sep) else None
         found.extend([name] if inside is None else [os.path.join(name, below) for below in inside])
     return found
 
 
-def carry_dirty(
-    host: Host, source: str, record: AgentRecord, rows: list[tuple[str, str]], guard: tuple[str, ...] = ()
-) -> None:
+# xargs brings the names in as many calls as they need.
+_THERE = """cd -- "$1" && exec xargs -0 sh -c 'for n; do if [ -e "./$n" ] || [ -L "./$n" ]; then printf "%s\\0" "$n"; fi; done' there"""
+
+
+def there(host: Host, root: str, names: list[str]) -> list[str]:
+    """Those of these names that are in a directory, be it as a link to nowhere."""
+    if host.is_here:
+        return [name for name in names if os.path.lexists(os.path.join(root, name))]
+    if not names:
+        return []
+    out = host.run(["sh", "-c", _THERE, "there", root], stdin=_listed(names)).out
+    return [name for name in out.decode("utf-8", "surrogateescape").split("\0") if name]
+
+
+def is_submodule(source: Source, path: str) -> bool:
+    """Whether a path of the source is a repository of its own."""
+    return source.host.has(os.path.join(source.top, path, ".git"))
+
+
+def carry_dirty(host: Host, source: Source, record: AgentRecord, rows: list[tuple[str, str]]) -> None:
     """Staged, changed, deleted and untracked files, exactly as they stand in the source."""
-    work = record.work_dir
-    tree = git.run(host, source, *guard, "write-tree")
+    work, top = record.work_dir, source.top
+    tree = git.run(source.host, top, *source.guard, "write-tree")
     if tree.code:
         raise MngrError("the source has unmerged paths", "finish the merge first, or use --dirty ignore")
     if record.transfer == "mirror":
-        _fetch(host, work, source, f"+{tree.text}:refs/mngr/index")
-    there = [path for _, path in rows if os.path.lexists(os.path.join(source, path))]
-    gone = dict.fromkeys(
-        _top_missing(source, path) for _, path in rows if not os.path.lexists(os.path.join(source, path))
-    )
-    remove_files(host, work, [*gone, *(path.rstrip("/") for path in there)])
-    send_files(source, there, host, work)
+        spec = f"+{tree.text}:refs/mngr/index"
+        if are_near(source.host, host):
+            flags = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
+            git.must(host, work, "-c", "protocol.version=2", "fetch", *flags, "--", top, spec)
+        else:
+            flags = ("--quiet", "--no-verify", "--no-recurse-submodules", "--no-signed")
+            git.must(
+                source.host, top, *source.guard, *git.THROUGH, "push", *flags, "--", host.git_url(work), spec
+            )
+    paths = [path for _, path in rows]
+    has = there(source.host, top, paths)
+    gone = dict.fromkeys(_top_missing(source, path) for path in paths if path not in has)
+    remove_files(host, work, [*gone, *(path.rstrip("/") for path in has)])
+    send_files(source.host, top, has, host, work)
     git.must(host, work, "read-tree", tree.text)
     git.run(host, work, "update-index", "-q", "--refresh")
     if record.transfer == "mirror":
         git.must(host, work, "update-ref", "-d", "refs/mngr/index")
 
 
-def _top_missing(source: str, path: str) -> str:
+def _top_missing(source: Source, path: str) -> str:
     """The highest directory of `path` that the source has no more, else `path`."""
-    while (above := os.path.dirname(path)) and not os.path.lexists(os.path.join(source, above)):
+    while (above := os.path.dirname(path)) and not source.host.has(os.path.join(source.top, above)):
         path = above
     return path
 
 
-def send_files(source: str, names: list[str], host: Host, target: str) -> None:
-    """Files and directories by a tar stream, names of any kind."""
+def send_files(origin: Host, source: str, names: list[str], host: Host, target: str) -> None:
+    """Files and directories from one host to another by a tar stream, names of any kind."""
     if not names:
         return
     import tempfile
 
-    listed = "\0".join(names).encode("utf-8", "surrogateescape")
-    with tempfile.TemporaryFile() as complaints:
+    with tempfile.TemporaryFile() as complaints, tempfile.TemporaryFile() as listed:
+        listed.write(_listed(names))
+        listed.seek(0)
         argv = ["tar", "-C", source, "--null", "-T", "-", "-cf", "-"]
-        pack = shell.start(argv, stdin=shell.PIPE, stdout=shell.PIPE, stderr=complaints)
+        pack = origin.stream(argv, stdin=listed, stdout=shell.PIPE, stderr=complaints)
         unpack = host.stream(["tar", "-C", target, "-xpf", "-"], stdin=pack.stdout, stderr=complaints)
-        assert pack.stdin is not None and pack.stdout is not None
+        assert pack.stdout is not None
         pack.stdout.close()
-        try:
-            pack.stdin.write(listed)
-            pack.stdin.close()
-        except BrokenPipeError:
-            pass  # it has said why
         codes = (shell.wait(unpack), shell.wait(pack))
         if any(codes):
             complaints.seek(0)
@@ -177,12 +178,16 @@ def send_files(source: str, names: list[str], host: Host, target: str) -> None:
             raise MngrError(f"copying files to {target} failed: {problem}", "check space and permissions")
 
 
+def _listed(names: list[str]) -> bytes:
+    return "\0".join(names).encode("utf-8", "surrogateescape") + b"\0"
+
+
 def remove_files(host: Host, target: str, names: list[str]) -> None:
     """Take files away from a work dir."""
     if not names:
         return
-    listed = "\0".join(f"./{name}" for name in names).encode("utf-8", "surrogateescape")
-    result = host.run(["sh", "-c", 'cd "$1" && xargs -0 rm -rf --', "rm", target], stdin=listed)
+    line = 'cd "$1" && exec xargs -0 rm -rf --'
+    result = host.run(["sh", "-c", line, "rm", target], stdin=_listed([f"./{name}" for name in names]))
     if result.code:
         raise MngrError(f"cannot remove files in {target}: {result.problem}")
 
@@ -195,11 +200,11 @@ def remove_work_dir(host: Host, record: AgentRecord, *, undo: bool = False) -> i
     if record.transfer == "none":
         return 0
     _remove_tree(host, record.work_dir)
-    has_source = record.transfer == "worktree" and record.source is not None and os.path.isdir(record.source)
+    has_source = record.transfer == "worktree" and record.source is not None
     repo = git.find_repo(host, record.source) if has_source and record.source else None
     if repo is None:
         return 0
-    with Lock(os.path.join(repo.common_dir, "mngr.lock")):
+    with host.lock(os.path.join(repo.common_dir, "mngr.lock")):
         # Only git's memory of this one; `worktree prune` would also forget the user's on a disk that is not mounted.
         git.run(host, repo.root, "worktree", "remove", "--force", "--force", record.work_dir)
         if not record.branch_is_new or not record.branch:

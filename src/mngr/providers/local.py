@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
-from mngr import shell
+from mngr import shell, tmux
 from mngr.errors import MngrError, NotFound
+from mngr.lock import Lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,12 +32,17 @@ class LocalHost:
 
     name = "local"
     provider = "local"
+    is_here = True
 
     def __init__(self, home: Home) -> None:
         self.home = home
         self._env = {k: v for k, v in os.environ.items() if k not in _GIT_LOCAL}
         self._env["LC_ALL"] = "C"  # we read what git and tar say
         self._env["GIT_TERMINAL_PROMPT"] = "0"
+
+    @property
+    def socket(self) -> str:
+        return tmux.socket_path(self.home)
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float | None = None) -> Result:
         return shell.run(argv, stdin=stdin, timeout=timeout, env=self._env)
@@ -45,6 +51,9 @@ class LocalHost:
         self, argv: Sequence[str], *, stdin: Stream = None, stdout: Stream = None, stderr: Stream = None
     ) -> Process[bytes]:
         return shell.start(argv, stdin=stdin, stdout=stdout, stderr=stderr, env=self._env)
+
+    def run_here(self, argv: Sequence[str]) -> int:
+        return shell.wait(self.stream(argv))
 
     def read(self, path: str) -> bytes:
         if os.path.exists(path) and not os.path.isfile(path):  # a pipe would never end
@@ -80,6 +89,15 @@ class LocalHost:
                 else "check the directory's permissions"
             )
             raise MngrError(f"cannot write {path}: {error.strerror}", hint) from None
+
+    def has(self, path: str) -> bool:
+        return os.path.lexists(path)
+
+    def lock(self, path: str, timeout: float = 60.0) -> Lock:
+        return Lock(path, timeout)
+
+    def git_url(self, path: str, guard: Sequence[str] = ()) -> str:
+        return path
 
     def attach_argv(self, argv: Sequence[str]) -> list[str]:
         return list(argv)

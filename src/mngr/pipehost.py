@@ -1,0 +1,188 @@
+"""A host at the other end of a pipe: everything we do there, once for all providers, on one ability: start a command."""
+
+from __future__ import annotations
+
+import os
+
+from mngr import onhost, shell
+from mngr.errors import MngrError, NotFound, TimedOut, Unreachable
+from mngr.paths import Home, socket_for
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Protocol
+
+    from mngr.shell import Process, Result, Stream
+else:
+    Protocol = object  # typing would cost 10 ms
+
+LONGEST = 900.0  # seconds that a call may take where its caller sets no limit
+LARGEST = 64 * 1024 * 1024  # bytes of a file that `read` takes
+
+# We read what git and tar say; a git in there asks nobody.
+_SETTING = "LC_ALL=C GIT_TERMINAL_PROMPT=0; export LC_ALL GIT_TERMINAL_PROMPT; unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE; "
+# All of the input or nothing: a connection that ends must not look like the end of the text.
+_WHOLE = (
+    't=$(mktemp) && cat >"$t" && [ "$(($(wc -c <"$t")))" -eq {size} ] || {{ rm -f "$t"; exit 1; }}; '
+    'exec 9<"$t"; rm -f "$t"; {command} <&9 9<&-'
+)
+_READ = '[ -e "$1" ] || exit 4; [ -f "$1" ] || exit 5; exec head -c "$2" -- "$1"'
+_WRITE = (
+    'umask 077; n=$1.$$.new; cat >"$n" && chmod "$2" "$n" && { sync "$n" 2>/dev/null || sync; } && mv -f -- "$n" "$1" || '
+    '{ rm -f -- "$n"; exit 1; }'
+)
+
+
+class Wire(Protocol):
+    """How to start a command on a host: all that a provider has to bring."""
+
+    def argv(self, program: str, *, terminal: bool = False) -> list[str]:
+        """What to run here so that the sh program runs there, with these streams; raises Unreachable."""
+        ...
+
+    def lost(self, said: str) -> Unreachable:
+        """The error for a connection that ended before its command did, after it said this."""
+        ...
+
+    def close(self) -> None:
+        """Give back what it holds open."""
+        ...
+
+
+class PipeHost:
+    """Not this machine; its files are reached by commands."""
+
+    is_here = False
+
+    def __init__(self, name: str, provider: str, wire: Wire, home: str, uid: int) -> None:
+        self.name = name
+        self.provider = provider
+        self.wire = wire
+        self.home = Home(home)
+        self.socket = socket_for(home, uid)
+
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float | None = None) -> Result:
+        return run(self.wire, argv, stdin=stdin, timeout=timeout)
+
+    def stream(
+        self, argv: Sequence[str], *, stdin: Stream = None, stdout: Stream = None, stderr: Stream = None
+    ) -> Process[bytes]:
+        program = _SETTING + "exec " + shell.join(argv)
+        return shell.start(self.wire.argv(program), stdin=stdin, stdout=stdout, stderr=stderr)
+
+    def run_here(self, argv: Sequence[str]) -> int:
+        mark = _new_mark()
+        program = f"{shell.join(argv)}; printf '{mark}%s;' $? >&2"
+        process = shell.start(self.wire.argv(program), stderr=shell.PIPE)
+        assert process.stderr is not None
+        held = b""
+        while data := os.read(process.stderr.fileno(), 65536):
+            held += data
+            keep = _could_begin(held, mark.encode())
+            os.write(2, held[: len(held) - keep])
+            held = held[len(held) - keep :]
+        process.wait()
+        _, found, code = held.partition(mark.encode())
+        if not found or not code.endswith(b";"):
+            os.write(2, held)
+            raise self.wire.lost("")
+        return int(code[:-1])
+
+    def read(self, path: str) -> bytes:
+        result = self.run(["sh", "-c", _READ, "read", path, str(LARGEST + 1)])
+        if result.code == 4:
+            raise NotFound(f"there is no file {path} on {self.name}")
+        if result.code == 5:
+            raise MngrError(f"{path} on {self.name} is not a file", "look at it, and take it away")
+        if result.code:
+            raise MngrError(f"cannot read {path} on {self.name}: {result.problem}")
+        if len(result.out) > LARGEST:
+            raise MngrError(f"{path} on {self.name} is larger than {LARGEST >> 20} MB", "look at it there")
+        return result.out
+
+    def write(self, path: str, data: bytes, mode: int = 0o600) -> None:
+        result = self.run(["sh", "-c", _WRITE, "write", path, f"{mode:o}"], stdin=data)
+        if result.code:
+            full = "No space left" in result.problem
+            hint = "make room there and try again" if full else "check the directory's permissions there"
+            raise MngrError(f"cannot write {path} on {self.name}: {result.problem}", hint)
+
+    def has(self, path: str) -> bool:
+        return self.run(["sh", "-c", '[ -e "$1" ] || [ -L "$1" ]', "has", path]).code == 0
+
+    def lock(self, path: str, timeout: float = 60.0) -> RemoteLock:
+        return RemoteLock(self, path, timeout)
+
+    def git_url(self, path: str, guard: Sequence[str] = ()) -> str:
+        # git names the service that it wants (upload-pack, receive-pack) where %s stands.
+        program = f"{_SETTING}exec {shell.join(['git', *guard])} \1 {shell.quote(path)}"
+        words = self.wire.argv(program)
+        escaped = (word.replace("%", "%%").replace(" ", "% ").replace("\1", "%s") for word in words)
+        return "ext::" + " ".join(escaped)
+
+    def attach_argv(self, argv: Sequence[str]) -> list[str]:
+        return self.wire.argv("exec " + shell.join(argv), terminal=True)
+
+    def close(self) -> None:
+        self.wire.close()
+
+
+class RemoteLock:
+    """Held by a process there until its input ends, be it because the connection is lost."""
+
+    def __init__(self, host: PipeHost, path: str, timeout: float) -> None:
+        self._host = host
+        self._path = path
+        self._timeout = timeout
+        self._holder: Process[bytes] | None = None
+
+    def __enter__(self) -> RemoteLock:
+        argv = ["sh", "-c", onhost.program("lock.sh"), "lock.sh", self._path, f"{self._timeout:.0f}"]
+        self._holder = self._host.stream(argv, stdin=shell.PIPE, stdout=shell.PIPE, stderr=shell.DEVNULL)
+        assert self._holder.stdout is not None
+        answer = self._holder.stdout.readline().strip()
+        if answer == b"locked":
+            return self
+        self.__exit__()
+        if answer == b"busy":
+            where = f"{self._path} on {self._host.name}"
+            raise TimedOut(f"{where} was locked by another process for {self._timeout:g}s", "try again")
+        raise self._host.wire.lost("")
+
+    def __exit__(self, *_: object) -> None:
+        holder = self._holder
+        assert holder is not None and holder.stdin is not None and holder.stdout is not None
+        holder.stdin.close()
+        holder.stdout.close()
+        holder.wait()
+
+
+def run(wire: Wire, argv: Sequence[str], *, stdin: bytes = b"", timeout: float | None = None) -> Result:
+    """Run to the end; the exit code comes back in a form of ours, so that none means the connection was lost."""
+    mark = _new_mark()
+    command = shell.join(argv)
+    if stdin:
+        command = "{ " + _WHOLE.format(size=len(stdin), command=command) + "; }"
+    program = f"{_SETTING}({command}); printf '{mark}%s;' $? >&2"
+    limit = LONGEST if timeout is None else timeout
+    try:
+        result = shell.run(wire.argv(program), stdin=stdin, timeout=limit)
+    except TimedOut:
+        raise TimedOut(f"the host did not answer within {limit:g}s", "see: mngr list --hosts") from None
+    said, found, code = result.err.rpartition(mark.encode())
+    if not found or not code.endswith(b";"):
+        raise wire.lost(result.err.decode("utf-8", "replace").strip())
+    return result.replace(code=int(code[:-1]), err=said)
+
+
+def _new_mark() -> str:
+    return f"mngr-{os.urandom(8).hex()}:"
+
+
+def _could_begin(data: bytes, mark: bytes) -> int:
+    """How many bytes at the end of `data` may be the mark, or the start of it."""
+    at = data.find(mark)
+    if at >= 0:
+        return len(data) - at
+    return next((n for n in range(min(len(mark) - 1, len(data)), 0, -1) if mark.startswith(data[-n:])), 0)

@@ -1,0 +1,101 @@
+"""The first words with a host: where its home is, what it has, how busy it is."""
+
+from __future__ import annotations
+
+from mngr import onhost, pipehost, registry
+from mngr.errors import MngrError, Unreachable
+from mngr.fanout import fanout
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from mngr.host import Host
+    from mngr.paths import Home
+    from mngr.pipehost import Wire
+
+PATIENCE = 30.0
+NEEDED = ("git", "tmux", "tar")
+
+
+def hello(wire: Wire, host: str, home: object = None, *, make: bool = False) -> dict[str, Any]:
+    """Facts about a host; with `make` its home is there afterwards. MngrError says what is missing."""
+    words = [str(home or ""), "make"] if make else [str(home or "")]
+    result = pipehost.run(
+        wire, ["sh", "-c", onhost.program("hello.sh"), "hello.sh", *words], timeout=PATIENCE
+    )
+    facts: dict[str, Any] = {}
+    missing: list[str] = []
+    for line in result.out.decode("utf-8", "replace").splitlines():
+        key, _, value = line.partition(" ")
+        if key == "missing":
+            missing.append(value)
+        else:
+            facts[key] = value
+    if result.code or not facts.get("home", "").startswith("/") or not facts.get("uid", "").isdigit():
+        raise Unreachable(f"{host} does not answer as a host should: {result.problem}", "it needs a POSIX sh")
+    if "stranger" in facts:
+        raise MngrError(
+            f"{facts['home']} on {host} is the home of another program (it holds {facts['stranger']!r})",
+            "choose another with the provider's setting `home`",
+        )
+    if "newer" in facts:
+        raise MngrError(
+            f"{facts['home']} on {host} was written by a newer mngr (layout {facts['newer']})", "update mngr"
+        )
+    lacking = [name for name in NEEDED if name in missing]
+    if make and lacking:
+        raise MngrError(f"{host} has no {', '.join(lacking)}", f"see how to get it: mngr doctor @{host}")
+    return facts
+
+
+def move_in(home: Home, host: Host) -> None:
+    """See to it that the host has a home for agents, and remember it; MngrError says what it lacks."""
+    if host.is_here or registry.load(home, host.provider, host.name) is not None:
+        return
+    assert isinstance(host, pipehost.PipeHost)
+    facts = hello(host.wire, host.name, host.home.root, make=True)
+    registry.save(home, host.provider, host.name, {**facts, "env": _environment(host)})
+
+
+# What a person who logs in there would have; his shell may say anything else besides.
+_ENVIRONMENT = """
+for name in HOME USER LOGNAME SHELL LANG LC_ALL LC_CTYPE TZ; do
+    eval "value=\\${$name-}"
+    [ -z "$value" ] || printf '%s=%s\\0' "$name" "$value"
+done
+found=$("${SHELL:-sh}" -lc 'printf "\\n@%s@\\n" "$PATH"' 2>/dev/null </dev/null | sed -n 's/^@\\(.*\\)@$/\\1/p' | tail -n 1)
+printf 'PATH=%s\\0' "${found:-$PATH}"
+"""
+
+
+def _environment(host: Host) -> dict[str, str]:
+    """What every agent there needs to find its programs and its language."""
+    out = host.run(["sh", "-c", "unset LC_ALL;" + _ENVIRONMENT], timeout=PATIENCE).out
+    rows = out.decode("utf-8", "surrogateescape").split("\0")
+    return {name: value for name, eq, value in (row.partition("=") for row in rows) if eq and value}
+
+
+def least_loaded(hosts: list[str], wire: Callable[[str], Wire]) -> str:
+    """The host with the most to spare, of those that answer; Unreachable when none does."""
+    answers = fanout(lambda name: hello(wire(name), name), hosts, at_once=32)
+    loads: list[tuple[float, str]] = []
+    for name, answer in zip(hosts, answers, strict=True):
+        if isinstance(answer, Exception):
+            if not isinstance(answer, MngrError):
+                raise answer
+        else:
+            loads.append((_load(answer), name))
+    if not loads:
+        said = "; ".join(str(answer) for answer in answers[:3])
+        raise Unreachable(f"none of {', '.join(hosts)} answers: {said}", "try again")
+    return min(loads)[1]
+
+
+def _load(facts: dict[str, Any]) -> float:
+    """Agents and load per processor: agents count too, for one that has just started shows no load yet."""
+    try:
+        return (float(facts["load"]) + float(facts.get("agents", 0))) / max(1.0, float(facts["cpus"]))
+    except (KeyError, ValueError):
+        return 1000.0

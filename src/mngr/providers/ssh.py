@@ -1,0 +1,150 @@
+"""Hosts reached by the system's own `ssh`, over one shared connection each."""
+
+from __future__ import annotations
+
+import os
+
+from mngr import registry, shell
+from mngr.errors import MngrError, NotFound, Unreachable
+from mngr.lock import Lock
+from mngr.pipehost import PipeHost
+from mngr.providers import probe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.host import Host
+    from mngr.paths import Home
+
+PERSIST = 600  # seconds that an unused connection stays
+ALIVE = (5, 3)  # an answer is asked for after 5 s of silence, and 3 missing ones end the connection
+# What a login shell of any kind would read in its own way.
+_ENCODED = {"\\": "\\0134", "'": "\\047", "!": "\\041", "\n": "\\n", "\r": "\\r"}
+
+
+class SshWire:
+    """One host's connection: made when first needed, shared by all commands, ended by ssh itself when unused."""
+
+    def __init__(self, destination: str, options: dict[str, Any]) -> None:
+        self._destination = destination
+        config = options.get("config")
+        self._config = ["-F", os.path.expanduser(str(config))] if config else []
+        forward = "yes" if options.get("forward_agent") is True else "no"
+        name = f"{os.path.realpath(self._config[1]) if config else ''} {destination} {forward}"
+        place = f"/tmp/mngr-{os.getuid()}"
+        import zlib
+
+        self._control = f"{place}/c-{zlib.crc32(name.encode()):08x}"
+        self._options = [
+            *self._config,
+            *_set("ControlPath", self._control),
+            *_set("BatchMode", "yes"),
+            *_set("StrictHostKeyChecking", "yes"),
+            *_set("ForwardAgent", forward),
+            *_set("ForwardX11", "no"),
+            *_set("ClearAllForwardings", "yes"),
+            *_set("PermitLocalCommand", "no"),
+            *_set("RequestTTY", "no"),
+            *_set("LogLevel", "ERROR"),
+        ]
+        self._timeout = str(options.get("connect_timeout") or 10)
+
+    def argv(self, program: str, *, terminal: bool = False) -> list[str]:
+        if not os.path.exists(self._control):
+            self._connect()
+        encoded = "".join(_ENCODED.get(char, char) for char in program)
+        shape = ["-tt"] if terminal else ["-T"]
+        line = f"""exec sh -c 'eval "$(printf %b "$0")"' '{encoded}'"""
+        return ["ssh", *shape, *_set("ControlMaster", "no"), *self._options, "--", self._destination, line]
+
+    def lost(self, said: str) -> Unreachable:
+        why = said.splitlines()[-1] if said else "the connection ended"
+        return Unreachable(f"{self._destination}: {why}", "it may or may not have been done; see: mngr list")
+
+    def close(self) -> None:
+        pass  # the next command is glad of the connection
+
+    def _connect(self) -> None:
+        """Start the shared connection; Unreachable says what ssh said."""
+        import tempfile
+
+        place = os.path.dirname(self._control)
+        os.makedirs(place, mode=0o700, exist_ok=True)
+        if os.path.islink(place) or os.stat(place).st_uid != os.getuid():
+            raise MngrError(f"{place} is not a directory of yours", "have its owner remove it")
+        master = ["ssh", "-f", "-N", "-M", "-T", *_set("ControlPersist", str(PERSIST)), *self._options]
+        master += [*_set("ConnectTimeout", self._timeout), *_set("ServerAliveInterval", str(ALIVE[0]))]
+        master += [*_set("ServerAliveCountMax", str(ALIVE[1])), "--", self._destination]
+        with Lock(self._control + ".lock"), tempfile.TemporaryFile() as said:
+            if os.path.exists(self._control):
+                return  # somebody else was faster
+            # Not a pipe: the connection stays in the background and would hold it open.
+            process = shell.start(
+                master, stdin=shell.DEVNULL, stdout=shell.DEVNULL, stderr=said, new_session=True
+            )
+            code = shell.wait(process)
+            if code:
+                said.seek(0)
+                raise self._refusal(said.read().decode("utf-8", "replace").strip())
+
+    def _refusal(self, said: str) -> Unreachable:
+        why = said.splitlines()[-1] if said else "ssh could not connect"
+        hint = f"try it by hand: ssh {self._destination} true"
+        if "Host key verification failed" in said or "REMOTE HOST IDENTIFICATION" in said:
+            why = "its host key is not known, or not the one that is known"
+            hint = f"check the key, then connect once by hand: ssh {self._destination}"
+        elif "Permission denied" in said:
+            hint = f"load your key (ssh-add), or name it in your ssh configuration; then: ssh {self._destination} true"
+        return Unreachable(f"{self._destination} cannot be reached: {why}", hint)
+
+
+class SshProvider:
+    """Hosts of the ssh configuration, or a pool of some of them."""
+
+    can_create_hosts = False
+    can_snapshot_hosts = False
+    can_stop_hosts = False
+
+    def __init__(self, name: str, home: Home, options: dict[str, Any]) -> None:
+        self.name = name
+        self._home = home
+        self._options = options
+        self._pool = [str(host) for host in options.get("hosts") or []]
+
+    def list(self) -> list[str]:
+        return registry.names(self._home, self.name)
+
+    def open(self, host: str) -> Host:
+        if self._pool and host not in self._pool:
+            raise NotFound(f"the pool {self.name} has no host {host!r}", "it has: " + ", ".join(self._pool))
+        facts = registry.load(self._home, self.name, host)
+        wire = SshWire(host, self._options)
+        if facts is None:
+            facts = probe.hello(wire, host, self._options.get("home"))
+        return PipeHost(host, self.name, wire, str(facts["home"]), int(facts["uid"]))
+
+    def create(self, host: str | None, options: dict[str, str]) -> Host:
+        if host is not None:
+            return self.open(host)
+        if not self._pool:
+            raise MngrError(
+                f"{self.name} has no pool of hosts to choose from",
+                f"name one: NAME@HOST, or list some: [providers.{self.name}] hosts = [...]",
+            )
+        return self.open(probe.least_loaded(self._pool, lambda name: SshWire(name, self._options)))
+
+    def start(self, host: str) -> None:
+        raise MngrError("a host reached by ssh is not ours to start", "start it yourself")
+
+    def stop(self, host: str) -> None:
+        raise MngrError("a host reached by ssh is not ours to stop", "stop its agents: mngr stop NAME")
+
+    def destroy(self, host: str) -> None:
+        raise MngrError(
+            "a host reached by ssh is not ours to destroy", "destroy its agents: mngr destroy NAME"
+        )
+
+
+def _set(option: str, value: str) -> list[str]:
+    return ["-o", f"{option}={value}"]

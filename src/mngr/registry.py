@@ -1,0 +1,101 @@
+"""What we know of other hosts: facts in `hosts/PROVIDER/NAME.json`, and the last answer of each in `NAME.seen`."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from mngr.errors import MngrError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.paths import Home
+
+
+def providers(home: Home) -> list[str]:
+    """The providers that have a host here."""
+    try:
+        return sorted(os.listdir(home.hosts))
+    except OSError:
+        return []
+
+
+def names(home: Home, provider: str) -> list[str]:
+    """The hosts of a provider."""
+    try:
+        listed = os.listdir(os.path.join(home.hosts, provider))
+    except OSError:
+        return []
+    return sorted(name.removesuffix(".json") for name in listed if name.endswith(".json"))
+
+
+def load(home: Home, provider: str, host: str) -> dict[str, Any] | None:
+    """The facts about a host; None when it was never used, or what is written cannot be read."""
+    try:
+        with open(_path(home, provider, host, "json"), encoding="utf-8") as file:
+            facts = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return facts if isinstance(facts, dict) and facts.get("v") == 1 else None
+
+
+def save(home: Home, provider: str, host: str, facts: dict[str, Any]) -> None:
+    """Remember a host."""
+    _write(_path(home, provider, host, "json"), json.dumps({"v": 1, **facts}).encode() + b"\n")
+
+
+def forget(home: Home, provider: str, host: str) -> None:
+    """The host is no longer ours."""
+    for ending in ("json", "seen"):
+        try:
+            os.unlink(_path(home, provider, host, ending))
+        except FileNotFoundError:
+            pass
+    try:
+        os.rmdir(os.path.join(home.hosts, provider))
+    except OSError:
+        pass
+
+
+def save_seen(home: Home, provider: str, host: str, answer: bytes) -> None:
+    """Keep what a host answered to `list`; the file's time says when. A cache: a home that is full does not matter."""
+    path = _path(home, provider, host, "seen")
+    try:
+        with open(path, "rb") as file:
+            if file.read() == answer:
+                os.utime(path)
+                return
+    except OSError:
+        pass
+    try:
+        _write(path, answer)
+    except MngrError:
+        pass
+
+
+def load_seen(home: Home, provider: str, host: str) -> tuple[bytes, float] | None:
+    """What a host last answered, and when."""
+    path = _path(home, provider, host, "seen")
+    try:
+        with open(path, "rb") as file:
+            return file.read(), os.fstat(file.fileno()).st_mtime
+    except OSError:
+        return None
+
+
+def _path(home: Home, provider: str, host: str, ending: str) -> str:
+    return os.path.join(home.hosts, provider, f"{host}.{ending}")
+
+
+def _write(path: str, data: bytes) -> None:
+    fresh = f"{path}.{os.getpid()}-{os.urandom(3).hex()}.new"
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+        os.replace(fresh, path)
+    except OSError as error:
+        raise MngrError(f"cannot write {path}: {error.strerror}", "check space and permissions") from None
