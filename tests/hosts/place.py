@@ -11,10 +11,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+# The signal comes when the thread ends that started the server, so it is one that lives as long as we do.
+STARTER = ThreadPoolExecutor(1)
 PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 
 
@@ -80,7 +83,11 @@ def start(argv: list[str], log: Path, farewell: str = "TERM") -> subprocess.Pope
     """Start a server that gets a signal when we end, even when we are killed."""
     words = [program("setpriv"), "--pdeathsig", farewell, program(argv[0]), *argv[1:]]
     with log.open("ab") as out:
-        return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env={"PATH": PATH})
+        return STARTER.submit(_popen, words, out).result()
+
+
+def _popen(words: list[str], out: IO[bytes]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env={"PATH": PATH})
 
 
 def wait_until(condition: Callable[[], Any], server: subprocess.Popen[bytes], log: Path) -> None:
