@@ -9,9 +9,14 @@ KEPT = ("enter.sh", "launch.sh", "event.sh", "stop.sh", "watch.sh")  # what outl
 
 
 def program(name: str) -> str:
-    """The text of a program."""
+    """The text of a program, with what a line `#include FILE` names in its place."""
     with open(os.path.join(_HERE, name), encoding="utf-8") as file:
-        return file.read()
+        text = file.read()
+    while "\n#include " in text:
+        before, _, rest = text.partition("\n#include ")
+        part, _, after = rest.partition("\n")
+        text = f"{before}\n{program(part)}{after}"
+    return text
 
 
 def kept_version() -> str:

@@ -7,7 +7,7 @@ trap : INT QUIT TERM # not HUP: when the terminal goes, this shell's end is what
 env -i TERM="$TERM" COLORTERM="${COLORTERM:-}" sh "$lib/enter.sh" -p -f "$dir/unstarted" "$dir" "$@"
 code=$?
 trap '' HUP INT QUIT TERM
-now=$(date -u '+%s %Y-%m-%dT%H:%M:%S.000Z')
-printf '{"code":%d,"at":%d}\n' "$code" "${now% *}" >"$dir/exit"
-printf '{"v":1,"at":"%s","agent":"%s","type":"exited","source":"wrapper","data":{"code":%d}}\n' \
-    "${now#* }" "${dir##*/}" "$code" >>"$dir/events.jsonl"
+[ ! -L "$dir/exit" ] || rm -f "$dir/exit"
+printf '{"code":%d,"at":%d}\n' "$code" "$(date +%s)" >"$dir/exit"
+set -- "$dir" exited wrapper "{\"code\":$code}"
+. "$lib/event.sh"

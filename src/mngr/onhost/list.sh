@@ -1,7 +1,18 @@
 # list.sh HOME SOCKET [ID…]: everything `list` needs, in one go. Records are one line each, so grep names them.
+# The first line is `home REALPATH UID` (- for a uid that is not told); without it there is no such home.
 home=$1 socket=$2
 shift 2
-cd "$home/agents" 2>/dev/null || exit 0
+cd -P "$home" 2>/dev/null || exit 0
+uid=${socket%/*}
+uid=${uid##*/mngr-}
+if ! [ -O "${socket%/*}" ]; then # the name of a directory of ours tells; else it costs a moment to find out
+    uid=-
+    while read -r key _ value _; do
+        case $key in Uid:) uid=$value && break ;; esac
+    done 2>/dev/null </proc/self/status
+fi
+printf 'home %s %s\n' "$PWD" "$uid"
+cd agents 2>/dev/null || exit 0
 if [ -r /proc/sys/kernel/random/boot_id ]; then
     read -r boot </proc/sys/kernel/random/boot_id
     echo "boot $boot"
@@ -11,18 +22,28 @@ if [ -e "${socket%/*}" ] && ! [ -O "${socket%/*}" ]; then
 elif [ -S "$socket" ]; then
     tmux -S "$socket" list-panes -a -F 'pane #{@mngr_id} #{@mngr_role} #{session_name} #{pane_id} #{pane_pid} #{pane_dead} #{window_activity} #{session_attached}' 2>/dev/null
 fi
+files=
 if [ $# -eq 0 ]; then
-    set -- *
+    set -- a-*
     [ -d "$1" ] || exit 0
     printf 'dir %s\n' "$@"
-    set -- */agent.json */exit */stopped */status */proc
+    for name in agent.json exit stopped status proc; do
+        set -- a-*/$name
+        if [ -e "$1" ] || [ -L "$1" ]; then files="$files $*"; fi
+    done
 else
     printf 'dir %s\n' "$@"
-    files=
     for id; do
-        files="$files $id/agent.json $id/exit $id/stopped $id/status $id/proc"
+        for name in agent.json exit stopped status proc; do
+            [ ! -e "$id/$name" ] || files="$files $id/$name"
+        done
     done
-    set -- $files
 fi
-LC_ALL=C grep -a -d skip -D skip '' /dev/null "$@" 2>/dev/null
+[ -n "$files" ] || exit 0
+set -f
+# A line that would take more memory ends grep; then, and where grep cannot skip pipes, all again and with more care.
+(ulimit -v 32768 && LC_ALL=C exec grep -a -m 1 -d skip -D skip '' /dev/null $files) 2>/dev/null && exit 0
+printf '\nagain\n'
+#include rows.sh
+rows $files
 exit 0

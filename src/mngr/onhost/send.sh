@@ -13,38 +13,20 @@ answer() {
     exit 0
 }
 
-# One sender at a time. Where there is no flock, a link that names its owner, broken when the owner is dead.
-boot() { cat /proc/sys/kernel/random/boot_id 2>/dev/null || sysctl -n kern.boottime 2>/dev/null | tr -dc 0-9; }
-owner_is_dead() {
-    owner=$(readlink send.owner) || return 1
-    [ "${owner#*:}" != "$(boot)" ] || ! kill -0 "${owner%%:*}" 2>/dev/null
-}
-if command -v flock >/dev/null 2>&1; then
-    exec 9>>send.lock
-    flock -w "$timeout" 9 2>/dev/null || until flock -n 9; do # busybox has no -w
-        late && answer busy
-        sleep 0.02
-    done
-else
-    until ln -s "$$:$(boot)" send.owner 2>/dev/null; do
-        if mkdir send.break 2>/dev/null; then
-            owner_is_dead && rm -f send.owner
-            rmdir send.break
-        elif [ -n "$(find send.break -prune -mmin +1 2>/dev/null)" ]; then
-            rmdir send.break 2>/dev/null
-        fi
-        late && answer busy
-        sleep 0.02
-    done
-    trap 'rm -f send.owner' EXIT
-    trap 'exit 1' HUP INT TERM
-fi
+#include nap.sh
+#include locking.sh
+umask 077
+take_lock ./send.lock "$timeout"
+case $? in
+1) answer busy ;;
+2) answer failed "cannot write $dir/send.lock" ;;
+esac
 
 ended() { [ -e exit ] || [ -e stopped ]; }
 until [ -z "$ready" ] || [ -e "$ready" ]; do
     ended && answer not-running
     late && answer not-ready
-    sleep 0.01
+    nap 10
 done
 pane=$(tmux -S "$socket" list-panes -a -F '#{@mngr_id} #{@mngr_role} #{pane_dead} #{pane_id}' 2>/dev/null 9>&- </dev/null |
     while read -r whose role dead pane; do
@@ -52,7 +34,8 @@ pane=$(tmux -S "$socket" list-panes -a -F '#{@mngr_id} #{@mngr_role} #{pane_dead
     done)
 [ -n "$pane" ] || answer not-running
 
-size=$(($(wc -c 2>/dev/null <events.jsonl)))
+size=0
+[ ! -f events.jsonl ] || size=$(($(wc -c 2>/dev/null <events.jsonl)))
 buffer=mngr-send-$id
 enter="send-keys -t $pane Enter"
 # A paste into a pane whose program has ended brings down the server (tmux 3.3), so tmux looks in the same breath.
@@ -63,7 +46,7 @@ paste() {
 if [ "$pause" = 0 ]; then
     said=$(paste "; $enter")
 else
-    said=$(paste) && sleep "$pause" && [ "$said" != mngr:dead ] && said=$(tmux -S "$socket" $enter 2>&1 9>&-)
+    said=$(paste) && { sleep "$pause" 2>/dev/null || sleep 1; } && [ "$said" != mngr:dead ] && said=$(tmux -S "$socket" $enter 2>&1 9>&-)
 fi || [ "$said" = mngr:dead ] || answer failed "$said"
 [ "$said" != mngr:dead ] || answer not-running
 [ -n "$mark" ] || answer sent
@@ -75,18 +58,18 @@ waits_for_enter() {
     tmux -u -S "$socket" capture-pane -p -J -t "$pane" -S $((row > 0 ? row - 1 : 0)) -E "$row" 2>/dev/null 9>&- |
         grep -qF -e "$shown"
 }
-proven() { tail -c +$((size + 1)) events.jsonl 2>/dev/null | grep -qF -e "$mark"; }
-tries=0
+proven() { [ -f events.jsonl ] && tail -c +$((size + 1)) events.jsonl 2>/dev/null | grep -qF -e "$mark"; }
+napped=0 look=400
 until proven; do
     if ended; then
         proven && break
         answer not-running
     fi
     late && answer unproven
-    tries=$((tries + 1))
-    if [ $((tries % 25)) -eq 0 ] && waits_for_enter; then
+    if [ $napped -ge $look ] && waits_for_enter; then
         tmux -S "$socket" $enter 2>/dev/null 9>&-
     fi
-    if [ $tries -lt 20 ]; then sleep 0.01; else sleep 0.04; fi
+    [ $napped -lt $look ] || look=$((napped + 1000))
+    if [ $napped -lt 200 ]; then nap 10; else nap 40; fi
 done
 echo proven

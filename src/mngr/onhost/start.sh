@@ -1,6 +1,7 @@
 # start.sh SOCKET CONF LIB DIR NAME WORK [WINDOW CMD]…: start the agent's session; answers "running PID" or "ended".
 # WORK, WINDOW and CMD are quoted for tmux, which takes # and a ; at the end for its own.
 # The server starts with a clean environment, so that nothing of ours leaks into an agent.
+#include nap.sh
 socket=$1 conf=$2 lib=$3 dir=$4 name=$5 work=$6
 shift 6
 id=${dir##*/}
@@ -15,10 +16,12 @@ clean() {
         tmux -u -S "$socket" -f "$conf" "$@"
 }
 command -v tmux >/dev/null 2>&1 || exit 127
-for old in exit proc status unstarted; do
-    [ ! -e "$dir/$old" ] || rm -f "$dir/$old"
-done
-tries=0
+drop() {
+    for old; do
+        if [ -e "$dir/$old" ] || [ -L "$dir/$old" ]; then rm -rf "${dir:?}/$old"; fi
+    done
+}
+drop exit proc status unstarted
 while :; do
     said=$(clean new-session -d -s "$name" -n agent -c "$work" sh "$lib/launch.sh" "$dir" \; \
         set-option -t "=$name:" @mngr_id "$id" \; set-option -p -t "=$name:" @mngr_role agent 2>&1) && break
@@ -29,30 +32,30 @@ while :; do
         exit 8
         ;;
     esac
-    tries=$((tries + 1))
-    if [ $tries -gt 40 ]; then
+    if [ $napped -ge 2000 ]; then
         echo "$said" >&2
         exit 8
     fi
-    sleep 0.05
+    nap 50
 done
-[ ! -e "$dir/stopped" ] || rm -f "$dir/stopped"
+drop stopped
 while [ $# -ge 2 ]; do
     clean new-window -d -t "=$name:" -n "$1" -c "$work" \
         env -i TERM=tmux-256color sh "$lib/enter.sh" "$dir" sh -c "$2" || exit 8
     shift 2
 done
-tries=0
+napped=0 look=500
 until [ -s "$dir/proc" ] || [ -s "$dir/exit" ]; do
-    tries=$((tries + 1))
-    if [ $((tries % 100)) -eq 0 ] && [ "$(clean list-panes -s -t "=$name:" -f '#{==:#{@mngr_role},agent}' -F '#{pane_dead}')" != 0 ]; then
-        break # the wrapper could not even write down how it ended
+    if [ $napped -ge $look ]; then
+        [ "$(clean list-panes -s -t "=$name:" -f '#{==:#{@mngr_role},agent}' -F '#{pane_dead}')" = 0 ] ||
+            break # the wrapper could not even write down how it ended
+        look=$((napped + 500))
     fi
-    if [ $tries -gt 2000 ]; then
+    if [ $napped -ge 20000 ]; then
         echo "the agent's process did not start within 20s" >&2
         exit 8
     fi
-    sleep 0.005
+    nap 5
 done
 if [ -s "$dir/proc" ]; then
     read -r pid <"$dir/proc"

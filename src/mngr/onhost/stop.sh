@@ -1,5 +1,6 @@
 # stop.sh SOCKET HOME GRACE REASON ID…: end the agents' processes and keep everything else.
 # TERM first; HUP for shells that ignore it; after the grace KILL for the whole session of each.
+#include nap.sh
 socket=$1 home=$2 grace=$3 reason=$4
 shift 4
 tmux_() { tmux -S "$socket" "$@" 2>/dev/null; }
@@ -7,58 +8,80 @@ now=$(date +%s)
 ids=" $* "
 for id; do
     [ -d "$home/agents/$id" ] || continue
-    if [ -e "$home/agents/$id/stopped" ] && ! [ -f "$home/agents/$id/stopped" ]; then rm -rf "$home/agents/$id/stopped"; fi
-    printf '{"at":%d,"reason":"%s"}\n' "$now" "$reason" >"$home/agents/$id/stopped"
+    file=$home/agents/$id/stopped
+    if [ -L "$file" ] || { [ -e "$file" ] && ! [ -f "$file" ]; }; then rm -rf "$file"; fi
+    printf '{"at":%d,"reason":"%s"}\n' "$now" "$reason" >"$file"
 done
 panes=
 if [ -O "${socket%/*}" ]; then
-    panes=$(tmux_ list-panes -a -F '#{@mngr_id} #{session_id} #{pane_id} #{pane_pid} #{pane_dead} #{@mngr_role}')
+    panes=$(tmux_ list-panes -a -F '#{@mngr_id} #{session_id} #{pane_id} #{pane_pid} #{pane_dead} #{?pane_tty,#{pane_tty},-} #{@mngr_role}')
 fi
 ours=$(printf '%s\n' "$panes" | while read -r id rest; do case $ids in *" $id "*) echo "$id $rest" ;; esac; done)
 sids=$(printf '%s\n' "$ours" | while read -r _ _ _ pid dead _; do [ "$dead" = 1 ] || echo "$pid"; done)
-live=$(printf '%s\n' "$ours" | while read -r id _ _ _ dead role; do [ "$dead$role" = 0agent ] && printf ' %s ' "$id"; done)
-for id; do # a process may have outlived its terminal: its own environment says whose it is
+live=$(printf '%s\n' "$ours" | while read -r id _ _ _ dead _ role; do [ "$dead$role" = 0agent ] && printf ' %s ' "$id"; done)
+# A process may have outlived its terminal: its own environment says whose it is.
+is_of() { # PID ID
+    if [ -r /proc/self/stat ]; then
+        [ -r "/proc/$1/environ" ] && tr '\0' '\n' 2>/dev/null <"/proc/$1/environ" | grep -qx "MNGR_AGENT_ID=$2"
+    else
+        ps eww -o command= -p "$1" 2>/dev/null | tr ' ' '\n' | grep -qx "MNGR_AGENT_ID=$2"
+    fi
+}
+session_of() {
+    if { read -r stat <"/proc/$1/stat"; } 2>/dev/null; then
+        set -- ${stat##*) }
+        [ "$4" -le 1 ] || echo "$4" # else it is the machine's
+    else
+        ps -o pgid= -p "$1" 2>/dev/null # a session's first process leads a group of the same number
+    fi
+}
+for id; do
     case $live in *" $id "*) continue ;; esac
     [ -f "$home/agents/$id/proc" ] || continue
-    { read -r pid <"$home/agents/$id/proc"; } 2>/dev/null || continue
+    pid=$(head -c 20 "$home/agents/$id/proc" 2>/dev/null) # it can be as large as the agent likes
     case $pid in *[!0-9]* | '') continue ;; esac
-    if tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | grep -qx "MNGR_AGENT_ID=$id"; then
-        sids="$sids $(ps -o sid= -p "$pid")"
-    fi
-done 2>/dev/null
+    if is_of "$pid" "$id"; then sids="$sids $(session_of "$pid")"; fi
+done
 sids=$(echo $sids)
 [ -n "$ours$sids" ] || exit 0
 screens() {
-    printf '%s\n' "$ours" | while read -r id _ pane _ _ role; do
+    printf '%s\n' "$ours" | while read -r id _ pane _ _ _ role; do
         [ "$role" = agent ] && printf 'capture-pane -e -b mngr-%s -t %s\nsave-buffer -b mngr-%s "%s"\ndelete-buffer -b mngr-%s\n' \
             "$id" "$pane" "$id" "$home/agents/$id/screen" "$id"
     done
 }
-# Every process of the sessions, whatever group it is in. Reading /proc costs a quarter of pgrep.
+# Every process of the sessions, whatever group it is in. Reading /proc costs a quarter of pgrep; without it, ps may know
+# nothing of sessions, but knows everyone's terminal.
+ttys=
+[ -r /proc/self/stat ] || ttys=$(printf '%s\n' "$ours" | while read -r _ _ _ _ dead tty _; do
+    case $dead$tty in 0/dev/*) printf ' %s ' "${tty#/dev/}" ;; esac
+done)
 members() {
     if [ -r /proc/self/stat ]; then
         cat /proc/[0-9]*/stat 2>/dev/null |
             awk -v all=" $sids " '{ pid = $1; sub(/.*\) /, ""); if (pid ~ /^[0-9]+$/ && $1 != "Z" && index(all, " " $4 " ")) print pid }'
     else
-        pgrep -s "$(echo "$sids" | tr ' ' ,)" 2>/dev/null
+        ps -A -o pid= -o pgid= -o stat= -o tty= 2>/dev/null | awk -v all=" $sids " -v ttys="$ttys" \
+            '$3 !~ /^Z/ && (index(all, " " $2 " ") || index(ttys, " " $4 " ")) { print $1 }'
     fi
 }
 signal() {
     pids=$(members)
     [ -z "$pids" ] || kill "-$1" $pids 2>/dev/null
 }
+ignores_term() {
+    if [ -r /proc/self/status ]; then
+        mask=0
+        while read -r key mask; do [ "$key" != SigIgn: ] || break; done <"/proc/$1/status"
+        [ $((0x$mask & 0x4000)) -ne 0 ]
+    else
+        case $(ps -o comm= -p "$1") in *sh) ;; *) false ;; esac
+    fi
+}
 hang_up() { # a shell at a terminal ignores TERM and goes when that hangs up; who handles TERM may take his time
     for pid in $(members); do
-        mask=0
-        while read -r key mask; do [ "$key" != SigIgn: ] || break; done <"/proc/$pid/status"
-        [ $((0x$mask & 0x4000)) -eq 0 ] || kill -HUP "$pid"
+        if ignores_term "$pid"; then kill -HUP "$pid"; fi
     done 2>/dev/null
-}
-alive() {
-    for sid in $sids; do
-        kill -0 -- "-$sid" 2>/dev/null && return 0
-    done
-    [ -n "$(members)" ]
 }
 [ -z "$ours" ] || screens | tmux_ source-file -
 clock() { # in hundredths of a second
@@ -68,12 +91,12 @@ if [ -n "$sids" ]; then
     signal TERM
     clock
     hup=$((t + 30)) end=$((t + $(awk "BEGIN { printf \"%d\", $grace * 100 }")))
-    while alive && clock && [ "$t" -lt "$end" ]; do
+    while [ -n "$(members)" ] && clock && [ "$t" -lt "$end" ]; do
         if [ "$t" -ge "$hup" ]; then
             hang_up
             hup=$end
         fi
-        sleep 0.02
+        nap 20
     done
 fi
 printf '%s\n' "$ours" | while read -r _ session _; do [ -z "$session" ] || echo "kill-session -t '$session'"; done |

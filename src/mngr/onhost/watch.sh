@@ -1,22 +1,24 @@
 # watch.sh SOCKET HOME LIB GRACE: stop agents that reached a limit; ends when no agent has one.
 # An agent's `limit` file holds: idle seconds or -, lifetime seconds or -, and when it was made.
+#include rows.sh
 socket=$1 home=$2 lib=$3 grace=$4
 quiet=0
+cd "$home/agents" || exit 1
 while :; do
     now=$(date +%s)
     pause=5
     quiet=$((quiet + 1))
-    panes=$(tmux -S "$socket" list-panes -a -F '#{@mngr_id} #{window_activity} #{pane_dead}' 2>/dev/null)
-    for file in "$home"/agents/*/limit; do
-        [ -f "$file" ] || continue
-        dir=${file%/limit}
-        id=${dir##*/}
-        if [ -e "$dir/stopped" ] || [ -e "$dir/exit" ]; then continue; fi
-        read -r idle life made <"$file" || continue
-        case ${idle#-}${life#-}$made in *[!0-9]*) continue ;; esac # agents can write here
-        [ -n "$idle" ] && [ -n "$life" ] && [ -n "$made" ] || continue
-        active=$(printf '%s\n' "$panes" | awk -v id="$id" '$1 == id && $3 == 0 && $2 > m { m = $2 } END { print m + 0 }')
-        [ "$active" -gt 0 ] || continue
+    # Of each agent with a limit and a live pane: id, idle, life, made, last activity. Agents can write anything there.
+    limited=$({
+        tmux -S "$socket" list-panes -a -F 'pane #{@mngr_id} #{window_activity} #{pane_dead}' 2>/dev/null
+        rows a-*/limit | tr / ' '
+    } | awk '
+        function is_number(text) { return text ~ /^(0|[1-9][0-9]*)$/ && length(text) < 12 }
+        $1 == "pane" { if ($4 == "0" && $3 > active[$2]) active[$2] = $3; next }
+        sub(/^limit:/, "", $2) && NF == 4 && active[$1] && ($2 == "-" || is_number($2)) && ($3 == "-" || is_number($3)) &&
+            is_number($4) { print $0, active[$1] }')
+    while read -r id idle life made active; do
+        if [ -z "$id" ] || [ -e "$id/stopped" ] || [ -e "$id/exit" ]; then continue; fi
         quiet=0
         for limit in "$idle" "$life"; do
             if [ "$limit" != - ] && [ "$limit" -lt 60 ]; then pause=1; fi
@@ -25,10 +27,12 @@ while :; do
         if [ "$idle" != - ] && [ $((now - active)) -ge "$idle" ]; then reason=idle; fi
         if [ "$life" != - ] && [ $((now - made)) -ge "$life" ]; then reason=lifetime; fi
         if [ -n "$reason" ]; then
-            sh "$lib/stop.sh" "$socket" "$home" "$grace" "$reason" "$id"
-            sh "$lib/event.sh" "$dir" stopped watcher "{\"reason\":\"$reason\"}"
+            sh "$lib/stop.sh" "$socket" "$home" "$grace" "$reason" "$id" </dev/null
+            sh "$lib/event.sh" "$home/agents/$id" stopped watcher "{\"reason\":\"$reason\"}" </dev/null
         fi
-    done
+    done <<EOF
+$limited
+EOF
     if [ $quiet -gt 0 ]; then
         [ $quiet -lt 3 ] || exit 0 # right after a look; `list` says so when a limit set in this very moment is missed
         pause=1

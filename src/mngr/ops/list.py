@@ -123,6 +123,8 @@ def _parse(ctx: Context, host: Any, out: bytes, ids: list[str] | None, now: floa
             order.append(rest)
         elif line == "stranger":
             answers = False
+        elif line == "again":
+            files.clear()
         elif word == "pane":
             part = rest.split(" ")
             if len(part) != 8:
