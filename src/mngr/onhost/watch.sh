@@ -13,10 +13,10 @@ while :; do
         tmux -S "$socket" list-panes -a -F 'pane #{@mngr_id} #{window_activity} #{pane_dead}' 2>/dev/null
         rows a-*/limit | tr / ' '
     } | awk '
-        function is_number(text) { return text ~ /^(0|[1-9][0-9]*)$/ && length(text) < 12 }
+        BEGIN { number = "^(0|[1-9][0-9]*)$" }
         $1 == "pane" { if ($4 == "0" && $3 > active[$2]) active[$2] = $3; next }
-        sub(/^limit:/, "", $2) && NF == 4 && active[$1] && ($2 == "-" || is_number($2)) && ($3 == "-" || is_number($3)) &&
-            is_number($4) { print $0, active[$1] }')
+        sub(/^limit:/, "", $2) && NF == 4 && length($2) < 12 && length($3) < 12 && length($4) < 12 && $4 ~ number &&
+            ($2 == "-" || $2 ~ number) && ($3 == "-" || $3 ~ number) && active[$1] { print $0, active[$1] }')
     while read -r id idle life made active; do
         if [ -z "$id" ] || [ -e "$id/stopped" ] || [ -e "$id/exit" ]; then continue; fi
         quiet=0
