@@ -60,7 +60,11 @@ class PipeHost:
         self.provider = provider
         self.wire = wire
         self.home = Home(home)
-        self.socket = socket_for(home, uid)
+        self._uid = uid
+
+    @property
+    def socket(self) -> str:
+        return socket_for(self.home.root, self._uid)
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float | None = None) -> Result:
         return run(self.wire, argv, stdin=stdin, timeout=timeout)
@@ -169,7 +173,7 @@ def run(wire: Wire, argv: Sequence[str], *, stdin: bytes = b"", timeout: float |
     try:
         result = shell.run(wire.argv(program), stdin=stdin, timeout=limit)
     except TimedOut:
-        raise TimedOut(f"the host did not answer within {limit:g}s", "see: mngr list --hosts") from None
+        raise Unreachable(f"the host did not answer within {limit:g}s", "see: mngr list --hosts") from None
     said, found, code = result.err.rpartition(mark.encode())
     if not found or not code.endswith(b";"):
         raise wire.lost(result.err.decode("utf-8", "replace").strip())

@@ -48,7 +48,7 @@ class SshWire:
             *_set("RequestTTY", "no"),
             *_set("LogLevel", "ERROR"),
         ]
-        self._timeout = str(options.get("connect_timeout") or 10)
+        self._timeout = str(options.get("connect_timeout") or 5)
 
     def argv(self, program: str, *, terminal: bool = False) -> list[str]:
         if not os.path.exists(self._control):
