@@ -24,6 +24,10 @@ SCHEMA: dict[str, tuple[type, str]] = {
     "tmux.source": (str, "a tmux configuration of the user's own, read after ours"),
     "stop.grace": (str, "how long an agent may take to end before it is killed"),
     "graveyard.keep": (str, "how long destroyed agents are kept"),
+    "sandbox.show": (
+        list,
+        "what else a sandboxed agent may read of this machine; only your own settings count",
+    ),
     "commands.*.*": (object, "the default of an option of a command"),
     "templates.*.*": (object, "options of create that `-t NAME` stands for"),
     "providers.*.*": (object, "what a provider that a plugin adds wants to know"),

@@ -85,6 +85,8 @@ class AgentRecord(Record):
     windows: dict[str, str] = {}
     idle_timeout: float | None = None
     lifetime: float | None = None
+    sandbox: bool = False  # it sees of the machine only what ops/view.py names
+    network: str = "on"  # on | off | allow=HOST[:PORT],…
 
 
 class State(Record):

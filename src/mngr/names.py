@@ -98,6 +98,27 @@ def _bad_name(name: str) -> tuple[str, str]:
     return f"{name!r} is not a valid name", hint + (f"; for example {fixed!r}" if fixed else "")
 
 
+def parse_network(text: str) -> tuple[str, list[tuple[str, int | None]]]:
+    """`on`, `off` or `allow=HOST[:PORT],…` as its first word and the places allowed; no port means every port."""
+    mode, _, rest = text.partition("=")
+    if text in ("on", "off"):
+        return text, []
+    if mode != "allow":
+        raise UsageError(f"--network cannot be {text!r}", "on, off, or allow=HOST[:PORT],…")
+    return mode, [_place(word.strip()) for word in rest.split(",")]
+
+
+def _place(word: str) -> tuple[str, int | None]:
+    """HOST, HOST:PORT, [ADDRESS] or [ADDRESS]:PORT."""
+    import re
+
+    found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:]+))(?::(\d{1,5}))?", word, re.ASCII)
+    if not found or not (found[1] or is_host(found[2])) or not 0 < int(found[3] or 1) < 65536:
+        hint = "for example: --network allow=api.example.com:443,example.org,[::1]:8080"
+        raise UsageError(f"--network allow: {word!r} is not HOST or HOST:PORT", hint)
+    return (found[1] or found[2]).lower(), int(found[3]) if found[3] else None
+
+
 def new_id() -> str:
     """An id that no other agent has."""
     return "a-" + os.urandom(6).hex()

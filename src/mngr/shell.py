@@ -28,6 +28,7 @@ tracer: Callable[[str], None] | None = None  # told of every process when the us
 INSTALL = {
     "git": "apt-get install git (or: brew install git)",
     "tmux": "apt-get install tmux (or: brew install tmux)",
+    "bwrap": "apt-get install bubblewrap",
 }
 
 
@@ -73,8 +74,9 @@ def join(argv: Sequence[str]) -> str:
 def abbreviate(argv: Sequence[str]) -> str:
     """`argv` on one line for people; a program text is shown by the name it is run under."""
     words = list(argv)
-    if words[:2] == ["sh", "-c"] and len(words) > 3 and "\n" in words[2]:
-        words[1:3] = []
+    at = 1 if words[0].startswith("@") else 0
+    if words[at : at + 2] == ["sh", "-c"] and len(words) > at + 3:
+        words[at + 1 : at + 3] = []
     line = " ".join(quote(word if len(word) <= 100 else word[:97] + "...") for word in words)
     return without_password(line).replace("\n", "\\n")
 
@@ -92,8 +94,12 @@ def run(
     stdin: bytes = b"",
     timeout: float | None = None,
     env: Mapping[str, str] | None = None,
+    shown: Sequence[str] | None = None,
 ) -> Result:
-    """Run to the end and capture both streams; a failed command is a Result, not an exception."""
+    """Run to the end and capture both streams; a failed command is a Result, not an exception.
+
+    `shown` is what people are told was run, where that is one thing and how it got to its host another.
+    """
     began = time.monotonic()
     in_r, in_w = os.pipe() if stdin else (os.open(os.devnull, os.O_RDONLY), -1)
     out_r, out_w = os.pipe()
@@ -131,7 +137,7 @@ def run(
         raise
     code = _exit_code(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     if tracer is not None:
-        tracer(f"{abbreviate(argv)} (exit {code}, {(time.monotonic() - began) * 1000:.0f} ms)")
+        tracer(f"{abbreviate(shown or argv)} (exit {code}, {(time.monotonic() - began) * 1000:.0f} ms)")
     return Result(code=code, out=out, err=err)
 
 

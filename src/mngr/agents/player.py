@@ -53,6 +53,7 @@ class PlayerKind:
     summary = "a scripted agent: what follows -- is a scenario, a JSON file or JSON"
     answers = {"allow": "yes", "deny": "no"}
     programs = ("python3",)
+    writes = ("player.json",)
 
     def check(self, args: list[str], options: dict[str, str]) -> None:
         _read(args)

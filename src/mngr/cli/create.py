@@ -89,6 +89,15 @@ COMMAND = Command(
             kind="length",
             help="stop it after so long without activity",
         ),
+        Option(
+            flags=("--sandbox",),
+            help="behind walls: it sees the system's programs, its own copy, and no network unless --network says so",
+        ),
+        Option(
+            flags=("--network",),
+            metavar="on|off|allow=HOST[:PORT],…",
+            help="what it may connect to (default: on; off with --sandbox)",
+        ),
         Option(flags=("--count",), metavar="N", kind="int", default=1, help="make NAME-1 to NAME-N"),
         Option(
             flags=("--snapshot",),
@@ -109,6 +118,10 @@ COMMAND = Command(
         (
             "mngr create foo --env-file .env -w logs='tail -f log' -- ./serve",
             "variables from a file, and a second window",
+        ),
+        (
+            "mngr create foo --sandbox --network allow=api.example.com:443 -- ./try.sh",
+            "what you do not trust, with one place it may connect to",
         ),
     ),
 )
@@ -200,6 +213,8 @@ def _request(cli: Cli, args: Args, *, on_terminal: bool) -> CreateRequest:
         labels=pairs(args["label"], "--label"),
         windows=pairs(args["window"], "--window"),
         idle_timeout=args["idle_timeout"],
+        sandbox=args["sandbox"],
+        network=args["network"],
         count=args["count"],
         reuse=args["reuse"],
     )

@@ -1,4 +1,4 @@
-# enter.sh [-p] [-f FILE] DIR CMD…: become CMD, in the agent's work dir with the agent's environment.
+# enter.sh [-p] [-f FILE] DIR CMD…: become CMD, in the agent's work dir with the agent's environment and behind its walls.
 # -p writes the pid down first: from then on the agent's process really runs.
 # -f says in FILE why CMD could not be started; without -p the exit code is then 125.
 _mngr_note= _mngr_file=
@@ -23,27 +23,38 @@ _mngr_fail() {
     echo "mngr: $2" >&2
     exit "$1"
 }
-_mngr_has() { # a program, not a word that only a shell knows
-    case $1 in
-    */*)
-        [ -f "$1" ] && [ -x "$1" ]
-        return
-        ;;
-    esac
-    _mngr_path=$PATH:
-    while [ -n "$_mngr_path" ]; do
-        _mngr_try=${_mngr_path%%:*}
-        _mngr_try=${_mngr_try:-.}/$1
-        _mngr_path=${_mngr_path#*:}
-        if [ -f "$_mngr_try" ] && [ -x "$_mngr_try" ]; then return 0; fi
-    done
-    return 1
-}
+# Where the program $1 is, which is not a word that only a shell knows: asked here, and behind the agent's walls.
+_mngr_has='
+case $1 in */*)
+    [ -f "$1" ] && [ -x "$1" ] && echo "$1"
+    exit
+    ;;
+esac
+left=$PATH:
+while [ -n "$left" ]; do
+    try=${left%%:*}
+    try=${try:-.}/$1
+    left=${left#*:}
+    if [ -f "$try" ] && [ -x "$try" ]; then echo "$try" && exit; fi
+done
+exit 1'
 [ -r "$_mngr_dir/env" ] || _mngr_fail 125 "its environment file is gone"
 . "$_mngr_dir/env"
 cd "$MNGR_WORK_DIR" 2>/dev/null || _mngr_fail 125 "its work dir $MNGR_WORK_DIR is gone"
-_mngr_has "$1" || _mngr_fail 127 "$1: command not found"
+_mngr_at=$(eval "$_mngr_has") || _mngr_fail 127 "$1: command not found"
+_mngr_walls() { exec "$@"; }
+if [ -n "${MNGR_SANDBOX:-}" ]; then
+    [ -r "$_mngr_dir/sandbox" ] || _mngr_fail 125 "its sandbox is gone; mngr start makes it anew"
+    . "$_mngr_dir/sandbox"
+    case $_mngr_at in
+    /usr/* | /bin/*) ;; # seen by every agent
+    *)
+        (_mngr_alone=1 _mngr_walls sh -c "$_mngr_has" has "$1") >/dev/null </dev/null ||
+            _mngr_fail 127 "$1: command not found in its sandbox"
+        ;;
+    esac
+fi
 [ -z "$_mngr_note" ] || echo $$ >"$_mngr_dir/proc" || _mngr_fail 125 "cannot write to $_mngr_dir"
-unset OLDPWD _mngr_note _mngr_file _mngr_dir _mngr_path _mngr_try
-unset -f _mngr_fail _mngr_has
-exec "$@"
+unset OLDPWD _mngr_note _mngr_file _mngr_dir _mngr_has _mngr_at
+unset -f _mngr_fail
+_mngr_walls "$@"

@@ -23,7 +23,7 @@ case $? in
 esac
 
 ended() { [ -e exit ] || [ -e stopped ]; }
-until [ -z "$ready" ] || [ -e "$ready" ]; do
+until [ -z "$ready" ] || [ -s "$ready" ]; do
     ended && answer not-running
     late && answer not-ready
     nap 10

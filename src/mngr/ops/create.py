@@ -8,7 +8,7 @@ from mngr import clock, git, names, store
 from mngr.errors import MngrError, Unreachable, UsageError
 from mngr.fanout import fanout
 from mngr.model import AgentRecord, Record
-from mngr.ops import environment, find, limit, project, relay, transfer
+from mngr.ops import environment, find, limit, project, relay, sandbox, transfer
 from mngr.ops import list as listing
 from mngr.ops.discard import discard
 from mngr.ops.launch import launch, settle, write_command
@@ -42,6 +42,8 @@ class CreateRequest(Record):
     labels: dict[str, str] = {}
     windows: dict[str, str] = {}
     idle_timeout: float | None = None
+    sandbox: bool = False
+    network: str | None = None  # None: off in a sandbox, else on
     count: int = 1
     reuse: bool = False
 
@@ -120,7 +122,8 @@ def make_plan(ctx: Context, host: Host, request: CreateRequest) -> Plan:
     """Look at everything before touching anything."""
     kind = _kind(ctx, request)
     ctx.kind(kind).check(request.args, {})
-    source = find_source(ctx, host, request.source)
+    request = sandbox.check(ctx, host, kind, request)
+    source = sandbox.apart(find_source(ctx, host, request.source), request)
     mode = choose_transfer(source, host, request.transfer)
     base, branch, is_new = None, None, False
     rows: list[tuple[str, str]] = []
@@ -214,6 +217,8 @@ def _record(ctx: Context, plan: Plan, name: str) -> AgentRecord:
         command=plan.args,
         windows=plan.request.windows,
         idle_timeout=plan.request.idle_timeout,
+        sandbox=plan.request.sandbox,
+        network=plan.request.network or "on",
     )
 
 

@@ -7,6 +7,7 @@ import re
 
 from mngr import registry
 from mngr.errors import MngrError, UsageError
+from mngr.ops import sandbox
 from mngr.shell import quote
 
 TYPE_CHECKING = False
@@ -58,6 +59,7 @@ def own(host: Host, record: AgentRecord) -> dict[str, str]:
         "MNGR_OUTPUT_DIR": os.path.join(directory, "outputs"),
         "MNGR_BASE": record.base or "",
         "MNGR_BRANCH": record.branch or "",
+        **({"MNGR_SANDBOX": "1"} if sandbox.is_needed(record) else {}),  # enter.sh goes by it
     }
 
 

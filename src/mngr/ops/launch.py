@@ -6,6 +6,7 @@ import os
 
 from mngr import onhost, tmux
 from mngr.errors import MngrError
+from mngr.ops import sandbox
 from mngr.shell import ProgramMissing, quote
 
 TYPE_CHECKING = False
@@ -21,6 +22,8 @@ def settle(ctx: Context, host: Host) -> str:
     if host.is_here:
         tmux.prepare(host.home, source)
         return install_lib(host)
+    if host in ctx.settled:
+        return ctx.settled[host]
     version = onhost.kept_version()
     texts = [word for name in onhost.KEPT for word in (name, onhost.program(name).rstrip("\n"))]
     home, conf = host.home, tmux.configuration(source).rstrip("\n")
@@ -30,7 +33,8 @@ def settle(ctx: Context, host: Host) -> str:
         raise MngrError(
             f"cannot write to {home.root} on {host.name}: {result.problem}", f"see: mngr doctor @{host.name}"
         )
-    return os.path.join(home.lib, version)
+    ctx.settled[host] = os.path.join(home.lib, version)
+    return ctx.settled[host]
 
 
 def install_lib(host: Host) -> str:
@@ -55,6 +59,7 @@ def write_command(ctx: Context, host: Host, record: AgentRecord, *, resume: bool
     argv = ctx.kind(record.kind).command(host, record, resume=resume)
     text = "set -- " + " ".join(quote(word) for word in argv) + "\n"
     host.write(os.path.join(host.home.agent(record.id), "command"), text.encode("utf-8", "surrogateescape"))
+    sandbox.write(ctx, host, record)
 
 
 def launch(ctx: Context, host: Host, record: AgentRecord) -> int:

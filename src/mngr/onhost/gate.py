@@ -1,0 +1,228 @@
+"""The one way out of a sandbox whose network is an allow-list: a small HTTP proxy.
+
+    gate.py DIR RULES COMMAND…   become COMMAND, with the proxy beside it for as long as it runs
+    gate.py in COMMAND…          inside the sandbox: open the port, hand it out to the proxy, become COMMAND
+
+The port exists only in the sandbox's own network, and is served from outside: nothing of the proxy runs where the
+agent could reach it. DIR is the agent's directory, RULES is HOST:PORT,… with * for every port. Needs nothing but
+Python 3.9 and its standard library.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import socket
+import sys
+import threading
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+PORT = 3128
+HANDED = 8  # the descriptor through which the port is handed out
+MOST = 128  # connections at a time
+MOST_NOTED = 1000  # destinations refused that are written down
+LONGEST_HEAD = 65536
+PATIENCE = 60.0  # seconds for a request to come in, and for its destination to answer
+_PLACE = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]/?#@\s]+)(?::(\d{1,5}))?", re.ASCII)
+_URL = re.compile(r"http://([^/?#@\s]+)([/?#]\S*)?", re.IGNORECASE)
+_OURS = (
+    "connection",
+    "proxy-connection",
+    "proxy-authorization",
+    "keep-alive",
+    "host",
+)  # not for the destination
+
+
+class Refused(Exception):
+    """The request cannot be served: what to answer."""
+
+
+def main() -> NoReturn:
+    """Start the proxy or hand out its port, then become the command."""
+    if sys.argv[1] == "in":
+        words = sys.argv[2:]
+        hand_out()
+    else:
+        directory, rules, *words = sys.argv[1:]
+        start(directory, frozenset(rules.split(",")))
+    os.execvp(words[0], words)
+
+
+def hand_out() -> None:
+    """Open the port of this network and give it to the proxy."""
+    with socket.socket(fileno=HANDED) as proxy, socket.socket() as port:
+        port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        port.bind(("127.0.0.1", PORT))
+        port.listen(MOST)
+        socket.send_fds(proxy, [b"."], [port.fileno()])
+
+
+def start(directory: str, rules: frozenset[str]) -> None:
+    """Leave a proxy behind that ends with this process, whatever becomes of it."""
+    mine, theirs = socket.socketpair()
+    owner = os.pidfd_open(os.getpid())
+    if os.fork():
+        mine.close()
+        os.dup2(theirs.fileno(), HANDED)  # unlike every other descriptor this one is inherited
+        return
+    try:
+        theirs.close()
+        quiet = os.open(os.devnull, os.O_RDWR)
+        for standard in (0, 1, 2):
+            os.dup2(quiet, standard)
+        threading.Thread(target=_end_with, args=(owner,), daemon=True).start()
+        ports = socket.recv_fds(mine, 1, 1)[1]
+        if ports:
+            Proxy(directory, rules).serve(socket.socket(fileno=ports[0]))
+    finally:
+        os._exit(0)
+
+
+def _end_with(owner: int) -> None:
+    select.select([owner], [], [])
+    os._exit(0)
+
+
+class Proxy:
+    """Connects to what is allowed, and writes down what is not."""
+
+    def __init__(self, directory: str, rules: frozenset[str]) -> None:
+        self._directory = directory
+        self._rules = rules
+        self._free = threading.BoundedSemaphore(MOST)
+        self._noted: set[tuple[str, int]] = set()
+
+    def serve(self, port: socket.socket) -> NoReturn:
+        """Take connections for ever."""
+        while True:
+            self._free.acquire()
+            client = port.accept()[0]
+            threading.Thread(target=self._attend, args=(client,), daemon=True).start()
+
+    def _attend(self, client: socket.socket) -> None:
+        try:
+            with client:
+                client.settimeout(PATIENCE)
+                try:
+                    self._carry(client)
+                except Refused as refused:
+                    client.sendall(refused.args[0])
+        except OSError:
+            pass  # one of the two ends is gone
+        finally:
+            self._free.release()
+
+    def _carry(self, client: socket.socket) -> None:
+        head, more = read_head(client)
+        host, port, request = parse(head)
+        if not self.allows(host, port):
+            self._note(host, port)
+            raise Refused(answer("403 Forbidden", f"{host}:{port} is not in the allow-list of this sandbox"))
+        try:
+            server = socket.create_connection((host.strip("[]"), port), timeout=PATIENCE)
+        except (OSError, UnicodeError) as error:
+            raise Refused(answer("502 Bad Gateway", f"{host}:{port} does not answer: {error}")) from None
+        with server:
+            if request is None:
+                client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            server.sendall((request or b"") + more)
+            for end in (client, server):
+                end.settimeout(None)
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            other = threading.Thread(target=copy, args=(client, server), daemon=True)
+            other.start()
+            copy(server, client)
+            other.join()
+
+    def allows(self, host: str, port: int) -> bool:
+        """Whether the allow-list names this place."""
+        return bool({f"{host}:{port}", f"{host}:*"} & self._rules)
+
+    def _note(self, host: str, port: int) -> None:
+        """A row of the agent's events, the first time."""
+        if (host, port) in self._noted or len(self._noted) >= MOST_NOTED:
+            return
+        self._noted.add((host, port))
+        now = time.time()
+        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03d}Z"
+        row = {"v": 1, "at": at, "agent": os.path.basename(self._directory), "type": "denied"}
+        line = json.dumps({**row, "source": "proxy", "data": {"host": host[:255], "port": port}}) + "\n"
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW
+        fd = os.open(os.path.join(self._directory, "events.jsonl"), flags, 0o600)
+        try:
+            os.write(fd, line.encode())
+        finally:
+            os.close(fd)
+
+
+def read_head(client: socket.socket) -> tuple[bytes, bytes]:
+    """The head of a request, and what came after it."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        if len(data) > LONGEST_HEAD:
+            raise Refused(answer("431 Request Header Fields Too Large", "the request has no end"))
+        piece = client.recv(65536)
+        if not piece:
+            raise Refused(b"")
+        data += piece
+    head, _, more = data.partition(b"\r\n\r\n")
+    return head, more
+
+
+def parse(head: bytes) -> tuple[str, int, bytes | None]:
+    """Where a request wants to go, and what to send there; None for a tunnel. Refused when it is none for a proxy."""
+    first, *lines = head.decode("latin-1").split("\r\n")
+    words = first.split(" ")
+    if len(words) != 3 or any(line[:1] in ("", " ", "\t") or "\n" in line for line in lines):
+        raise Refused(answer("400 Bad Request", "that is no request"))
+    method, target, _ = words
+    if method == "CONNECT":
+        place, path = target, None
+    else:
+        url = _URL.fullmatch(target)
+        if url is None:
+            raise Refused(answer("400 Bad Request", "this is a proxy: it wants a whole http:// address"))
+        place, path = url[1], url[2] or "/"
+    found = _PLACE.fullmatch(place)
+    port = int(found[2] or (443 if path is None else 80)) if found else 0
+    if found is None or not 0 < port < 65536:
+        raise Refused(answer("400 Bad Request", "that is no place to go"))
+    host = found[1].lower().rstrip(".")
+    if path is None:
+        return host, port, None
+    kept = [line for line in lines if line.partition(":")[0].strip().lower() not in _OURS]
+    path = path if path.startswith("/") else "/" + path
+    sent = [f"{method} {path} HTTP/1.1", f"Host: {place}", "Connection: close", *kept, "", ""]
+    return host, port, "\r\n".join(sent).encode("latin-1")
+
+
+def answer(status: str, text: str) -> bytes:
+    """A whole response."""
+    body = f"mngr: {text}\n".encode("utf-8", "replace")
+    head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    return head.encode("latin-1") + body
+
+
+def copy(source: socket.socket, target: socket.socket) -> None:
+    """Everything that comes, until it ends."""
+    try:
+        while data := source.recv(65536):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+    except OSError:
+        for end in (source, target):  # the other direction has no use either
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""An agent behind walls: everything of it is entered through bubblewrap, with a view of the machine made for it.
+
+`agents/ID/sandbox`, which only we can write, holds the walls as a shell function; `enter.sh` goes through it, and so
+does `inside`, for git and other programs of ours that read what the agent has written.
+"""
+
+from __future__ import annotations
+
+import os
+
+from mngr import git, names, onhost
+from mngr.errors import MngrError, Unreachable, UsageError
+from mngr.shell import join, quote
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.host import Host
+    from mngr.model import AgentRecord
+    from mngr.ops.context import Context
+    from mngr.ops.create import CreateRequest
+    from mngr.ops.source import Source
+
+# As root only all of these together hold: any capability that is left can undo the rest.
+WALLS = ("--unshare-user", "--unshare-all", "--disable-userns", "--cap-drop", "ALL", "--die-with-parent")
+_PROXY = "http://127.0.0.1:3128"  # where onhost/gate.py listens
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+_SHARED = (
+    "status",
+    "events.jsonl",
+    "transcript.jsonl",
+)  # what an agent's program writes in the agent's directory
+
+# `env` gives the signals back that the part outside ignores: those end the program inside, and it ends the rest.
+# A file as standard input could be opened again, to write, so its contents come through a pipe.
+_FUNCTION = """\
+# Made by mngr for every start. What enters here: enter.sh, and mngr's own git on the work dir (_mngr_alone).
+_mngr_walls() {{
+    for _mngr_file in {shared}; do
+        [ -e "$_mngr_file" ] || (umask 077 && : >"$_mngr_file")
+    done
+    _mngr_how=--new-session
+    if [ -t 0 ] && [ -z "${{_mngr_alone:-}}" ]; then _mngr_how=; fi
+    set -- env --default-signal "$@"
+    [ -n "${{_mngr_alone:-}}" ] || set -- {within}"$@"
+    set -- --seccomp 9 $_mngr_how -- "$@"
+    [ -n "${{_mngr_alone:-}}" ] || set -- {network}"$@"
+    set -- bwrap {words} "$@"
+    [ -n "${{_mngr_alone:-}}" ] || set -- {around}"$@"
+    exec 9<{filter}
+    trap '' HUP INT QUIT TERM
+    if [ -f /dev/stdin ] || [ -d /dev/stdin ]; then
+        cat | "$@"
+        exit
+    fi
+    exec "$@"
+}}
+"""
+
+
+def is_needed(record: AgentRecord) -> bool:
+    """Whether the agent is behind walls of ours."""
+    return record.provider == "local" and (record.sandbox or record.network != "on")
+
+
+def check(ctx: Context, host: Host, kind: str, request: CreateRequest) -> CreateRequest:
+    """The request with its network settled; raises before anything is made when it cannot be had here."""
+    network = request.network
+    if network is None:
+        wants = getattr(ctx.kind(kind), "addresses", ())  # a coding agent's own model, and nothing else
+        network = ("allow=" + ",".join(wants) if wants else "off") if request.sandbox else "on"
+    mode, _ = names.parse_network(network)
+    if request.sandbox and request.transfer in ("worktree", "none"):
+        raise UsageError(
+            f"--sandbox cannot go with --transfer {request.transfer}, which shares files with you",
+            "leave it out: a sandboxed agent gets a mirror; or use copy",
+        )
+    if request.sandbox or mode != "on":
+        _check_host(host, "--sandbox" if request.sandbox else "--network")
+    return request.replace(network=network)
+
+
+def _check_host(host: Host, flag: str) -> None:
+    if host.provider != "local":
+        raise MngrError(f"{flag} is not for {host.provider} hosts", "leave it out, or make the agent here")
+    from mngr.ops import seccomp
+
+    argv = ["bwrap", *WALLS, "--ro-bind", "/", "/", "--proc", "/proc", "--seccomp", "0", "--"]
+    result = host.run([*argv, "env", "--default-signal", "true"], stdin=seccomp.program())
+    if result.code == 0:
+        return
+    hint = "it needs user namespaces (sysctl kernel.unprivileged_userns_clone=1, on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0) and env of GNU coreutils"
+    if "unknown option" in result.problem.lower():
+        hint = "install bubblewrap 0.8 or newer"
+    raise MngrError(f"{flag}: bubblewrap does not work here: {result.problem}", hint)
+
+
+def apart(source: Source, request: CreateRequest) -> Source:
+    """The source with only those transfers that share nothing with it."""
+    if not request.sandbox:
+        return source
+    return source.replace(transfers=tuple(mode for mode in ("mirror", "copy") if mode in source.transfers))
+
+
+def write(ctx: Context, host: Host, record: AgentRecord) -> None:
+    """Put the walls down as they shall be from the next start on."""
+    if not is_needed(record):
+        return
+    from mngr.ops import seccomp, view
+
+    directory = host.home.agent(record.id)
+    _make_home(host, directory)
+    kind = ctx.kind(record.kind)
+    shared = [os.path.join(directory, name) for name in (*_SHARED, *getattr(kind, "writes", ()))]
+    if record.sandbox:
+        path = host.run(
+            ["sh", "-c", '. "$1"; printf %s "$PATH"', "path", os.path.join(directory, "env")]
+        ).text
+        program = kind.command(host, record, resume=False)[0]
+        show = [os.path.expanduser(p) for p in ctx.settings_at(None).get("sandbox.show") or []]
+        words = view.private(host.home, record, shared, view.programs(host.home, path, program), show)
+    else:
+        words = view.whole(host, record)
+    text = _FUNCTION.format(
+        shared=join(shared), words=join([*WALLS, *words]), filter=quote(os.path.join(directory, "seccomp")),
+        **_network(host, record, directory),
+    )  # fmt: skip
+    host.write(os.path.join(directory, "seccomp"), seccomp.program())
+    host.write(os.path.join(directory, "sandbox"), text.encode("utf-8", "surrogateescape"))
+    seal()
+
+
+def _make_home(host: Host, directory: str) -> None:
+    """A home of its own, in which the agent commits under the user's name."""
+    place = os.path.join(directory, "home")
+    if os.path.isdir(place):
+        return
+    os.mkdir(place, mode=0o700)
+    for key in ("user.name", "user.email"):
+        value = host.run(["git", "config", "--global", key])
+        if value.code == 0:
+            git.must(host, place, "config", "--file", os.path.join(place, ".gitconfig"), key, value.text)
+
+
+def _network(host: Host, record: AgentRecord, directory: str) -> dict[str, str]:
+    """What goes around bwrap, into its words and in front of the program, for the network that was asked for."""
+    mode, places = names.parse_network(record.network)
+    if mode != "allow":
+        return {"around": "", "network": "--share-net " if mode == "on" else "", "within": ""}
+    import sys
+
+    from mngr.ops import view
+
+    program = os.path.join(directory, "gate.py")
+    host.write(program, onhost.program("gate.py").encode())
+    gate = [os.path.realpath(sys.executable), "-I", "-S", program]
+    rules = ",".join(
+        f"{f'[{name}]' if ':' in name else name}:{'*' if port is None else port}" for name, port in places
+    )
+    words = [word for key in _PROXIES for word in ("--setenv", key, _PROXY)]
+    words += ["--setenv", "NO_PROXY", "localhost,127.0.0.1,::1", "--setenv", "NODE_USE_ENV_PROXY", "1"]
+    words += view.of_python(gate[0])
+    return {
+        "around": join([*gate, directory, rules]) + " ",
+        "network": join(words) + " ",
+        "within": join([*gate, "in"]) + " ",
+    }
+
+
+def inside(host: Host, record: AgentRecord) -> Host:
+    """The host as the agent sees it, without any network: where our own programs may touch what it has written."""
+    if not is_needed(record) or not record.sandbox:
+        return host
+    from mngr.pipehost import PipeHost
+
+    seal()
+    return PipeHost(host.name, host.provider, _Door(host.home.agent(record.id)), host.home.root, os.getuid())
+
+
+class _Door:
+    """How to start a command within an agent's walls. Nothing of our own environment comes along."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+
+    def argv(self, program: str, *, terminal: bool = False) -> list[str]:
+        path = os.environ.get("PATH", os.defpath)
+        line = '. "$1/sandbox" && shift && _mngr_alone=1 && _mngr_walls "$@"'
+        words = ["env", "-i", f"PATH={path}", "TERM=dumb", "sh", "-c", line, "inside", self._directory]
+        return [*words, "sh", "-c", program]
+
+    def lost(self, said: str) -> Unreachable:
+        last = said.splitlines()[-1] if said else "it ended"
+        return Unreachable(f"the sandbox could not be entered: {last}", "start the agent: that makes it anew")
+
+    def close(self) -> None:
+        pass
+
+
+def seal() -> None:
+    """Keep what this process has open from everything it starts from now on."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2:
+            try:
+                os.set_inheritable(int(name), False)
+            except OSError:
+                pass  # the listing's own

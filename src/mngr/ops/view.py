@@ -1,0 +1,127 @@
+"""What a sandboxed agent sees of the machine, as words for bubblewrap: nothing that is not named here."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mngr.host import Host
+    from mngr.model import AgentRecord
+    from mngr.paths import Home
+
+SYSTEM = ("/usr", "/etc", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
+# As root the settings of the kernel could be written through /proc, one of which names a program to run outside.
+_KERNEL = ("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev")
+_FRESH = ("--perms", "1777", "--tmpfs", "/tmp", "--perms", "1777", "--tmpfs", "/var/tmp", "--tmpfs", "/run")
+_BINS = ("bin", "sbin", "shims")
+_BESIDE = ("lib", "lib64", "libexec")  # of a directory with programs: what they are installed with
+
+
+def private(
+    home: Home, record: AgentRecord, shared: list[str], installed: list[str], show: list[str]
+) -> list[str]:
+    """The system's programs, the work dir, a home of its own, and of our home only what is this agent's."""
+    directory = home.agent(record.id)
+    words = [*_system(), *_KERNEL, *_FRESH, "--symlink", "../run", "/var/run"]
+    for path in (*_secrets(home), record.source or ""):  # they may lie among the system's files
+        if path not in SYSTEM and _is_below(path, SYSTEM) and os.path.isdir(path):
+            words += ["--tmpfs", path]
+    names = os.path.realpath("/etc/resolv.conf")
+    if record.network == "on" and not _is_below(names, SYSTEM):
+        words += ["--ro-bind-try", names, names]
+    for path in (*installed, *show, home.lib, directory):
+        words += ["--ro-bind-try", path, path]
+    own = [os.path.join(directory, name) for name in ("home", "outputs")]
+    for path in (*shared, *own, record.work_dir):
+        words += ["--bind", path, path]
+    return [*words, "--remount-ro", "/", "--setenv", "HOME", own[0], "--chdir", record.work_dir]
+
+
+def whole(host: Host, record: AgentRecord) -> list[str]:
+    """Everything as it is but for the places where sockets are: for an agent without a network, and nothing more."""
+    words = ["--dev-bind", "/", "/", *_KERNEL[:4], "--tmpfs", "/run"]
+    place = os.path.dirname(host.socket)
+    os.makedirs(place, mode=0o700, exist_ok=True)
+    return [*words, "--tmpfs", place, "--chdir", record.work_dir]
+
+
+def of_python(program: str) -> list[str]:
+    """What a Python needs to run."""
+    place = _installation(os.path.dirname(program)) or program
+    return [] if _is_below(place, SYSTEM) else ["--ro-bind", place, place]
+
+
+def programs(home: Home, path: str, program: str) -> list[str]:
+    """What must be seen so that programs on the PATH can run: where they are, and where their links lead."""
+    found: dict[str, None] = {}
+    secrets = tuple(os.path.realpath(place) for place in _secrets(home))
+    for place in _places(path, program):
+        real = os.path.realpath(place)
+        hides = any(_is_below(secret, (real,)) for secret in secrets) or _is_below(real, secrets[1:])
+        if not hides and not _is_below(place, (*SYSTEM, *found)):
+            found[place] = None
+    return list(found)
+
+
+def _places(path: str, program: str) -> Iterator[str]:
+    files = [program] if os.path.isabs(program) else []
+    for folder in dict.fromkeys(path.split(":")):
+        if os.path.isabs(folder) and os.path.isdir(folder):
+            yield _installation(folder) or os.path.normpath(folder)
+            files += [entry.path for entry in os.scandir(folder) if entry.is_symlink()]
+    for file in files:
+        real = os.path.realpath(file)
+        if os.path.isfile(real):
+            yield _installation(os.path.dirname(real)) or real
+    if files[:1] == [program]:
+        yield program
+
+
+def _installation(folder: str) -> str | None:
+    """The directory above one with programs, if it looks like an installation of them."""
+    above, name = os.path.split(os.path.normpath(folder))
+    home = os.path.realpath(os.path.expanduser("~"))
+    if name not in _BINS or os.path.realpath(above) in (home, f"{home}/.local"):  # they have much besides
+        return None
+    return above if any(os.path.isdir(os.path.join(above, beside)) for beside in _BESIDE) else None
+
+
+def _system() -> list[str]:
+    words: list[str] = []
+    for path in SYSTEM:
+        if os.path.islink(path):
+            words += ["--symlink", os.readlink(path), path]
+        elif os.path.isdir(path):
+            words += ["--ro-bind", path, path]
+    for path, is_dir in _guarded("/etc"):
+        words += ["--tmpfs", path] if is_dir else ["--ro-bind", "/dev/null", path]
+    return words
+
+
+def _guarded(top: str) -> Iterator[tuple[str, bool]]:
+    """What this user may read and not everybody: as root that is keys and passwords."""
+    for place, folders, files in os.walk(top):
+        for name in (*folders, *files):
+            path = os.path.join(place, name)
+            mode = os.lstat(path).st_mode
+            is_dir = stat.S_ISDIR(mode)
+            open_to_all = mode & 0o005 == 0o005 if is_dir else mode & 0o004
+            if stat.S_ISLNK(mode) or open_to_all or not os.access(path, os.R_OK):
+                continue
+            yield path, is_dir
+            if is_dir:
+                folders.remove(name)
+
+
+def _secrets(home: Home) -> tuple[str, str]:
+    """What no agent sees but for its own part of it."""
+    return os.path.expanduser("~"), home.root
+
+
+def _is_below(path: str, places: tuple[str, ...]) -> bool:
+    """Whether a path is one of these or in one."""
+    return any(path == place or path.startswith(place.rstrip("/") + "/") for place in places)
