@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mngr.ops.doctor import judge_place, judge_programs
+from mngr.ops.doctor import judge_clock, judge_place, judge_programs
 from tests.conftest import Mngr
 
 PROGRAMS = (
@@ -18,7 +18,8 @@ PROGRAMS = (
     "tmux",
     "tar",
     "awk",
-    "pkill",
+    "date",
+    "find",
     "python3",
     "uname",
     "df",
@@ -42,7 +43,13 @@ def path(tmp_path: Path) -> Path:
         found = shutil.which(name)
         assert found is not None, name
         (folder / name).symlink_to(found)
+    installer(folder, "apt-get")
     return folder
+
+
+def installer(folder: Path, name: str) -> None:
+    (folder / name).write_text("#!/bin/sh\nexit 1\n")
+    (folder / name).chmod(0o755)
 
 
 def test_a_machine_with_everything_is_well(mngr: Mngr, path: Path) -> None:
@@ -65,7 +72,8 @@ def test_a_machine_with_everything_is_well(mngr: Mngr, path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "package"), [("git", "git"), ("tmux", "tmux"), ("tar", "tar"), ("awk", "mawk")]
+    ("program", "package"),
+    [("git", "git"), ("tmux", "tmux"), ("tar", "tar"), ("awk", "mawk"), ("find", "findutils")],
 )
 def test_a_missing_program_is_named_with_how_to_get_it(
     mngr: Mngr, path: Path, program: str, package: str
@@ -87,18 +95,72 @@ def test_an_old_program_is_too_old(mngr: Mngr, path: Path) -> None:
 
 
 def test_a_kind_says_what_it_needs(mngr: Mngr, path: Path) -> None:
-    assert list(checks(mngr, "command", env={"PATH": str(path)})) == ["git", "tmux", "tar", "awk"]
+    assert list(checks(mngr, "command", env={"PATH": str(path)})) == ["git", "tmux", "tar", "awk", "find"]
     (path / "python3").unlink()
-    (path / "pkill").unlink()
     found = checks(mngr, env={"PATH": str(path)})
-    assert [name for name, check in found.items() if check["status"] == "warning"] == ["pkill", "python3"]
+    assert [name for name, check in found.items() if check["status"] == "warning"] == ["python3"]
     assert checks(mngr, "player", env={"PATH": str(path)}, code=1)["python3"]["status"] == "error"
 
 
-def test_a_host_is_looked_at_by_its_address(mngr: Mngr) -> None:
-    assert "settings" not in checks(mngr, "@local")
-    assert "there is no host '@box'" in mngr("doctor", "@box", code=1).err
+def test_a_host_is_looked_at_by_its_address(mngr: Mngr, path: Path) -> None:
+    found = checks(mngr, "@local", env={"PATH": str(path)})
+    assert "settings" not in found
+    assert found["clock"]["found"] == "in step with ours"
+    assert found["locks"]["found"] == "links that name their owner; there is no flock"
+    assert found["home"]["found"] == str(mngr.home)
+    flock = shutil.which("flock")
+    assert flock is not None
+    (path / "flock").symlink_to(flock)
+    assert checks(mngr, "@local", env={"PATH": str(path)})["locks"]["found"] == str(path / "flock")
     assert "there is no agent kind 'clod'" in mngr("doctor", "clod", code=1).err
+    assert "names no host" in mngr("doctor", "@.local", code=2).err
+
+
+def test_a_host_of_a_plugin_has_a_home_of_its_own(mngr: Mngr, example_plugin: Path) -> None:
+    mngr.env["PYTHONPATH"] = str(example_plugin)
+    mngr("create", "foo@box.scratch", "--", "true")
+    place = mngr.home / "scratch" / "box"
+    assert checks(mngr, "@box.scratch")["home"]["found"] == str(place)
+    assert checks(mngr, "@box")["tmux server"]["found"] == "answers, sessions: 1"
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("apk", "apk add gawk"),
+        ("dnf", "dnf install gawk"),
+        ("brew", "brew install gawk"),
+        ("pacman", "pacman -S gawk"),
+        (None, "install gawk with the system's package manager"),
+    ],
+)
+def test_what_is_missing_is_to_be_got_by_what_is_there(
+    mngr: Mngr, path: Path, name: str | None, advice: str
+) -> None:
+    (path / "awk").unlink()
+    (path / "apt-get").unlink()
+    if name:
+        installer(path, name)
+    assert checks(mngr, "@local", env={"PATH": str(path)}, code=1)["awk"]["hint"] == advice
+
+
+@pytest.mark.parametrize(
+    ("told", "problem"),
+    [
+        ("1000", None),
+        ("1003", None),
+        ("998", None),
+        ("1010", "it is 9s ahead of ours"),
+        ("4700", "it is 1h ahead of ours"),
+        ("900", "it is 1m behind ours"),
+        (None, "it does not tell its time"),
+        ("soon", "it does not tell its time"),
+    ],
+)
+def test_a_clock_that_is_out_of_step_is_told(told: str | None, problem: str | None) -> None:
+    check = judge_clock({} if told is None else {"clock": told}, 1000.5, 1001.0)
+    assert (check.problem is None) == (problem is None)
+    assert (check.problem or "").startswith(problem or "")
 
 
 @pytest.mark.parametrize(
@@ -158,7 +220,6 @@ FACTS = {
     "free.kb": "99999999",
     "free.inodes": "99999",
     "program.python3": "/p",
-    "program.pkill": "/k",
 }
 
 
@@ -199,10 +260,10 @@ def test_versions_as_tmux_writes_them(said: str, status: str) -> None:
 
 
 def test_on_a_mac_the_packages_have_their_names_of_brew() -> None:
-    found = judge_programs({"system": "Darwin"}, ("tmux", "pkill", "tar"))
+    found = judge_programs({"system": "Darwin"}, ("tmux", "python3", "tar"))
     assert [check.hint for check in found] == [
         "brew install tmux",
-        "brew install proctools",
+        "brew install python",
         "brew install gnu-tar",
     ]
 

@@ -2,12 +2,23 @@
 home=$1 socket=$2
 shift 2
 echo "system $(uname -s)"
-for program; do
+echo "clock $(date +%s)"
+for installer in brew apt-get apk dnf yum zypper pacman pkg; do
+    command -v "$installer" >/dev/null 2>&1 && echo "installer $installer" && break
+done
+for program in flock "$@"; do
     path=$(command -v "$program") && echo "program.$program $path"
 done
 command -v git >/dev/null 2>&1 && echo "version.git $(git --version)"
 command -v tmux >/dev/null 2>&1 && echo "version.tmux $(tmux -V)"
-infocmp tmux-256color >/dev/null 2>&1 && echo "terminfo yes"
+# Not everyone who has the description has infocmp. On a Mac the directory is named by the number of the letter.
+if infocmp tmux-256color >/dev/null 2>&1; then
+    echo "terminfo yes"
+else
+    for place in "$HOME/.terminfo" /etc/terminfo /lib/terminfo /usr/share/terminfo; do
+        if [ -e "$place/t/tmux-256color" ] || [ -e "$place/74/tmux-256color" ]; then echo "terminfo yes" && break; fi
+    done
+fi
 place=$home
 until [ -d "$place" ] || [ "$place" = / ] || [ "$place" = . ]; do place=$(dirname "$place"); done
 [ -w "$place" ] && echo "writable yes"
@@ -20,6 +31,6 @@ if [ -S "$socket" ]; then
     echo "server $sessions"
 fi
 for dir in "$home"/agents/*/; do
-    if [ -e "$dir/proc" ] && ! [ -e "$dir/exit" ] && ! [ -e "$dir/stopped" ]; then echo "running yes"; fi
+    if [ -e "$dir/proc" ] && ! [ -e "$dir/exit" ] && ! [ -e "$dir/stopped" ]; then echo "running yes" && break; fi
 done
 exit 0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import time
 
-from mngr import onhost
+from mngr import clock, onhost
 from mngr.errors import MngrError, UsageError
 from mngr.model import Record
 from mngr.ops import find
@@ -21,14 +22,18 @@ if TYPE_CHECKING:
     from mngr.ops.context import Context
 
 OK, WARNING, ERROR = "ok", "warning", "error"
-_PROGRAMS = ("git", "tmux", "tar", "awk")
-_WISHED = {
-    "pkill": "a process that left its agent's process group may outlive a stop",
-    "python3": "agents of kind player need it",
-}
+_PROGRAMS = ("git", "tmux", "tar", "awk", "find")
+_WISHED = {"python3": "agents of kind player need it"}
 _VERSIONS = {"git": (2, 31), "tmux": (3, 2)}
-_APT = {"pkill": "procps", "awk": "mawk", "infocmp": "ncurses-term"}
-_BREW = {"pkill": "proctools", "awk": "gawk", "tar": "gnu-tar", "python3": "python", "infocmp": "ncurses"}
+_INSTALL = {"apk": "apk add", "pacman": "pacman -S"}  # all others: PROGRAM install
+_PACKAGES = {
+    "awk": {"apt-get": "mawk", "": "gawk"},
+    "find": {"": "findutils"},
+    "infocmp": {"apt-get": "ncurses-term", "apk": "ncurses-terminfo", "zypper": "terminfo", "": "ncurses"},
+    "python3": {"brew": "python", "pacman": "python"},
+    "tar": {"brew": "gnu-tar"},
+}
+_SKEW = 2.0  # seconds
 _LOW_KB = 1024 * 1024
 _LOW_INODES = 10_000
 
@@ -51,11 +56,17 @@ def doctor(
         programs = ctx.kind(target).programs
         return judge_programs(_ask(ctx.local, (*_PROGRAMS, *programs)), (*_PROGRAMS, *programs))
     host = ctx.local if target is None else _host(ctx, find.address(ctx, target))
+    before = time.time()
     facts = _ask(host, (*_PROGRAMS, *_WISHED))
     checks = [*judge_programs(facts, _PROGRAMS), *judge_place(facts, host.home.root)]
     if target is None:
-        checks += [_home(ctx), _settings(ctx, check_setting), *_plugins(ctx)]
-    return checks
+        return [*checks, _home(ctx), _settings(ctx, check_setting), *_plugins(ctx)]
+    return [
+        *checks,
+        judge_clock(facts, before, time.time()),
+        _locks(facts),
+        Check(name="home", found=host.home.root),
+    ]
 
 
 def _host(ctx: Context, wanted: Address) -> Host:
@@ -162,10 +173,33 @@ def _server(facts: dict[str, str]) -> Check:
     return Check(name="tmux server", found=f"answers, sessions: {facts['sessions']}")
 
 
+def judge_clock(facts: dict[str, str], before: float, after: float) -> Check:
+    """Whether a host that told its time between these two moments agrees with us."""
+    told = facts.get("clock", "")
+    if not told.isdigit():
+        return Check(name="clock", status=WARNING, problem="it does not tell its time")
+    ahead = max(0.0, int(told) - after) or min(0.0, int(told) + 1 - before)
+    if abs(ahead) <= _SKEW:
+        return Check(name="clock", found="in step with ours")
+    problem = f"it is {clock.age(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} ours; ages and limits are off by that"
+    return Check(
+        name="clock", status=WARNING, problem=problem, hint="set the host's clock: ntpd or chrony there"
+    )
+
+
+def _locks(facts: dict[str, str]) -> Check:
+    return Check(
+        name="locks", found=facts.get("program.flock", "links that name their owner; there is no flock")
+    )
+
+
 def _install(facts: dict[str, str], program: str) -> str:
-    if facts.get("system") == "Darwin":
-        return f"brew install {_BREW.get(program, program)}"
-    return f"apt-get install {_APT.get(program, program)}"
+    installer = facts.get("installer") or ("brew" if facts.get("system") == "Darwin" else "")
+    packages = _PACKAGES.get(program, {})
+    package = packages.get(installer) or packages.get("", program)
+    if not installer:
+        return f"install {package} with the system's package manager"
+    return f"{_INSTALL.get(installer, f'{installer} install')} {package}"
 
 
 def _home(ctx: Context) -> Check:
