@@ -67,7 +67,7 @@ class PipeHost:
         return socket_for(self.home.root, self._uid)
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float | None = None) -> Result:
-        return run(self.wire, argv, stdin=stdin, timeout=timeout)
+        return run(self.wire, argv, stdin=stdin, timeout=timeout, name=self.name)
 
     def stream(
         self, argv: Sequence[str], *, stdin: Stream = None, stdout: Stream = None, stderr: Stream = None
@@ -162,7 +162,9 @@ class RemoteLock:
         holder.wait()
 
 
-def run(wire: Wire, argv: Sequence[str], *, stdin: bytes = b"", timeout: float | None = None) -> Result:
+def run(
+    wire: Wire, argv: Sequence[str], *, stdin: bytes = b"", timeout: float | None = None, name: str = "host"
+) -> Result:
     """Run to the end; the exit code comes back in a form of ours, so that none means the connection was lost."""
     mark = _new_mark()
     command = shell.join(argv)
@@ -171,9 +173,9 @@ def run(wire: Wire, argv: Sequence[str], *, stdin: bytes = b"", timeout: float |
     program = f"{_SETTING}({command}); printf '{mark}%s;' $? >&2"
     limit = LONGEST if timeout is None else timeout
     try:
-        result = shell.run(wire.argv(program), stdin=stdin, timeout=limit)
+        result = shell.run(wire.argv(program), stdin=stdin, timeout=limit, shown=[f"@{name}", *argv])
     except TimedOut:
-        raise Unreachable(f"the host did not answer within {limit:g}s", "see: mngr list --hosts") from None
+        raise Unreachable(f"{name} did not answer within {limit:g}s", "see: mngr list --hosts") from None
     said, found, code = result.err.rpartition(mark.encode())
     if not found or not code.endswith(b";"):
         raise wire.lost(result.err.decode("utf-8", "replace").strip())

@@ -156,6 +156,7 @@ def test_a_dead_host_costs_its_deadline_once_and_nobody_else(away: Mngr, farm: F
 
 def test_a_machine_that_crashes_and_comes_back(mngr: Mngr, machine: Machine) -> None:
     mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(machine.config)
+    mngr.env["MNGR__PROVIDERS__SSH__ALIVE"] = "1"
     mngr("create", "foo@m1", "--", "sh", "-c", "echo here >>log; exec sleep 1000")
     mngr("list")
     machine.crash()
@@ -171,11 +172,12 @@ def test_a_machine_that_crashes_and_comes_back(mngr: Mngr, machine: Machine) -> 
 
 def test_a_cut_wire_ends_a_command_within_its_limit(mngr: Mngr, machine: Machine) -> None:
     mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(machine.config)
+    mngr.env["MNGR__PROVIDERS__SSH__ALIVE"] = "1"
     mngr("create", "foo@m1", "--", "sleep", "1000")
     machine.partition()
     began = time.monotonic()
     ran = mngr("exec", "foo", "--", "true", code=6)
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 10
     assert "m1" in ran.err
     machine.heal()
     mngr("exec", "foo", "--", "true")

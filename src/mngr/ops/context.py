@@ -38,6 +38,7 @@ class Context:
         self._hosts: dict[tuple[str, str], Host] = {}
         self._providers: dict[str, Provider] = {}
         self._kinds: dict[str, AgentKind] = {}
+        self.settled: dict[Host, str] = {}  # hosts that have our programs, and where
 
     def path(self, text: str) -> str:
         """A path as the user means it: from the directory he is in."""

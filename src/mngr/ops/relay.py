@@ -30,11 +30,7 @@ def bring_near(ctx: Context, source: Source, host: Host, transfer: str, base: st
             return source
     repo = source.repo
     assert repo is not None
-    form = git.must(source.host, repo.root, "rev-parse", "--show-object-format")
     place = os.path.join(host.home.cache, "sources", _key(source.kept) + ".git")
-    made = host.run(["sh", "-c", _INIT, "init", place, form])
-    if made.code:
-        raise MngrError(f"git init failed on {host.name}: {made.problem}", git.hint(made.problem))
     specs = [*_HEADS, f"+{base}:refs/mngr/base"] if base else [*_HEADS]
     flags = (
         "--quiet",
@@ -44,10 +40,15 @@ def bring_near(ctx: Context, source: Source, host: Host, transfer: str, base: st
         "--no-follow-tags",
         "--no-signed",
     )
+    argv = ["git", "-C", repo.root, *source.guard, *git.THROUGH, "push", *flags, "--"]
+    argv += [host.git_url(place), *specs]
     waits = os.path.join(ctx.home.cache, f"push-{_key(source.kept)}-{host.provider}-{host.name}.lock")
     with Lock(waits, timeout=600):
-        argv = ["git", "-C", repo.root, *source.guard, *git.THROUGH, "push", *flags, "--"]
-        result = source.host.run([*argv, host.git_url(place), *specs], timeout=3600.0)
+        result = source.host.run(argv, timeout=3600.0)
+        if result.code and not host.has(place):  # the first time
+            form = git.must(source.host, repo.root, "rev-parse", "--show-object-format")
+            made = host.run(["sh", "-c", _INIT, "init", place, form])
+            result = made if made.code else source.host.run(argv, timeout=3600.0)
     if result.code:
         raise MngrError(
             f"the repository could not be sent to {host.name}: {result.problem}", git.hint(result.problem)

@@ -23,7 +23,7 @@ def hello(wire: Wire, host: str, home: object = None, *, make: bool = False) -> 
     """Facts about a host; with `make` its home is there afterwards. MngrError says what is missing."""
     words = [str(home or ""), "make"] if make else [str(home or "")]
     result = pipehost.run(
-        wire, ["sh", "-c", onhost.program("hello.sh"), "hello.sh", *words], timeout=PATIENCE
+        wire, ["sh", "-c", onhost.program("hello.sh"), "hello.sh", *words], timeout=PATIENCE, name=host
     )
     facts: dict[str, Any] = {}
     missing: list[str] = []

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from mngr.paths import Home
 
 PERSIST = 600  # seconds that an unused connection stays
-ALIVE = (5, 3)  # an answer is asked for after 5 s of silence, and 3 missing ones end the connection
+MISSING = 3  # answers in a row that end the connection; one is asked for after `alive` seconds of silence
 # What a login shell of any kind would read in its own way.
-_ENCODED = {"\\": "\\0134", "'": "\\047", "!": "\\041", "\n": "\\n", "\r": "\\r"}
+_ENCODED = {"\\": "\\0134", "'": "\\0047", "!": "\\0041", "\n": "\\n", "\r": "\\r"}
 
 
 class SshWire:
@@ -49,6 +49,7 @@ class SshWire:
             *_set("LogLevel", "ERROR"),
         ]
         self._timeout = str(options.get("connect_timeout") or 5)
+        self._alive = str(options.get("alive") or 5)
 
     def argv(self, program: str, *, terminal: bool = False) -> list[str]:
         if not os.path.exists(self._control):
@@ -74,8 +75,8 @@ class SshWire:
         if os.path.islink(place) or os.stat(place).st_uid != os.getuid():
             raise MngrError(f"{place} is not a directory of yours", "have its owner remove it")
         master = ["ssh", "-f", "-N", "-M", "-T", *_set("ControlPersist", str(PERSIST)), *self._options]
-        master += [*_set("ConnectTimeout", self._timeout), *_set("ServerAliveInterval", str(ALIVE[0]))]
-        master += [*_set("ServerAliveCountMax", str(ALIVE[1])), "--", self._destination]
+        master += [*_set("ConnectTimeout", self._timeout), *_set("ServerAliveInterval", self._alive)]
+        master += [*_set("ServerAliveCountMax", str(MISSING)), "--", self._destination]
         with Lock(self._control + ".lock"), tempfile.TemporaryFile() as said:
             if os.path.exists(self._control):
                 return  # somebody else was faster
