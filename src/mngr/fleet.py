@@ -286,9 +286,10 @@ class Fleet:
         """Copy a file or directory of the agent's here; where it ended up."""
         from mngr.ops.files import pull_path
         from mngr.ops.find import find
+        from mngr.ops.sandbox import inside
 
         host, record = find(self.context, name)
-        return pull_path(host, record.work_dir, path, self.context.path(target))
+        return pull_path(inside(host, record), record.work_dir, path, self.context.path(target))
 
     def push(self, name: str, *, stash: bool = False) -> Pushed:
         """Merge the current branch's commits into the agent's branch."""
@@ -300,9 +301,10 @@ class Fleet:
         """Copy a file or directory to the agent; where it ended up."""
         from mngr.ops.files import push_path
         from mngr.ops.find import find
+        from mngr.ops.sandbox import inside
 
         host, record = find(self.context, name)
-        return push_path(host, self.context.path(source), record.work_dir, path)
+        return push_path(inside(host, record), self.context.path(source), record.work_dir, path)
 
     def list_settings(self) -> builtins.list[Setting]:
         """Everything that is set, each value with its source."""

@@ -8,7 +8,7 @@ import sys
 from mngr import git, shell
 from mngr.cli.main import crash, report
 from mngr.errors import MngrError
-from mngr.ops import find
+from mngr.ops import find, sandbox
 from mngr.ops.context import Context
 
 _SERVICES = ("git-upload-pack", "git-receive-pack")
@@ -45,6 +45,7 @@ def _serve(argv: list[str]) -> int:
                 raise MngrError(
                     f"{record.name} has no repository ({record.transfer})", f"mngr pull {record.name}:PATH"
                 )
+            host = sandbox.inside(host, record)
             guard = git.guard(host, record.work_dir) if record.transfer == "mirror" else ()
             os.write(1, b"\n")
             return shell.wait(host.stream(["git", *guard, service.removeprefix("git-"), record.work_dir]))

@@ -6,7 +6,7 @@ import os
 
 from mngr import git, shell
 from mngr.errors import MngrError
-from mngr.ops import find
+from mngr.ops import find, sandbox
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def diff(ctx: Context, name: str, *, committed: bool = False, options: tuple[str
         )
     if not os.path.isdir(record.work_dir):
         raise MngrError(f"the work dir of {record.name} is gone", f"mngr destroy {record.name}")
+    host = sandbox.inside(host, record)
     guard = (
         git.guard(host, record.work_dir) if record.transfer == "mirror" else ("-c", "core.fsmonitor=false")
     )

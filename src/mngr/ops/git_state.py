@@ -7,6 +7,7 @@ import os
 from mngr import git
 from mngr.errors import MngrError
 from mngr.fanout import fanout
+from mngr.ops import sandbox
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,8 +25,9 @@ def add_git(ctx: Context, agents: list[AgentView]) -> list[AgentView]:
         record = store.load(host, agent.id)
         if record.transfer == "copy" or record.base is None or not os.path.isdir(record.work_dir):
             return agent
-        guard = git.guard(host, record.work_dir) if record.transfer == "mirror" else ()
-        dirty = bool(git.status(host, record.work_dir, guard))
+        there = sandbox.inside(host, record)
+        guard = git.guard(there, record.work_dir) if record.transfer == "mirror" else ()
+        dirty = bool(git.status(there, record.work_dir, guard))
         return agent.replace(dirty=dirty, unpulled=count_unpulled(host, record))
 
     answers = fanout(one, agents, at_once=4)
@@ -46,8 +48,9 @@ def count_unpulled(host: Host, record: AgentRecord) -> int:
             record.work_dir,
             ["HEAD", f"^{record.base}", "--not", branch, "--branches", "--tags", "--remotes"],
         )
-    guard = git.guard(host, record.work_dir)
-    made = git.run(host, record.work_dir, *guard, "rev-list", "HEAD", f"^{record.base}", "--").out
+    there = sandbox.inside(host, record)
+    guard = git.guard(there, record.work_dir)
+    made = git.run(there, record.work_dir, *guard, "rev-list", "HEAD", f"^{record.base}", "--").out
     if not made or record.source is None or not os.path.isdir(record.source):
         return made.count(b"\n")
     known = git.run(host, record.source, "cat-file", "--batch-check=%(objecttype)", stdin=made)

@@ -7,6 +7,7 @@ import os
 from mngr import git
 from mngr.errors import MngrError
 from mngr.lock import Lock
+from mngr.ops import sandbox
 from mngr.ops.transfer import send_files, there
 
 TYPE_CHECKING = False
@@ -139,6 +140,7 @@ def _ignored(host: Host, record: AgentRecord) -> set[str] | None:
     if record.transfer not in ("worktree", "mirror"):
         return None
     flags = ("--porcelain=v1", "-z", "--ignored=traditional", "--untracked-files=normal")
+    host = sandbox.inside(host, record)
     guard = git.guard(host, record.work_dir) if record.transfer == "mirror" else ()
     listed = git.run(
         host, record.work_dir, *guard, "--no-optional-locks", "status", "--ignore-submodules=dirty", *flags

@@ -8,7 +8,7 @@ from mngr import git, paths, store
 from mngr.errors import MngrError
 from mngr.lock import Lock
 from mngr.model import Record
-from mngr.ops import files, find
+from mngr.ops import files, find, sandbox
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,10 +76,10 @@ def pull(ctx: Context, name: str, *, merge: bool = False) -> Pulled:
 def fetch(ctx: Context, host: Host, record: AgentRecord) -> tuple[str, str]:
     """The agent's branch in a staging repository of ours, checked; (its path, the commit)."""
     staging = os.path.join(ctx.home.cache, "staging", record.id + ".git")
-    local = ctx.local
+    local, there = ctx.local, sandbox.inside(host, record)
     if not os.path.isdir(staging):
         os.makedirs(os.path.dirname(staging), exist_ok=True)
-        form = git.run(host, record.work_dir, "rev-parse", "--show-object-format").text or "sha1"
+        form = git.run(there, record.work_dir, "rev-parse", "--show-object-format").text or "sha1"
         made = local.run(
             ["git", "init", "--quiet", "--bare", "--template=", f"--object-format={form}", staging]
         )
@@ -92,10 +92,10 @@ def fetch(ctx: Context, host: Host, record: AgentRecord) -> tuple[str, str]:
                 os.path.join(staging, "objects", "info", "alternates"),
                 os.path.join(known.common_dir, "objects").encode() + b"\n",
             )
-    guard = () if host.is_here else git.guard(host, record.work_dir)
+    guard = () if there.is_here else git.guard(there, record.work_dir)
     spec = f"+refs/heads/{record.branch}:refs/mngr/incoming"
     try:
-        fetch_checked(local, staging, host.git_url(record.work_dir, guard), spec)
+        fetch_checked(local, staging, there.git_url(record.work_dir, guard), spec)
     except Refused as error:
         if "couldn't find remote ref" in error.message:
             raise MngrError(
@@ -221,7 +221,9 @@ def _outputs(host: Host, root: str, record: AgentRecord) -> tuple[int, str | Non
             raise MngrError(
                 f"{place} is a link, so outputs would land elsewhere", "take it away, then pull again"
             )
-    count = files.receive(host, os.path.join(host.home.agent(record.id), "outputs"), ["."], place)
+    count = files.receive(
+        sandbox.inside(host, record), os.path.join(host.home.agent(record.id), "outputs"), ["."], place
+    )
     if not os.path.isdir(place):
         return 0, None
     ignore = os.path.join(os.path.dirname(place), ".gitignore")

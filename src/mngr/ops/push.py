@@ -7,7 +7,7 @@ import os
 from mngr import git, shell, store
 from mngr.errors import MngrError
 from mngr.model import Record
-from mngr.ops import find
+from mngr.ops import find, sandbox
 from mngr.ops.transfer import remove_files
 
 TYPE_CHECKING = False
@@ -49,33 +49,34 @@ def push(ctx: Context, name: str, *, stash: bool = False) -> Pushed:
     work = record.work_dir
     if not os.path.isdir(work):
         raise MngrError(f"the work dir of {record.name} is gone: {work}", f"mngr destroy {record.name}")
-    guard = _QUIET if record.transfer == "worktree" else git.guard(host, work)
-    if git.run(host, work, "symbolic-ref", "--quiet", "HEAD").text != f"refs/heads/{record.branch}":
+    there = sandbox.inside(host, record)
+    guard = _QUIET if record.transfer == "worktree" else git.guard(there, work)
+    if git.run(there, work, "symbolic-ref", "--quiet", "HEAD").text != f"refs/heads/{record.branch}":
         raise MngrError(
             f"{record.name} is not on its branch {record.branch!r}",
             f"look: mngr exec {record.name} -- git status",
         )
-    dirty = git.status(host, work, guard)
+    dirty = git.status(there, work, guard)
     if dirty and not stash:
         raise MngrError(
             f"{record.name} has uncommitted changes: {dirty[0][1]}", "let it commit them, or use --stash"
         )
     if record.transfer == "mirror":
-        _send(ctx.local, repo, work, guard)
-    elif git.run(host, work, "cat-file", "-e", repo.head).code:
+        _send(ctx.local, there, repo, work, guard)
+    elif git.run(there, work, "cat-file", "-e", repo.head).code:
         raise MngrError(
             f"{record.name} works in another repository: {record.source}", "go there and push from there"
         )
-    before = git.must(host, work, "rev-parse", "HEAD")
-    kept = _stash(host, work, guard) if dirty else None
+    before = git.must(there, work, "rev-parse", "HEAD")
+    kept = _stash(there, work, guard) if dirty else None
     try:
-        how = _merge(host, repo, record, guard)
+        how = _merge(there, repo, record, guard)
     except BaseException:
-        _unstash(host, work, kept, guard)
+        _unstash(there, work, kept, guard)
         raise
-    if not _unstash(host, work, kept, guard):
-        git.must(host, work, *guard, "reset", "--quiet", "--hard", before)
-        _unstash(host, work, kept, guard)
+    if not _unstash(there, work, kept, guard):
+        git.must(there, work, *guard, "reset", "--quiet", "--hard", before)
+        _unstash(there, work, kept, guard)
         raise MngrError(
             f"the work conflicts with uncommitted changes of {record.name}; undone",
             "let it commit them, then push again",
@@ -85,16 +86,17 @@ def push(ctx: Context, name: str, *, stash: bool = False) -> Pushed:
         id=record.id,
         name=record.name,
         branch=record.branch,
-        commit=git.must(host, work, "rev-parse", "HEAD"),
+        commit=git.must(there, work, "rev-parse", "HEAD"),
         how=how,
     )
 
 
-def _send(local: Host, repo: Repo, work: str, guard: tuple[str, ...]) -> None:
+def _send(local: Host, there: Host, repo: Repo, work: str, guard: tuple[str, ...]) -> None:
     """The commits into a repository of the agent's own, under a name that goes again; its hooks do not run."""
     flags = ("--quiet", "--no-verify", "--no-recurse-submodules", "--no-follow-tags", "--no-signed")
     receiver = "--receive-pack=" + shell.join(["git", *guard, "receive-pack"])
-    result = git.run(local, repo.root, "push", *flags, receiver, "--", work, f"+{repo.head}:{_SENT}")
+    argv = ["push", *flags, *([receiver] if there.is_here else []), "--", there.git_url(work, guard)]
+    result = git.run(local, repo.root, *git.THROUGH, *argv, f"+{repo.head}:{_SENT}")
     if result.code:
         raise MngrError(f"the commits could not be sent: {result.problem}", "see: mngr doctor")
 

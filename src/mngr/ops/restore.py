@@ -8,7 +8,7 @@ import os
 from mngr import clock, config, names, store
 from mngr.errors import MngrError
 from mngr.model import Record
-from mngr.ops import environment, project
+from mngr.ops import environment, project, sandbox
 from mngr.ops.discard import RESTORING, discard
 from mngr.ops.launch import install_lib
 from mngr.ops.restore_work import Work, restore_work
@@ -160,6 +160,7 @@ def _prepare(task: _Task, record: AgentRecord) -> None:
     environment.refresh(host, record)
     install_lib(host)
     task.ctx.kind(record.kind).prepare(host, record)
+    sandbox.write(task.ctx, host, record)
     stopped = f'{{"at":{int(clock.parse_stamp(clock.stamp()))},"reason":"{task.wish.operation}"}}\n'
     host.write(os.path.join(host.home.agent(record.id), "stopped"), stopped.encode())
 

@@ -8,7 +8,7 @@ from mngr import git, names, shell
 from mngr.errors import MngrError, UsageError
 from mngr.lock import Lock
 from mngr.model import TRANSFERS, Record
-from mngr.ops import find
+from mngr.ops import find, sandbox
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ def _agent(ctx: Context, name: str) -> Source:
         raise MngrError(
             f"the work dir of {record.name} is gone: {record.work_dir}", f"mngr destroy {record.name}"
         )
+    host = sandbox.inside(host, record)
     source = _directory(host, record.work_dir).replace(project=record.project)
     if record.transfer != "mirror":
         return source
