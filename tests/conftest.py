@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +30,16 @@ settings.register_profile(
     "mngr", max_examples=1000 if FULL else 60, derandomize=not FULL, deadline=None, database=None
 )
 settings.load_profile("mngr")
+
+
+@pytest.fixture(scope="session")
+def example_plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the example plugin in it, as pip leaves it; nothing is fetched."""
+    place = tmp_path_factory.mktemp("site")
+    source = Path(__file__).parents[1] / "examples" / "mngr-example"
+    flags = ["-q", "--disable-pip-version-check", "--no-index", "--no-deps", "--no-build-isolation"]
+    subprocess.run([BIN / "python", "-m", "pip", "install", *flags, "--target", place, source], check=True)
+    return place
 
 
 @pytest.fixture

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from mngr.contract import HostContract, Place
-from mngr.contract.program import BIN
-
-EXAMPLE = Path(__file__).parents[2] / "examples" / "mngr-example"
+from mngr.contract import HostContract, NewHostContract, Place
 
 
-@pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the plugin in it, as pip leaves it; nothing is fetched."""
-    place = tmp_path_factory.mktemp("site")
-    flags = ["-q", "--disable-pip-version-check", "--no-index", "--no-deps", "--no-build-isolation"]
-    subprocess.run([BIN / "python", "-m", "pip", "install", *flags, "--target", place, EXAMPLE], check=True)
-    return place
-
-
-class TestScratch(HostContract):
+class TestScratch(HostContract, NewHostContract):
     @pytest.fixture
-    def place(self, site: Path) -> Place:
-        return Place("scratch", "box", env={"PYTHONPATH": str(site)}, is_here=True)
+    def place(self, example_plugin: Path) -> Place:
+        return Place("scratch", "box", env={"PYTHONPATH": str(example_plugin)}, is_here=True)

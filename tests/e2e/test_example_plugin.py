@@ -9,24 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import BIN, Mngr, git, wait_for
-
-EXAMPLE = Path(__file__).parents[2] / "examples" / "mngr-example"
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the plugin in it, as pip leaves it; nothing is fetched."""
-    place = tmp_path_factory.mktemp("site")
-    flags = ["-q", "--disable-pip-version-check", "--no-index", "--no-deps", "--no-build-isolation"]
-    subprocess.run([BIN / "python", "-m", "pip", "install", *flags, "--target", place, EXAMPLE], check=True)
-    return place
+from tests.conftest import Mngr, git, wait_for
 
 
 @pytest.fixture
-def plugged(mngr: Mngr, site: Path) -> Iterator[Mngr]:
+def plugged(mngr: Mngr, example_plugin: Path) -> Iterator[Mngr]:
     """mngr with the plugin on its import path."""
-    mngr.env["PYTHONPATH"] = str(site)
+    mngr.env["PYTHONPATH"] = str(example_plugin)
     yield mngr
     for link in mngr.home.glob("scratch/*/tmux.socket"):
         subprocess.run(["tmux", "-S", os.readlink(link), "kill-server"], capture_output=True, check=False)

@@ -7,11 +7,13 @@ import pytest
 pytest.register_assert_rewrite(
     *(
         f"mngr.contract.{name}"
-        for name in "program place making running talking moving living sharing".split()
+        for name in "program place making running talking moving living sharing losing hosting".split()
     )
 )
 
-from mngr.contract.living import Living  # noqa: E402  (asserts are rewritten as a module is imported)
+from mngr.contract.hosting import NewHostContract  # noqa: E402  (asserts are rewritten as a module is imported)
+from mngr.contract.living import Living  # noqa: E402
+from mngr.contract.losing import LossContract  # noqa: E402
 from mngr.contract.making import Making  # noqa: E402
 from mngr.contract.moving import Moving  # noqa: E402
 from mngr.contract.place import Client, Place  # noqa: E402
@@ -19,7 +21,7 @@ from mngr.contract.running import Running  # noqa: E402
 from mngr.contract.sharing import Sharing  # noqa: E402
 from mngr.contract.talking import Talking  # noqa: E402
 
-__all__ = ["Client", "HostContract", "Place"]
+__all__ = ["Client", "HostContract", "LossContract", "NewHostContract", "Place"]
 
 
 class HostContract(Making, Running, Talking, Moving, Living, Sharing):

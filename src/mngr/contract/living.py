@@ -46,7 +46,7 @@ class Living(Checks):
     def test_an_idle_agent_is_stopped_and_a_busy_one_is_not(self, client: Client) -> None:
         client.create("idle", *RUN)
         client.create("busy", "--", "while :; do echo tick; sleep 0.2; done")
-        client("limit", "idle", "busy", "--idle", "1s")
+        client("limit", "idle", "busy", "--idle", "2s")
         agent = wait_for(lambda: (a := client.agent("idle"))["state"] == "STOPPED" and a)
         assert agent["state_reason"] == "idle" and client.agent("busy")["state"] == "RUNNING"
         assert client("list").err == ""  # the watcher is there

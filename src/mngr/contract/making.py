@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-import pytest
-
 from mngr.contract.place import RUN, Checks, Client
 from mngr.contract.program import git, refs, wait_for
 
@@ -100,28 +98,30 @@ class Making(Checks):
             [".gitignore", "README.md", "link", "new é.txt", "src", "tool"]
         )
 
-    @pytest.mark.parametrize("mode", ["worktree", "mirror", "copy", "none"])
-    def test_from_a_directory_of_the_host(self, client: Client, mode: str) -> None:
+    def test_from_a_directory_of_the_host_in_every_mode(self, client: Client) -> None:
         client.create("base", "--transfer", "copy", *RUN)
         origin = client.sh("base", ORIGIN).strip()
-        words = [] if mode == "worktree" else ["--transfer", mode]
-        agent = client.create("foo", "--from", client.there(origin), *words, *RUN)
-        assert client.sh("foo", "cat README.md") == "there\n"
-        assert (agent["work_dir"] == origin) == (mode == "none")
-        branches = {"worktree": "mngr/foo", "mirror": "mngr/foo", "copy": None, "none": "main"}
-        assert (agent["branch"], agent["project"]) == (branches[mode], "origin")
-        assert ("x.log" in client.sh("foo", "ls")) == (mode == "none")
-        shared = "mngr/foo" in client.sh("base", "git -C origin branch --format='%(refname:short)'")
-        assert shared == (mode == "worktree")
-        assert list(refs(client.repo)) == ["refs/heads/main"]
-        client("destroy", "--force", "foo")
-        assert client.sh("base", "cat origin/README.md; git -C origin worktree list | wc -l").split() == [
+        modes = {"worktree": "mngr/worktree", "mirror": "mngr/mirror", "copy": None, "none": "main"}
+        seen = {}
+        for mode, branch in modes.items():
+            words = [] if mode == "worktree" else ["--transfer", mode]  # which is what it is without asking
+            agent = client.create(mode, "--from", client.there(origin), *words, *RUN)
+            assert (mode, agent["branch"], agent["project"]) == (mode, branch, "origin")
+            assert (agent["work_dir"] == origin) == (mode == "none")
+            seen[mode] = client.sh(mode, "cat README.md; ls; ls -d .git || :").split()
+        assert seen["worktree"] == seen["mirror"] == ["there", "README.md", ".git"]
+        assert seen["copy"] == ["there", "README.md"] and seen["none"] == [
             "there",
-            "1",
+            "README.md",
+            "x.log",
+            ".git",
         ]
-        assert client.sh("base", f"[ -e '{agent['work_dir']}' ] && echo kept || echo gone").strip() == (
-            "kept" if mode == "none" else "gone"
-        )
+        branches = client.sh("base", "git -C origin branch --format='%(refname:short)'").split()
+        assert branches == ["main", "mngr/worktree"]  # a mirror's branch is its own
+        assert list(refs(client.repo)) == ["refs/heads/main"]
+        client("destroy", "--force", *modes)
+        look = "cat origin/README.md; git -C origin worktree list | wc -l; ls .."
+        assert client.sh("base", look).split() == ["there", "1", "base"]
 
     def test_uncommitted_work_comes_along_only_when_asked(self, client: Client) -> None:
         (client.repo / "README.md").write_text("changed\n")
@@ -167,22 +167,20 @@ class Making(Checks):
         said = client.sh("foo", "pwd -P; cat build/where secret.log; test ! -e other.log")
         assert said.split("\n")[0] == said.split("\n")[1] and said.endswith("\ncarried")
 
-    @pytest.mark.parametrize(
-        "words",
-        [
+    def test_what_cannot_be_made_leaves_nothing(self, client: Client) -> None:
+        client.create("first", *RUN)
+        before = refs(client.repo)
+        for words in (
             ("--", "no-such-program"),
             ("-S", "project.setup=exit 3", *RUN),
             ("--branch", "no-such-base:new", *RUN),
-        ],
-        ids=["command", "setup", "base"],
-    )
-    def test_what_cannot_be_made_leaves_nothing(self, client: Client, words: tuple[str, ...]) -> None:
-        client.create("first", *RUN)
-        before = refs(client.repo)
-        ran = client("create", client.at("foo"), *words, code=1)
-        assert ran.err.startswith("Error: ") and "\nHint: " in ran.err
+            ("--transfer", "mirror", "--", "no-such-program"),
+            ("--transfer", "copy", "--", "no-such-program"),
+        ):
+            ran = client("create", client.at("foo"), *words, code=1)
+            assert ran.err.startswith("Error: ") and "\nHint: " in ran.err
         assert [a["name"] for a in client.agents()] == ["first"]
         assert refs(client.repo) == before
+        assert client.sh("first", "ls ..").split() == ["first"]
         assert client.json("gc", "--dry-run")["results"] == []
-        agent = client.create("foo", *RUN)
-        assert os.path.basename(agent["work_dir"]) == "foo" and agent["branch"] == "mngr/foo"
+        assert client.create("foo", *RUN)["branch"] == "mngr/foo"

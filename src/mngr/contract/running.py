@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import random
 import signal
+import string
 
 from mngr.contract.place import RUN, Checks, Client, together
 from mngr.contract.program import Beside, wait_for
 
 # What a shell, a terminal or a protocol on the way could take for its own.
 WORDS = (
-    "a b", "", " ", "'", '"', "it's \"so\"", "$HOME", "`id`", "$(id)", "*", "?", "~", "a\\b", "\\", "-n", "--",
-    "new\nline", "tab\t", "naïve 日本語 🙂", "!!", "#", ";", "&&", "|", ">x", "%s%d", "{a,b}", "\x01\x7f", "x" * 5000,
+    "", " ", "a b", "it's \"so\"", "$HOME", "`id`", "$(id)", "~", "-n", "--", "!!", "&&", ">x", "%s%d", "{a,b}", "\\n\\0101",
+    "new\nline", "end\n", "tab\t", "return\r", "naïve 日本語 🙂", "\x01\x7f", "x" * 5000,
+    *(f"{mark}1{mark}{mark}z{mark}" for mark in string.punctuation),
 )  # fmt: skip
 
 
