@@ -44,6 +44,11 @@ def hello(wire: Wire, host: str, home: object = None, *, make: bool = False) -> 
         raise MngrError(
             f"{facts['home']} on {host} was written by a newer mngr (layout {facts['newer']})", "update mngr"
         )
+    if "unwritable" in facts:
+        raise MngrError(
+            f"{facts['home']} on {host} cannot be written to: {facts['unwritable']}",
+            "choose another with the provider's setting `home`",
+        )
     lacking = [name for name in NEEDED if name in missing]
     if make and lacking:
         raise MngrError(f"{host} has no {', '.join(lacking)}", f"see how to get it: mngr doctor @{host}")
