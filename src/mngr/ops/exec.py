@@ -7,7 +7,7 @@ import os
 from mngr import onhost
 from mngr.errors import MngrError, NotFound
 from mngr.model import Outcome, Record
-from mngr.ops import find
+from mngr.ops import find, sandbox
 from mngr.ops.launch import install_lib
 from mngr.ops.targets import each
 
@@ -71,6 +71,7 @@ def _enter(host: Host, agent_id: str, argv: list[str]) -> tuple[list[str], str]:
         "enter.sh",
     ]  # sent along: one round trip is all it takes
     if host.is_here:
+        sandbox.seal()
         program = ["sh", os.path.join(install_lib(host), "enter.sh")]
     return ["env", "-i", terminal, *program, "-f", note, directory, *argv], note
 
