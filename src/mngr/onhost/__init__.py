@@ -6,6 +6,8 @@ import os
 
 _HERE = os.path.dirname(__file__)
 KEPT = ("enter.sh", "launch.sh", "event.sh", "stop.sh", "watch.sh")  # what outlives the command that sent it
+# What a login shell of any kind would read in its own way.
+_ENCODED = {"\\": "\\0134", "'": "\\0047", "!": "\\0041", "\n": "\\n", "\r": "\\r"}
 
 
 def program(name: str) -> str:
@@ -17,6 +19,12 @@ def program(name: str) -> str:
         part, _, after = rest.partition("\n")
         text = f"{before}\n{program(part)}{after}"
     return text
+
+
+def line(text: str) -> str:
+    """A program as one line that every login shell hands to sh unchanged."""
+    encoded = "".join(_ENCODED.get(char, char) for char in text)
+    return f"""exec sh -c 'eval "$(printf %b "$0")"' '{encoded}'"""
 
 
 def kept_version() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mngr import registry, shell
+from mngr import onhost, registry, shell
 from mngr.errors import MngrError, NotFound, Unreachable
 from mngr.lock import Lock
 from mngr.pipehost import PipeHost
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 PERSIST = 600  # seconds that an unused connection stays
 MISSING = 3  # answers in a row that end the connection; one is asked for after `alive` seconds of silence
-# What a login shell of any kind would read in its own way.
-_ENCODED = {"\\": "\\0134", "'": "\\0047", "!": "\\0041", "\n": "\\n", "\r": "\\r"}
 
 
 class SshWire:
@@ -54,10 +52,9 @@ class SshWire:
     def argv(self, program: str, *, terminal: bool = False) -> list[str]:
         if not os.path.exists(self._control):
             self._connect()
-        encoded = "".join(_ENCODED.get(char, char) for char in program)
         shape = ["-tt"] if terminal else ["-T"]
-        line = f"""exec sh -c 'eval "$(printf %b "$0")"' '{encoded}'"""
-        return ["ssh", *shape, *_set("ControlMaster", "no"), *self._options, "--", self._destination, line]
+        words = ["ssh", *shape, *_set("ControlMaster", "no"), *self._options, "--", self._destination]
+        return [*words, onhost.line(program)]
 
     def lost(self, said: str) -> Unreachable:
         why = said.splitlines()[-1] if said else "the connection ended"
