@@ -30,6 +30,13 @@ class NameTaken(MngrError):
         super().__init__(f"there is already an agent called {name!r}", hint)
 
 
+class Taken(MngrError):
+    """That very agent is there already, or another command is just making it."""
+
+    def __init__(self, agent_id: str) -> None:
+        super().__init__(f"the agent {agent_id} is there already", f"see: mngr explain {agent_id}")
+
+
 def encode(record: AgentRecord) -> bytes:
     """One line, so that a whole home can be read by one grep."""
     return json.dumps(record.to_dict(), ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
@@ -120,7 +127,9 @@ _RESERVE = """
 umask 077
 [ -d "$1/agents" ] && [ -d "$1/names" ] || exit 7
 cd "$1/names" || exit 1
+[ ! -e "../agents/$3" ] || exit 5
 mkdir "../agents/$3" "../agents/$3/outputs" || exit 1
+[ -z "$4" ] || echo '[]' >"../agents/$3/$4" || exit 1
 cat >"../agents/$3/agent.json.new" && mv "../agents/$3/agent.json.new" "../agents/$3/agent.json" || exit 1
 old=$(readlink "$2") && [ ! -d "../agents/${old%%@*}" ] && rm -f "$2"
 ln -s "$3" "$2" 2>/dev/null && exit 0
@@ -130,20 +139,32 @@ exit 9
 _RELEASE = '[ "$(readlink "$1")" != "$2" ] || rm -f "$1"'
 
 
-def reserve(home: Home, host: Host, record: AgentRecord) -> None:
-    """The agent's directory with its record, and its name here and there; NameTaken."""
+def reserve(home: Home, host: Host, record: AgentRecord, *, mark: str = "", named: bool = True) -> None:
+    """The agent's directory with its record, and its name here and there; NameTaken, Taken.
+
+    `mark` is a file that is there before the record. Without `named` the name here stays as it is.
+    """
     if host.is_here:
         directory = host.home.agent(record.id)
-        os.mkdir(directory, mode=0o700)
+        try:
+            os.mkdir(directory, mode=0o700)
+        except FileExistsError:
+            raise Taken(record.id) from None
         os.mkdir(os.path.join(directory, "outputs"), mode=0o700)
+        if mark:
+            host.write(os.path.join(directory, mark), b"[]")
         save(host, record)
-        reserve_name(home, record.name, record.id, host)
+        if named:
+            reserve_name(home, record.name, record.id, host)
         return
-    reserve_name(home, record.name, record.id, host)
-    argv = ["sh", "-c", _RESERVE, "reserve", host.home.root, record.name, record.id]
+    if named:
+        reserve_name(home, record.name, record.id, host)
+    argv = ["sh", "-c", _RESERVE, "reserve", host.home.root, record.name, record.id, mark]
     result = host.run(argv, stdin=encode(record))
+    if result.code == 5:
+        raise Taken(record.id)
     if result.code == 9:
-        release_name(home, record.name, record.id)
+        release_name(home, record.name, record.id, host)
         raise NameTaken(record.name)
     if result.code == 7:
         registry.forget(home, host.provider, host.name)
@@ -158,26 +179,27 @@ def take_name(home: Home, host: Host, name: str, agent_id: str) -> None:
     if host.is_here:
         return
     if host.run(["ln", "-s", agent_id, os.path.join(host.home.names, name)]).code:
-        release_name(home, name, agent_id)
+        release_name(home, name, agent_id, host)
         raise NameTaken(name)
 
 
 def release(home: Home, host: Host, name: str, agent_id: str) -> None:
-    """Give a name back here and there if it is this agent's."""
+    """Give a name back here and there if it is this agent's, as it is on that host."""
     if not host.is_here:
         host.run(["sh", "-c", _RELEASE, "release", os.path.join(host.home.names, name), agent_id])
-    release_name(home, name, agent_id)
+    release_name(home, name, agent_id, host)
 
 
 def reserve_name(home: Home, name: str, agent_id: str, host: Host | None = None) -> None:
     """Take a name for this home; NameTaken when somebody has it. Atomic between processes."""
-    link = os.path.join(home.names, name)
-    where = f"@{host.name}.{host.provider}" if host is not None and host.home.root != home.root else ""
+    link, target = os.path.join(home.names, name), agent_id + _where(home, host)
     for _ in range(2):
         try:
-            os.symlink(agent_id + where, link)
+            os.symlink(target, link)
             return
         except FileExistsError:
+            if _link(home, name) == target:
+                return  # left from a command that was interrupted, and of this very agent
             holder = find_id(home, name)
             if holder is not None and (os.path.isdir(home.agent(holder)) or is_elsewhere(home, name)):
                 break
@@ -185,21 +207,46 @@ def reserve_name(home: Home, name: str, agent_id: str, host: Host | None = None)
     raise NameTaken(name)
 
 
-def release_name(home: Home, name: str, agent_id: str) -> None:
-    """Give a name back if it is this agent's."""
-    if find_id(home, name) != agent_id:
+def move_name(home: Home, name: str, agent_id: str, host: Host) -> None:
+    """The agent of that name is on another host from now on; in one step."""
+    link = os.path.join(home.names, name)
+    fresh = f"{home.names}/.{agent_id}-{os.urandom(3).hex()}"
+    with Lock(home.names + ".lock"):
+        os.symlink(agent_id + _where(home, host), fresh)
+        os.replace(fresh, link)
+
+
+def release_name(home: Home, name: str, agent_id: str, host: Host | None = None) -> None:
+    """Give a name back if it is this agent's; with `host` only if it is the one on that host."""
+
+    def is_mine() -> bool:
+        if host is not None:
+            return _link(home, name) == agent_id + _where(home, host)
+        return find_id(home, name) == agent_id
+
+    if not is_mine():
         return
     with Lock(home.names + ".lock"):  # or two could give it back, one of them after a third has taken it
-        if find_id(home, name) == agent_id:
+        if is_mine():
             os.unlink(os.path.join(home.names, name))
+
+
+def _where(home: Home, host: Host | None) -> str:
+    """What follows the id in a name's link."""
+    return f"@{host.name}.{host.provider}" if host is not None and host.home.root != home.root else ""
+
+
+def _link(home: Home, name: str) -> str | None:
+    try:
+        return os.readlink(os.path.join(home.names, name))
+    except OSError:
+        return None
 
 
 def find_id(home: Home, name: str) -> str | None:
     """The id behind a name."""
-    try:
-        return os.readlink(os.path.join(home.names, name)).partition("@")[0]
-    except OSError:
-        return None
+    link = _link(home, name)
+    return None if link is None else link.partition("@")[0]
 
 
 def is_elsewhere(home: Home, name: str) -> bool:
@@ -209,10 +256,7 @@ def is_elsewhere(home: Home, name: str) -> bool:
 
 def find_place(home: Home, name: str) -> tuple[str, str] | None:
     """(provider, host) of an agent on a host with a home of its own; None when it is in this home."""
-    try:
-        where = os.readlink(os.path.join(home.names, name)).partition("@")[2]
-    except OSError:
-        return None
+    where = (_link(home, name) or "").partition("@")[2]
     host, dot, provider = where.rpartition(".")
     return (provider, host) if dot else None
 

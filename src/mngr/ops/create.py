@@ -246,8 +246,10 @@ def _dirty_files(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> N
 
 
 def _prepare(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
-    variables = {**environment.base(ctx.home, host), **plan.variables, **environment.own(host, record)}
-    host.write(os.path.join(host.home.agent(record.id), "env"), environment.encode(variables))
+    text = environment.compose(
+        environment.base(ctx.home, host), plan.variables, environment.own(host, record)
+    )
+    host.write(os.path.join(host.home.agent(record.id), "env"), text)
     settle(ctx, host)
     ctx.kind(record.kind).prepare(host, record)
     write_command(ctx, host, record, resume=False)

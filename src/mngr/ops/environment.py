@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from mngr.paths import Home
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_GIVEN = b"# given\n"  # where the host's part ends: an agent that moves gets that of its new host
+_OWN = b"\nexport MNGR_AGENT_ID="  # where the agent's own part begins
 _BASE = ("HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 
 
@@ -61,6 +63,11 @@ def own(host: Host, record: AgentRecord) -> dict[str, str]:
         "MNGR_BRANCH": record.branch or "",
         **({"MNGR_SANDBOX": "1"} if sandbox.is_needed(record) else {}),  # enter.sh goes by it
     }
+
+
+def compose(base: dict[str, str], given: dict[str, str], own: dict[str, str]) -> bytes:
+    """The whole file: what the host gives, what the user gave, what the agent finds about itself."""
+    return encode(base) + _GIVEN + encode({**given, **own})
 
 
 def encode(variables: dict[str, str]) -> bytes:
@@ -115,10 +122,12 @@ def _read(path: str) -> dict[str, str]:
 def refresh(host: Host, record: AgentRecord) -> None:
     """Bring what the agent finds about itself up to date, and keep the rest as it was given."""
     path = os.path.join(host.home.agent(record.id), "env")
-    kept = (
-        host.read(path)
-        .decode("utf-8", "surrogateescape")
-        .rsplit("\nexport MNGR_AGENT_ID=", 1)[0]
-        .rstrip("\n")
-    )
-    host.write(path, kept.encode("utf-8", "surrogateescape") + b"\n" + encode(own(host, record)))
+    host.write(path, renew(host.read(path), own(host, record)))
+
+
+def renew(text: bytes, own: dict[str, str], base: dict[str, str] | None = None) -> bytes:
+    """The file with the agent's own part replaced and, if `base` is given, that of its host."""
+    kept = text.rsplit(_OWN, 1)[0].rstrip(b"\n") + b"\n"
+    if base is not None and _GIVEN in kept:
+        kept = encode(base) + _GIVEN + kept.partition(_GIVEN)[2]
+    return kept + encode(own)
