@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 
 from mngr import onhost, shell
 from mngr.errors import MngrError, NotFound, TimedOut, Unreachable
@@ -37,8 +38,11 @@ _WRITE = (
 class Wire(Protocol):
     """How to start a command on a host: all that a provider has to bring."""
 
-    def argv(self, program: str, *, terminal: bool = False) -> list[str]:
-        """What to run here so that the sh program runs there, with these streams; raises Unreachable."""
+    def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
+        """What to run here so that the sh program runs there, with these streams; raises Unreachable.
+
+        `only`: K=V, all that the program shall find in its environment; None for what there is.
+        """
         ...
 
     def lost(self, said: str) -> Unreachable:
@@ -77,19 +81,21 @@ class PipeHost:
 
     def run_here(self, argv: Sequence[str]) -> int:
         mark = _new_mark()
-        program = f"{shell.join(argv)}; printf '{mark}%s;' $? >&2"
-        process = shell.start(self.wire.argv(program), stderr=shell.PIPE)
-        assert process.stderr is not None
         held = b""
-        while data := os.read(process.stderr.fileno(), 65536):
+
+        def pass_on(data: bytes) -> None:
+            nonlocal held
             held += data
             keep = _could_begin(held, mark.encode())
-            os.write(2, held[: len(held) - keep])
+            _say(held[: len(held) - keep])
             held = held[len(held) - keep :]
-        process.wait()
+
+        only, program = _unwrap(argv)
+        program = f"{program}; printf '{mark}%s;' $? >&2"
+        shell.run_watched(self.wire.argv(program, only=only), pass_on, shown=[f"@{self.name}", *argv])
         _, found, code = held.partition(mark.encode())
         if not found or not code.endswith(b";"):
-            os.write(2, held)
+            _say(held)
             raise self.wire.lost("")
         return int(code[:-1])
 
@@ -152,6 +158,9 @@ class RemoteLock:
         if answer == b"busy":
             where = f"{self._path} on {self._host.name}"
             raise TimedOut(f"{where} was locked by another process for {self._timeout:g}s", "try again")
+        if answer.startswith(b"failed "):
+            said = answer[7:].decode("utf-8", "replace")
+            raise MngrError(f"{said} on {self._host.name}", "check the directory's permissions there")
         raise self._host.wire.lost("")
 
     def __exit__(self, *_: object) -> None:
@@ -180,6 +189,27 @@ def run(
     if not found or not code.endswith(b";"):
         raise wire.lost(result.err.decode("utf-8", "replace").strip())
     return result.replace(code=int(code[:-1]), err=said)
+
+
+def _unwrap(argv: Sequence[str]) -> tuple[list[str] | None, str]:
+    """The variables and the program of `env -i K=V… sh -c PROGRAM NAME ARGS…`, which then needs no shell of its own."""
+    if list(argv[:2]) != ["env", "-i"]:
+        return None, shell.join(argv)
+    at = next(at for at in range(2, len(argv)) if "=" not in argv[at])
+    only, rest = list(argv[2:at]), argv[at:]
+    if list(rest[:2]) != ["sh", "-c"]:
+        return only, shell.join(rest)
+    return only, f"(set -- {shell.join(rest[4:])}\n{rest[2]}\n)"
+
+
+def _say(data: bytes) -> None:
+    """To standard error, all of it. ssh may share it and set it so that it does not wait, so we wait ourselves."""
+    left = memoryview(data)
+    while left:
+        try:
+            left = left[os.write(2, left) :]
+        except BlockingIOError:
+            select.select([], [2], [])
 
 
 def _new_mark() -> str:

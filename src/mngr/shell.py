@@ -185,6 +185,35 @@ def _communicate(
     return b"".join(parts[out_r]), b"".join(parts[err_r])
 
 
+def run_watched(
+    argv: Sequence[str], watch: Callable[[bytes], None], shown: Sequence[str] | None = None
+) -> int:
+    """Run with our own input and output; what it says on standard error goes to `watch`, as it comes; the exit code."""
+    if tracer is not None:
+        tracer(f"{abbreviate(shown or argv)} (started)")
+    err_r, err_w = os.pipe()
+    try:
+        pid = os.posix_spawnp(
+            argv[0],
+            list(argv),
+            os.environ,
+            file_actions=[(os.POSIX_SPAWN_DUP2, err_w, 2)],
+            setsigdef=_RESTORED_SIGNALS,
+        )
+    except OSError as error:
+        os.close(err_r)
+        raise _cannot_start(argv[0], error) from None
+    finally:
+        os.close(err_w)
+    try:
+        while data := os.read(err_r, 65536):
+            watch(data)
+    finally:
+        os.close(err_r)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return _exit_code(code)
+
+
 def start(
     argv: Sequence[str],
     *,

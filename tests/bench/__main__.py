@@ -6,6 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
+from tests.bench.hosts import hosts
 from tests.bench.measure import HEAD, Case
 from tests.bench.world import BIN, World
 
@@ -142,6 +143,8 @@ def main() -> None:
                 print(case.show(), flush=True)
             for case in hundred(world, repo, times):
                 print(case.show(), flush=True)
+        for case in hosts(world, small):
+            print(case.show(), flush=True)
         print("\n" + growth(world, small))
     finally:
         world.close()

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import os
 
+from mngr import shell
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 _HERE = os.path.dirname(__file__)
 KEPT = ("enter.sh", "launch.sh", "event.sh", "stop.sh", "watch.sh")  # what outlives the command that sent it
 # What a login shell of any kind would read in its own way.
@@ -21,10 +27,11 @@ def program(name: str) -> str:
     return text
 
 
-def line(text: str) -> str:
-    """A program as one line that every login shell hands to sh unchanged."""
+def line(text: str, only: Sequence[str] | None = None) -> str:
+    """A program as one line that every login shell hands to sh unchanged; `only` is K=V, its whole environment."""
     encoded = "".join(_ENCODED.get(char, char) for char in text)
-    return f"""exec sh -c 'eval "$(printf %b "$0")"' '{encoded}'"""
+    clean = "" if only is None else f"env -i {shell.join(only)} "
+    return f"""exec {clean}sh -c 'eval "$(printf %b "$0")"' '{encoded}'"""
 
 
 def kept_version() -> str:

@@ -7,9 +7,7 @@ import os
 from mngr import onhost
 from mngr.errors import MngrError, NotFound
 from mngr.model import Outcome, Record
-from mngr.ops import find, sandbox
-from mngr.ops.launch import install_lib
-from mngr.ops.targets import each
+from mngr.ops import find
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +39,7 @@ def exec_here(ctx: Context, name: str, argv: list[str]) -> int:
 
 def exec_many(ctx: Context, names: list[str], argv: list[str]) -> list[Outcome]:
     """Run on every agent and capture what it wrote."""
+    from mngr.ops.targets import each
 
     def one(seen: Seen, record: AgentRecord) -> Outcome:
         entered, note = _enter(seen.host, record.id, argv)
@@ -71,6 +70,9 @@ def _enter(host: Host, agent_id: str, argv: list[str]) -> tuple[list[str], str]:
         "enter.sh",
     ]  # sent along: one round trip is all it takes
     if host.is_here:
+        from mngr.ops import sandbox
+        from mngr.ops.launch import install_lib
+
         sandbox.seal()
         program = ["sh", os.path.join(install_lib(host), "enter.sh")]
     return ["env", "-i", terminal, *program, "-f", note, directory, *argv], note

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from mngr import names, store
 from mngr.errors import MngrError, NotFound, Unreachable, UsageError, closest
-from mngr.fanout import fanout
-from mngr.ops import list as listing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,8 +42,17 @@ def locate(ctx: Context, text: str) -> tuple[Host, str]:
     return seen.host, seen.id
 
 
+def get_host(ctx: Context, wanted: Address) -> Host:
+    """The host that an address names; UsageError when it names none."""
+    if wanted.host is None:
+        raise UsageError(f"{wanted} names no host", "write @HOST or @HOST.PROVIDER")
+    return ctx.host(*((wanted.provider, wanted.host) if wanted.provider else ctx.find_host(wanted.host)))
+
+
 def get_seen(ctx: Context, text: str) -> Seen:
     """The agent that `text` names, with its state."""
+    from mngr.ops import list as listing
+
     wanted = address(ctx, text)
     if wanted.name is None:
         raise UsageError(f"{text!r} names a host, not an agent", "write NAME or NAME@HOST")
@@ -75,6 +82,9 @@ def _place(ctx: Context, wanted: Address) -> tuple[str, str] | None:
 
 def _search(ctx: Context, wanted: Address, place: tuple[str, str] | None) -> Seen:
     """Look on every host: an agent made by another client, or a provider's that has no name here."""
+    from mngr.fanout import fanout
+    from mngr.ops import list as listing
+
     matches: list[Seen] = []
     everyone: list[str] = []
     unreachable: list[str] = []

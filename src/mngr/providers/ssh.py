@@ -8,10 +8,10 @@ from mngr import onhost, registry, shell
 from mngr.errors import MngrError, NotFound, Unreachable
 from mngr.lock import Lock
 from mngr.pipehost import PipeHost
-from mngr.providers import probe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from mngr.host import Host
@@ -49,12 +49,12 @@ class SshWire:
         self._timeout = str(options.get("connect_timeout") or 5)
         self._alive = str(options.get("alive") or 5)
 
-    def argv(self, program: str, *, terminal: bool = False) -> list[str]:
+    def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
         if not os.path.exists(self._control):
             self._connect()
         shape = ["-tt"] if terminal else ["-T"]
         words = ["ssh", *shape, *_set("ControlMaster", "no"), *self._options, "--", self._destination]
-        return [*words, onhost.line(program)]
+        return [*words, onhost.line(program, only)]
 
     def lost(self, said: str) -> Unreachable:
         why = said.splitlines()[-1] if said else "the connection ended"
@@ -119,6 +119,8 @@ class SshProvider:
         facts = registry.load(self._home, self.name, host)
         wire = SshWire(host, self._options)
         if facts is None:
+            from mngr.providers import probe
+
             facts = probe.hello(wire, host, self._options.get("home"))
         return PipeHost(host, self.name, wire, str(facts["home"]), int(facts["uid"]))
 
@@ -130,6 +132,8 @@ class SshProvider:
                 f"{self.name} has no pool of hosts to choose from",
                 f"name one: NAME@HOST, or list some: [providers.{self.name}] hosts = [...]",
             )
+        from mngr.providers import probe
+
         return self.open(probe.least_loaded(self._pool, lambda name: SshWire(name, self._options)))
 
     def start(self, host: str) -> None:
