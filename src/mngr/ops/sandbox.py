@@ -14,6 +14,8 @@ from mngr.shell import join, quote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mngr.host import Host
     from mngr.model import AgentRecord
     from mngr.ops.context import Context
@@ -33,7 +35,8 @@ _SHARED = (
 # `env` gives the signals back that the part outside ignores: those end the program inside, and it ends the rest.
 # A file as standard input could be opened again, to write, so its contents come through a pipe.
 _FUNCTION = """\
-# Made by mngr for every start. What enters here: enter.sh, and mngr's own git on the work dir (_mngr_alone).
+# Made by mngr for every start. What enters here: enter.sh; and, alone and perhaps with a directory of ours to write to,
+# mngr's own programs that look at the work dir.
 _mngr_walls() {{
     for _mngr_file in {shared}; do
         [ -e "$_mngr_file" ] || (umask 077 && : >"$_mngr_file")
@@ -42,7 +45,8 @@ _mngr_walls() {{
     if [ -t 0 ] && [ -z "${{_mngr_alone:-}}" ]; then _mngr_how=; fi
     set -- env --default-signal "$@"
     [ -n "${{_mngr_alone:-}}" ] || set -- {within}"$@"
-    set -- --seccomp 9 $_mngr_how -- "$@"
+    set -- {closed}--seccomp 9 $_mngr_how -- "$@"
+    [ -z "${{_mngr_also:-}}" ] || set -- --bind "$_mngr_also" "$_mngr_also" "$@"
     [ -n "${{_mngr_alone:-}}" ] || set -- {network}"$@"
     set -- bwrap {words} "$@"
     [ -n "${{_mngr_alone:-}}" ] || set -- {around}"$@"
@@ -122,7 +126,7 @@ def write(ctx: Context, host: Host, record: AgentRecord) -> None:
         words = view.whole(host, record)
     text = _FUNCTION.format(
         shared=join(shared), words=join([*WALLS, *words]), filter=quote(os.path.join(directory, "seccomp")),
-        **_network(host, record, directory),
+        closed="--remount-ro / " if record.sandbox else "", **_network(host, record, directory),
     )  # fmt: skip
     host.write(os.path.join(directory, "seccomp"), seccomp.program())
     host.write(os.path.join(directory, "sandbox"), text.encode("utf-8", "surrogateescape"))
@@ -166,27 +170,33 @@ def _network(host: Host, record: AgentRecord, directory: str) -> dict[str, str]:
     }
 
 
-def inside(host: Host, record: AgentRecord) -> Host:
-    """The host as the agent sees it, without any network: where our own programs may touch what it has written."""
+def inside(host: Host, record: AgentRecord, also: str = "") -> Host:
+    """The host as the agent sees it, without any network: where our own programs may touch what it has written.
+
+    `also` is a directory of ours that they may write to.
+    """
     if not is_needed(record) or not record.sandbox:
         return host
     from mngr.pipehost import PipeHost
 
     seal()
-    return PipeHost(host.name, host.provider, _Door(host.home.agent(record.id)), host.home.root, os.getuid())
+    door = _Door(host.home.agent(record.id), also)
+    return PipeHost(host.name, host.provider, door, host.home.root, os.getuid())
 
 
 class _Door:
     """How to start a command within an agent's walls. Nothing of our own environment comes along."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, also: str) -> None:
         self._directory = directory
+        self._also = also
 
-    def argv(self, program: str, *, terminal: bool = False) -> list[str]:
+    def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
         path = os.environ.get("PATH", os.defpath)
-        line = '. "$1/sandbox" && shift && _mngr_alone=1 && _mngr_walls "$@"'
-        words = ["env", "-i", f"PATH={path}", "TERM=dumb", "sh", "-c", line, "inside", self._directory]
-        return [*words, "sh", "-c", program]
+        line = '_mngr_alone=1 _mngr_also=$2; . "$1/sandbox" && shift 2 && _mngr_walls "$@"'
+        words = ["env", "-i", f"PATH={path}", "TERM=dumb", "sh", "-c", line, "inside"]
+        clean = [] if only is None else ["env", "-i", *only]
+        return [*words, self._directory, self._also, *clean, "sh", "-c", program]
 
     def lost(self, said: str) -> Unreachable:
         last = said.splitlines()[-1] if said else "it ended"
