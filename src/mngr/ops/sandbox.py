@@ -175,13 +175,13 @@ def inside(host: Host, record: AgentRecord, also: str = "") -> Host:
 
     `also` is a directory of ours that they may write to.
     """
-    if not is_needed(record) or not record.sandbox:
-        return host
+    directory = host.home.agent(record.id)
+    if not is_needed(record) or not record.sandbox or not host.has(os.path.join(directory, "env")):
+        return host  # without its variables nothing of it has run yet
     from mngr.pipehost import PipeHost
 
     seal()
-    door = _Door(host.home.agent(record.id), also)
-    return PipeHost(host.name, host.provider, door, host.home.root, os.getuid())
+    return PipeHost(host.name, host.provider, _Door(directory, also), host.home.root, os.getuid())
 
 
 class _Door:

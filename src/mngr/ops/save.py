@@ -7,7 +7,7 @@ import os
 
 from mngr import clock, git, store
 from mngr.errors import MngrError
-from mngr.ops import archive, rawgit, worktree_state
+from mngr.ops import archive, rawgit, sandbox, worktree_state
 from mngr.ops.git_state import count_unpulled
 
 TYPE_CHECKING = False
@@ -96,8 +96,11 @@ def _save_work(host: Host, record: AgentRecord, part: str) -> dict[str, Any]:
         return {"saved": "none"}
     if not os.path.isdir(work):
         return _save_branch(host, record, part)
-    place = rawgit.look(host, work) if record.transfer != "copy" else None
-    is_whole = place is not None and place.git_dir == os.path.join(os.path.realpath(work), ".git")
+    there = sandbox.inside(host, record, part)
+    place = rawgit.look(there, work) if record.transfer != "copy" else None
+    is_whole = place is not None and os.path.realpath(place.git_dir or "") == os.path.join(
+        os.path.realpath(work), ".git"
+    )
     if place is not None and is_whole == (record.transfer == "mirror"):
         try:
             return _save_git(host, record, place, part)
@@ -106,7 +109,7 @@ def _save_work(host: Host, record: AgentRecord, part: str) -> dict[str, Any]:
                 host.run(["rm", "-f", "--", os.path.join(part, name)])
             rawgit.remove(os.path.join(part, "raw"))
     branch = _save_branch(host, record, part) if record.transfer == "worktree" else {}
-    archive.pack(host, work, archive.tree(host, work, ["."]), os.path.join(part, FILES))
+    archive.pack(there, work, archive.tree(there, work, ["."]), os.path.join(part, FILES))
     return {**branch, "saved": "files", "dirty": record.transfer != "copy"}
 
 
@@ -126,15 +129,15 @@ def _save_branch(host: Host, record: AgentRecord, part: str) -> dict[str, Any]:
 
 def _save_git(host: Host, record: AgentRecord, place: Place, part: str) -> dict[str, Any]:
     """A work tree: what git can hold as a bundle, the rest as archives."""
-    work = record.work_dir
-    settings = worktree_state.settings(host, work)
+    work, there = record.work_dir, sandbox.inside(host, record, part)
+    settings = worktree_state.settings(there, work)
     raw = rawgit.make(os.path.join(part, "raw"), place, settings.get("core.excludesfile"))
-    state = worktree_state.read(host, raw, work, place, settings)
+    state = worktree_state.read(there, raw, work, place, settings)
     if state.files:
-        archive.pack(host, work, state.files, os.path.join(part, FILES))
-    refs = _refs(host, record, place)
+        archive.pack(there, work, state.files, os.path.join(part, FILES))
+    refs = _refs(there, record, place)
     bundle = _bundle(host, record, raw, work, place, refs, state.blobs, part)
-    _save_git_dir(host, place, part, needs_index=state.needs_index, has_history=bool(bundle["new_objects"]))
+    _save_git_dir(there, place, part, needs_index=state.needs_index, has_history=bool(bundle["new_objects"]))
     own = [row for row in state.dirty if not row.startswith(".mngr/") or row.startswith(".mngr/settings")]
     return {
         "saved": "git", "head": place.head, "branch": place.branch, "refs": refs, "form": place.form, "git_dir": place.git_dir,
@@ -176,9 +179,10 @@ def _bundle(
     held = _held_by_source(host, record, refs)
     roots = dict.fromkeys([*refs.values(), *worktree_state.mentioned(place.git_dir, place.form), *blobs])
     new = [oid for oid in roots if oid not in held]
+    there = sandbox.inside(host, record, part)
     if new and set(new) - set(refs.values()) - set(blobs):
         asked = rawgit.must(
-            host, raw, work, "cat-file", "--batch-check", stdin="\n".join(new).encode() + b"\n"
+            there, raw, work, "cat-file", "--batch-check", stdin="\n".join(new).encode() + b"\n"
         ).decode()
         new = [
             row.split(" ")[0] for row in asked.splitlines() if not row.endswith((" missing", " ambiguous"))
@@ -196,7 +200,7 @@ def _bundle(
         file.write(head.encode("utf-8", "surrogateescape"))
     wanted = "\n".join([*new, *(f"^{oid}" for oid in held)]) + "\n"
     line = 'exec git --git-dir="$1" --no-replace-objects pack-objects --revs --stdout --delta-base-offset -q >>"$2"'
-    packed = host.run(["sh", "-c", line, "pack", raw, path], stdin=wanted.encode())
+    packed = there.run(["sh", "-c", line, "pack", raw, path], stdin=wanted.encode())
     if packed.code:
         raise MngrError(
             f"git cannot pack the commits of {record.name}: {packed.problem}",

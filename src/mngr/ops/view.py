@@ -38,7 +38,7 @@ def private(
     own = [os.path.join(directory, name) for name in ("home", "outputs")]
     for path in (*shared, *own, record.work_dir):
         words += ["--bind", path, path]
-    return [*words, "--remount-ro", "/", "--setenv", "HOME", own[0], "--chdir", record.work_dir]
+    return [*words, "--setenv", "HOME", own[0], "--chdir", record.work_dir]
 
 
 def whole(host: Host, record: AgentRecord) -> list[str]:
