@@ -38,7 +38,7 @@ session_of() {
 for id; do
     case $live in *" $id "*) continue ;; esac
     [ -f "$home/agents/$id/proc" ] || continue
-    pid=$(head -c 20 "$home/agents/$id/proc" 2>/dev/null) # it can be as large as the agent likes
+    { pid=$(head -c 20 "$home/agents/$id/proc"); } 2>/dev/null # it can be as large as the agent likes
     case $pid in *[!0-9]* | '') continue ;; esac
     if is_of "$pid" "$id"; then sids="$sids $(session_of "$pid")"; fi
 done
@@ -75,7 +75,8 @@ ignores_term() {
         while read -r key mask; do [ "$key" != SigIgn: ] || break; done <"/proc/$1/status"
         [ $((0x$mask & 0x4000)) -ne 0 ]
     else
-        case $(ps -o comm= -p "$1") in *sh) ;; *) false ;; esac
+        set -- $(ps -o args= -p "$1")
+        case ${1##*/}:${2:-} in *sh:-c) false ;; *sh: | *sh:-*) ;; *) false ;; esac
     fi
 }
 hang_up() { # a shell at a terminal ignores TERM and goes when that hangs up; who handles TERM may take his time
@@ -91,6 +92,7 @@ if [ -n "$sids" ]; then
     signal TERM
     clock
     hup=$((t + 30)) end=$((t + $(awk "BEGIN { printf \"%d\", $grace * 100 }")))
+    [ -r /proc/uptime ] || end=$((end + 100)) # whole seconds: never early
     while [ -n "$(members)" ] && clock && [ "$t" -lt "$end" ]; do
         if [ "$t" -ge "$hup" ]; then
             hang_up
