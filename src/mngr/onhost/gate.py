@@ -14,6 +14,7 @@ import json
 import os
 import re
 import select
+import signal
 import socket
 import sys
 import threading
@@ -74,6 +75,7 @@ def start(directory: str, rules: frozenset[str]) -> None:
         return
     try:
         theirs.close()
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # like what it serves, it has time to end
         quiet = os.open(os.devnull, os.O_RDWR)
         for standard in (0, 1, 2):
             os.dup2(quiet, standard)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from mngr import git, names, onhost
+from mngr import git, names, onhost, registry
 from mngr.errors import MngrError, Unreachable, UsageError
 from mngr.shell import join, quote
 
@@ -51,7 +51,7 @@ _mngr_walls() {{
     set -- bwrap {words} "$@"
     [ -n "${{_mngr_alone:-}}" ] || set -- {around}"$@"
     exec 9<{filter}
-    trap '' HUP INT QUIT TERM
+    trap '' INT QUIT TERM # not HUP: the end of the terminal is the end of it all, also while this starts
     if [ -f /dev/stdin ] || [ -d /dev/stdin ]; then
         cat | "$@"
         exit
@@ -69,6 +69,12 @@ def is_needed(record: AgentRecord) -> bool:
 def check(ctx: Context, host: Host, kind: str, request: CreateRequest) -> CreateRequest:
     """The request with its network settled; raises before anything is made when it cannot be had here."""
     network = request.network
+    walls = None if host.is_here else (registry.load(ctx.home, host.provider, host.name) or {}).get("network")
+    if walls is not None and not request.sandbox:  # the host's own, and the same for all its agents
+        if network not in (None, walls):
+            hint = f"make a host of its own: NAME@.{host.provider} --network {network}"
+            raise MngrError(f"{host.name} was made with --network {walls}", hint)
+        return request.replace(network=walls)
     if network is None:
         wants = getattr(ctx.kind(kind), "addresses", ())  # a coding agent's own model, and nothing else
         network = ("allow=" + ",".join(wants) if wants else "off") if request.sandbox else "on"
