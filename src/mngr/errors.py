@@ -38,6 +38,21 @@ class Unreachable(MngrError):
     exit_code = 6
 
 
+class HostStopped(Unreachable):
+    """A host is stopped, with all that is on it; no other command than `start` starts it."""
+
+    def __init__(self, provider: str, host: str) -> None:
+        super().__init__(f"the host {host} is stopped", f"start it: mngr start @{host}.{provider}")
+        self.provider = provider
+        self.host = host
+
+
+class Lost(Unreachable):
+    """The connection ended while a command of the user's ran there."""
+
+    exit_code = 255
+
+
 class NotFound(MngrError):
     """No agent, host, snapshot or setting has that name."""
 

@@ -6,7 +6,7 @@ import os
 import select
 
 from mngr import onhost, shell
-from mngr.errors import MngrError, NotFound, TimedOut, Unreachable
+from mngr.errors import Lost, MngrError, NotFound, TimedOut, Unreachable
 from mngr.paths import Home, socket_for
 
 TYPE_CHECKING = False
@@ -81,23 +81,26 @@ class PipeHost:
 
     def run_here(self, argv: Sequence[str]) -> int:
         mark = _new_mark()
-        held = b""
-
-        def pass_on(data: bytes) -> None:
-            nonlocal held
-            held += data
-            keep = _could_begin(held, mark.encode())
-            _say(held[: len(held) - keep])
-            held = held[len(held) - keep :]
-
         only, program = _unwrap(argv)
-        program = f"{program}; printf '{mark}%s;' $? >&2"
-        shell.run_watched(self.wire.argv(program, only=only), pass_on, shown=[f"@{self.name}", *argv])
-        _, found, code = held.partition(mark.encode())
-        if not found or not code.endswith(b";"):
+        # The shell's own remarks, on how its child ended, are not the command's; and it outlives the child, to say so.
+        before = f"trap : INT; printf '{mark}%s;' $$ >&2; exec 3>&2 2>/dev/null"
+        program = f"{before}; {program} 2>&3 3>&-; printf '{mark}%s;' $? >&3"
+        said = _Said(mark.encode())
+        try:
+            shell.run_watched(self.wire.argv(program, only=only), said.hear, shown=[f"@{self.name}", *argv])
+        except BaseException:
+            if said.numbers:  # whoever interrupts us means the command
+                pid = str(said.numbers[0])
+                line = 'kill -INT -"$1" 2>/dev/null || kill -INT "$1"'
+                self.run(["sh", "-c", line, "interrupt", pid], timeout=10.0)
+            raise
+        if len(said.numbers) == 2:
+            return said.numbers[1]
+        held = said.end()
+        if said.numbers:
             _say(held)
-            raise self.wire.lost("")
-        return int(code[:-1])
+            raise Lost(f"the connection to {self.name} ended while the command ran", "it may run on there")
+        raise self.wire.lost(held.decode("utf-8", "replace").strip())
 
     def read(self, path: str) -> bytes:
         result = self.run(["sh", "-c", _READ, "read", path, str(LARGEST + 1)])
@@ -124,9 +127,9 @@ class PipeHost:
     def lock(self, path: str, timeout: float = 60.0) -> RemoteLock:
         return RemoteLock(self, path, timeout)
 
-    def git_url(self, path: str, guard: Sequence[str] = ()) -> str:
+    def git_url(self, path: str, by: Sequence[str] = ("git",)) -> str:
         # git names the service that it wants (upload-pack, receive-pack) where %s stands.
-        program = f"{_SETTING}exec {shell.join(['git', *guard])} \1 {shell.quote(path)}"
+        program = f"{_SETTING}exec {shell.join(by)} \1 {shell.quote(path)}"
         words = self.wire.argv(program)
         escaped = (word.replace("%", "%%").replace(" ", "% ").replace("\1", "%s") for word in words)
         return "ext::" + " ".join(escaped)
@@ -202,6 +205,42 @@ def _unwrap(argv: Sequence[str]) -> tuple[list[str] | None, str]:
     return only, f"(set -- {shell.join(rest[4:])}\n{rest[2]}\n)"
 
 
+def _new_mark() -> str:
+    return f"mngr-{os.urandom(8).hex()}:"
+
+
+class _Said:
+    """Standard error on its way to ours, without the numbers of ours in it: `MARK pid;` first, `MARK code;` last."""
+
+    def __init__(self, mark: bytes) -> None:
+        self.numbers: list[int] = []
+        self._mark = mark
+        self._held = b""
+
+    def hear(self, data: bytes) -> None:
+        """Pass on what cannot be part of a mark."""
+        self._held += data
+        while (at := self._held.find(self._mark)) >= 0:
+            number, closed, rest = self._held[at + len(self._mark) :].partition(b";")
+            if not closed:
+                break
+            _say(self._held[:at])
+            self.numbers.append(int(number))
+            self._held = rest
+        if not self.numbers:  # nothing of the command's: if it never begins, this says why
+            return
+        size = len(self._held)
+        if at < 0:
+            most = min(len(self._mark) - 1, size)
+            at = next((size - n for n in range(most, 0, -1) if self._mark.startswith(self._held[-n:])), size)
+        _say(self._held[:at])
+        self._held = self._held[at:]
+
+    def end(self) -> bytes:
+        """What was held back, for no mark will come any more."""
+        return self._held
+
+
 def _say(data: bytes) -> None:
     """To standard error, all of it. ssh may share it and set it so that it does not wait, so we wait ourselves."""
     left = memoryview(data)
@@ -210,15 +249,3 @@ def _say(data: bytes) -> None:
             left = left[os.write(2, left) :]
         except BlockingIOError:
             select.select([], [2], [])
-
-
-def _new_mark() -> str:
-    return f"mngr-{os.urandom(8).hex()}:"
-
-
-def _could_begin(data: bytes, mark: bytes) -> int:
-    """How many bytes at the end of `data` may be the mark, or the start of it."""
-    at = data.find(mark)
-    if at >= 0:
-        return len(data) - at
-    return next((n for n in range(min(len(mark) - 1, len(data)), 0, -1) if mark.startswith(data[-n:])), 0)
