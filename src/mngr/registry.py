@@ -22,37 +22,42 @@ def providers(home: Home) -> list[str]:
         return []
 
 
-def names(home: Home, provider: str) -> list[str]:
-    """The hosts of a provider."""
+def names(home: Home, provider: str, phase: str = "json") -> list[str]:
+    """The hosts of a provider, or those that are just being made (`making`), taken away (`ending`), or are gone (`gone`)."""
     try:
         listed = os.listdir(os.path.join(home.hosts, provider))
     except OSError:
         return []
-    return sorted(name.removesuffix(".json") for name in listed if name.endswith(".json"))
+    return sorted(name.removesuffix(f".{phase}") for name in listed if name.endswith(f".{phase}"))
 
 
-def load(home: Home, provider: str, host: str) -> dict[str, Any] | None:
+def load(home: Home, provider: str, host: str, phase: str = "json") -> dict[str, Any] | None:
     """The facts about a host; None when it was never used, or what is written cannot be read."""
     try:
-        with open(_path(home, provider, host, "json"), encoding="utf-8") as file:
+        with open(_path(home, provider, host, phase), encoding="utf-8") as file:
             facts = json.load(file)
     except (OSError, ValueError):
         return None
     return facts if isinstance(facts, dict) and facts.get("v") == 1 else None
 
 
-def save(home: Home, provider: str, host: str, facts: dict[str, Any]) -> None:
+def save(home: Home, provider: str, host: str, facts: dict[str, Any], phase: str = "json") -> None:
     """Remember a host."""
-    _write(_path(home, provider, host, "json"), json.dumps({"v": 1, **facts}).encode() + b"\n")
+    _write(_path(home, provider, host, phase), json.dumps({"v": 1, **facts}).encode() + b"\n")
+
+
+def drop(home: Home, provider: str, host: str, *phases: str) -> None:
+    """What was written of a host in these phases is no longer so."""
+    for phase in phases:
+        try:
+            os.unlink(_path(home, provider, host, phase))
+        except FileNotFoundError:
+            pass
 
 
 def forget(home: Home, provider: str, host: str) -> None:
     """The host is no longer ours."""
-    for ending in ("json", "seen"):
-        try:
-            os.unlink(_path(home, provider, host, ending))
-        except FileNotFoundError:
-            pass
+    drop(home, provider, host, "json", "making", "ending", "seen", "known_hosts")
     try:
         os.rmdir(os.path.join(home.hosts, provider))
     except OSError:
@@ -83,6 +88,11 @@ def load_seen(home: Home, provider: str, host: str) -> tuple[bytes, float] | Non
             return file.read(), os.fstat(file.fileno()).st_mtime
     except OSError:
         return None
+
+
+def known_hosts(home: Home, provider: str, host: str) -> str:
+    """The file that ssh reads its key from; see mngr.ops.pipe."""
+    return _path(home, provider, host, "known_hosts")
 
 
 def _path(home: Home, provider: str, host: str, ending: str) -> str:

@@ -98,6 +98,13 @@ COMMAND = Command(
             metavar="on|off|allow=HOST[:PORT],…",
             help="what it may connect to (default: on; off with --sandbox)",
         ),
+        Option(
+            flags=("-b", "--build-arg"),
+            metavar="KEY=VALUE",
+            many=True,
+            help="what a new host shall be like: a setting of its provider; += adds to a list",
+        ),
+        Option(flags=("--new-host",), help="fail when the host is there already, instead of using it"),
         Option(flags=("--count",), metavar="N", kind="int", default=1, help="make NAME-1 to NAME-N"),
         Option(
             flags=("--snapshot",),
@@ -215,6 +222,8 @@ def _request(cli: Cli, args: Args, *, on_terminal: bool) -> CreateRequest:
         idle_timeout=args["idle_timeout"],
         sandbox=args["sandbox"],
         network=args["network"],
+        build_args=args["build_arg"],
+        new_host=args["new_host"],
         count=args["count"],
         reuse=args["reuse"],
     )

@@ -93,7 +93,9 @@ class Context:
             import importlib
 
             module, _, cls = PROVIDERS[kind].partition(":")
-            made: Provider = getattr(importlib.import_module(module), cls)(name, self.home, options)
+            made: Provider = getattr(importlib.import_module(module), cls)(
+                name, self.home, options, self.note
+            )
             return made
         for provider in self.hooks.providers(lambda: self.settings):
             if provider.name == name:
@@ -167,8 +169,23 @@ class Context:
         """Every kind there is."""
         return sorted({*KINDS, *(kind.name for kind in self.hooks.kinds())})
 
+    def follow_agents(self) -> None:
+        """If there are entries for ssh, make them anew when an agent came or went; a home that is full does not matter."""
+        try:
+            written, changed = os.stat(self.home.ssh_config), os.stat(self.home.names)
+        except OSError:
+            return
+        if written.st_mtime_ns != changed.st_mtime_ns:
+            from mngr.ops import ssh_config
+
+            try:
+                ssh_config.write(self)
+            except (MngrError, OSError):
+                pass
+
     def close(self) -> None:
         """Give back what hosts hold open."""
+        self.follow_agents()
         for host in self._hosts.values():
             try:
                 host.close()

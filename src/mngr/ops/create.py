@@ -8,7 +8,7 @@ from mngr import clock, git, names, store
 from mngr.errors import MngrError, Unreachable, UsageError
 from mngr.fanout import fanout
 from mngr.model import AgentRecord, Record
-from mngr.ops import environment, find, limit, project, relay, sandbox, transfer
+from mngr.ops import environment, find, hosts, limit, project, relay, sandbox, transfer
 from mngr.ops import list as listing
 from mngr.ops.discard import discard
 from mngr.ops.launch import launch, settle, write_command
@@ -44,6 +44,8 @@ class CreateRequest(Record):
     idle_timeout: float | None = None
     sandbox: bool = False
     network: str | None = None  # None: off in a sandbox, else on
+    build_args: list[str] = []  # of a new host: KEY=VALUE or KEY+=VALUE, as in the provider's settings
+    new_host: bool = False  # it must not be there already
     count: int = 1
     reuse: bool = False
 
@@ -80,17 +82,21 @@ def create(ctx: Context, request: CreateRequest) -> list[AgentView | Exception]:
     existing = _existing(ctx, wished)
     if existing and not request.reuse:
         raise store.NameTaken(next(iter(existing)))
-    host = choose_host(ctx, wanted)
     for one in existing:
         ctx.note(f"{one} is there already and was taken as it is")
     fresh = [n for n in wished if n not in existing]
     made: dict[str, AgentView | Exception] = {n: _reuse(ctx, i) for n, i in existing.items()}
     if fresh:
-        plan = make_plan(ctx, host, request)
-        ctx.home.make()
-        plan = plan.replace(source=relay.bring_near(ctx, plan.source, host, plan.transfer, plan.base))
-        make = _create_unnamed if wanted.name is None and request.count == 1 else create_one
-        made.update(zip(fresh, fanout(lambda n: make(ctx, plan, n), fresh, at_once=4), strict=True))
+        host, is_new = hosts.choose(ctx, wanted, request)
+        try:
+            plan = make_plan(ctx, host, request)
+            ctx.home.make()
+            plan = plan.replace(source=relay.bring_near(ctx, plan.source, host, plan.transfer, plan.base))
+            make = _create_unnamed if wanted.name is None and request.count == 1 else create_one
+            made.update(zip(fresh, fanout(lambda n: make(ctx, plan, n), fresh, at_once=4), strict=True))
+        finally:
+            if is_new and all(isinstance(made.get(n), Exception | None) for n in fresh):
+                hosts.give_back(ctx, host)
     return [made[n] for n in wished]
 
 
@@ -261,7 +267,7 @@ def _set_up(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
     source = plan.source
     settings = ctx.settings_of(*((host, record.work_dir) if source.is_bare else (source.host, source.top)))
     if not source.is_bare:
-        project.carry(source.host, source.top, host, record, settings, guard=source.guard)
+        project.carry(source.host, source.top, host, record, settings, by=source.by)
     project.set_up(host, record, settings)
 
 
@@ -287,23 +293,6 @@ _STEPS: tuple[tuple[str, Callable[[Context, Host, Plan, AgentRecord], AgentRecor
     ("launch", _launch),
     ("commit", _commit),
 )
-
-
-def choose_host(ctx: Context, wanted: names.Address) -> Host:
-    """Where a new agent shall live; its home is there afterwards."""
-    if wanted.provider in (None, "local") and wanted.host in (None, "local"):
-        return ctx.local
-    if wanted.host is None:
-        assert wanted.provider is not None
-        host = ctx.provider(wanted.provider).create(None, {})
-    else:
-        host = ctx.host(*((wanted.provider, wanted.host) if wanted.provider else ctx.find_host(wanted.host)))
-    if not host.is_here:
-        from mngr.providers.probe import move_in
-
-        ctx.home.make()
-        move_in(ctx.home, host)
-    return host
 
 
 def _kind(ctx: Context, request: CreateRequest) -> str:
@@ -356,7 +345,7 @@ def _branch(host: Host, repo: Repo, request: CreateRequest) -> tuple[str, str, b
 def _dirty(ctx: Context, source: Source, request: CreateRequest) -> list[tuple[str, str]]:
     if source.is_bare or (request.dirty == "ignore" and not request.says_ignored):
         return []
-    rows = git.status(source.host, source.top, source.guard)
+    rows = git.status(source.host, source.top, source.by)
     if rows and request.dirty == "ignore":
         what = "1 uncommitted change stays" if len(rows) == 1 else f"{len(rows)} uncommitted changes stay"
         ctx.note(f"{what} here; to take it along: --dirty include")

@@ -19,6 +19,10 @@ PATIENCE = 30.0
 NEEDED = ("git", "tmux", "tar")
 
 
+class Lacking(MngrError):
+    """A host has not what agents need."""
+
+
 def hello(wire: Wire, host: str, home: object = None, *, make: bool = False) -> dict[str, Any]:
     """Facts about a host; with `make` its home is there afterwards. MngrError says what is missing."""
     words = [str(home or ""), "make"] if make else [str(home or "")]
@@ -51,7 +55,7 @@ def hello(wire: Wire, host: str, home: object = None, *, make: bool = False) -> 
         )
     lacking = [name for name in NEEDED if name in missing]
     if make and lacking:
-        raise MngrError(f"{host} has no {', '.join(lacking)}", f"see how to get it: mngr doctor @{host}")
+        raise Lacking(f"{host} has no {', '.join(lacking)}", f"see how to get it: mngr doctor @{host}")
     return facts
 
 
@@ -60,8 +64,14 @@ def move_in(home: Home, host: Host) -> None:
     if host.is_here or registry.load(home, host.provider, host.name) is not None:
         return
     assert isinstance(host, pipehost.PipeHost)
-    facts = hello(host.wire, host.name, host.home.root, make=True)
-    registry.save(home, host.provider, host.name, {**facts, "env": _environment(host)})
+    facts = settle_in(host.wire, host.name, host.home.root)
+    registry.save(home, host.provider, host.name, facts)
+
+
+def settle_in(wire: Wire, host: str, home: object = None) -> dict[str, Any]:
+    """Facts about a host that has a home for agents from now on; MngrError says what it lacks."""
+    facts = hello(wire, host, home, make=True)
+    return {**facts, "env": _environment(wire, host)}
 
 
 # What a person who logs in there would have; his shell may say anything else besides.
@@ -75,9 +85,10 @@ printf 'PATH=%s\\0' "${found:-$PATH}"
 """
 
 
-def _environment(host: Host) -> dict[str, str]:
+def _environment(wire: Wire, host: str) -> dict[str, str]:
     """What every agent there needs to find its programs and its language."""
-    out = host.run(["sh", "-c", "unset LC_ALL;" + _ENVIRONMENT], timeout=PATIENCE).out
+    argv = ["sh", "-c", "unset LC_ALL;" + _ENVIRONMENT]
+    out = pipehost.run(wire, argv, timeout=PATIENCE, name=host).out
     rows = out.decode("utf-8", "surrogateescape").split("\0")
     return {name: value for name, eq, value in (row.partition("=") for row in rows) if eq and value}
 

@@ -104,7 +104,7 @@ class SshProvider:
     can_snapshot_hosts = False
     can_stop_hosts = False
 
-    def __init__(self, name: str, home: Home, options: dict[str, Any]) -> None:
+    def __init__(self, name: str, home: Home, options: dict[str, Any], *_: object) -> None:
         self.name = name
         self._home = home
         self._options = options

@@ -1,0 +1,33 @@
+# user.sh NAME NUMBER HOME AUTHOR EMAIL: once, as root in a new container: there is a user of that number, HOME is his, and
+# his commits have an author. Needs no capability but CHOWN; what the image says of that number stays, but for the home.
+name=$1 number=$2 home=$3 author=$4 email=$5
+umask 022
+set -e
+if [ -n "$author" ] && [ ! -e "$home/.gitconfig" ] && command -v git >/dev/null; then
+    HOME=$home git config --global user.name "$author"
+    HOME=$home git config --global user.email "$email"
+fi
+[ "$number" != 0 ] || exit 0
+shell=/bin/sh
+[ ! -x /bin/bash ] || shell=/bin/bash
+passwd= group= found= taken=
+while IFS=: read -r user word uid gid text place rest; do
+    if [ "$uid" = "$number" ] && [ -z "$found" ]; then place=$home found=1; fi
+    [ "$user" != "$name" ] || taken=1
+    [ -z "$user" ] || passwd="$passwd$user:$word:$uid:$gid:$text:$place:$rest
+"
+done <<END
+$(cat /etc/passwd 2>/dev/null)
+END
+[ -z "$taken" ] || name=$name-$number
+[ -n "$found" ] || passwd="$passwd$name:x:$number:$number::$home:$shell
+"
+printf %s "$passwd" >/etc/passwd
+while IFS=: read -r user word gid rest; do
+    [ "$gid" != "$number" ] || group=1
+done <<END
+$(cat /etc/group 2>/dev/null)
+END
+[ -n "$group" ] || echo "$name:x:$number:" >>/etc/group
+chmod 700 "$home"
+chown -R "$number:$number" "$home"

@@ -1,0 +1,151 @@
+"""Hosts as a whole: chosen or made for new agents, started, stopped, destroyed."""
+
+from __future__ import annotations
+
+from mngr import registry
+from mngr.config import as_list
+from mngr.errors import HostStopped, MngrError, UsageError
+from mngr.fanout import fanout
+from mngr.model import Outcome
+from mngr.ops import find
+from mngr.ops import list as listing
+from mngr.ops.targets import failed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from mngr.host import Host
+    from mngr.names import Address
+    from mngr.ops.context import Context
+    from mngr.ops.create import CreateRequest
+    from mngr.ops.list import Seen
+
+
+def choose(ctx: Context, wanted: Address, request: CreateRequest) -> tuple[Host, bool]:
+    """Where new agents shall live, with a home for them; and whether the host was made for them just now."""
+    is_local = wanted.provider in (None, "local") and wanted.host in (None, "local")
+    if is_local and not request.build_args and not request.new_host:
+        return ctx.local, False
+    name = wanted.provider or ("local" if wanted.host is None else ctx.find_host(wanted.host)[0])
+    provider = ctx.provider(name)
+    is_known = wanted.host is not None and registry.load(ctx.home, name, wanted.host) is not None
+    if not provider.can_create_hosts:
+        if request.build_args or request.new_host:
+            flag = "-b" if request.build_args else "--new-host"
+            raise UsageError(f"{name} makes no hosts, so {flag} has no meaning", "leave it out")
+        host = provider.create(None, {}) if wanted.host is None else ctx.host(name, wanted.host)
+        if not host.is_here:
+            from mngr.providers.probe import move_in
+
+            ctx.home.make()
+            move_in(ctx.home, host)
+        return host, False
+    if request.new_host and is_known:
+        raise MngrError(
+            f"there is already a host {wanted.host!r}", f"leave out --new-host, or write NAME@.{name}"
+        )
+    ctx.home.make()
+    options = _options(ctx, name, request)
+    if is_known:  # whether it has this network is for its first agent to choose, and checked for all others
+        options.pop("network", None)
+    made = provider.create(wanted.host, options)
+    return ctx.host(name, made.name), not is_known
+
+
+def give_back(ctx: Context, host: Host) -> None:
+    """Take away a host that was made for agents that could not be made."""
+    try:
+        if not listing.look(ctx, host):
+            ctx.provider(host.provider).destroy(host.name)
+    except MngrError as error:
+        ctx.note(f"{host.name} was made and is left: {error.message}")
+
+
+def get(ctx: Context, provider: str, name: str) -> Host:
+    """A host by provider and name, made anew where the provider can do that and it is gone."""
+    if registry.load(ctx.home, provider, name) is None and ctx.provider(provider).can_create_hosts:
+        ctx.home.make()
+        ctx.provider(provider).create(name, {})
+    return ctx.host(provider, name)
+
+
+def _options(ctx: Context, provider: str, request: CreateRequest) -> dict[str, Any]:
+    """What a new host shall be like: -b as the settings of its provider, `+=` adds to a list of theirs."""
+    settings = ctx.settings.table(f"providers.{provider}")
+    found: dict[str, Any] = {}
+    for text in request.build_args:
+        key, eq, value = text.partition("=")
+        plain = key.removesuffix("+")
+        if not eq or not plain:
+            raise UsageError(f"-b: {text!r} is not KEY=VALUE", "for example: -b image=debian:stable")
+        more = [*as_list(found.get(plain, settings.get(plain))), value]
+        found[plain] = more if key.endswith("+") else value
+    if request.network is not None:
+        found["network"] = request.network
+    return found
+
+
+def split(ctx: Context, wanted: list[str]) -> tuple[list[str], dict[str, tuple[str, str]]]:
+    """Words that name agents, and (provider, host) of those that name a host: `@HOST` or `@HOST.PROVIDER`."""
+    hosts: dict[str, tuple[str, str]] = {}
+    for word in wanted:
+        if word.startswith("@"):
+            where = find.address(ctx, word)
+            if where.host is None or where.path is not None:
+                raise UsageError(f"{word!r} names no host", "write @HOST or @HOST.PROVIDER")
+            hosts[word] = (
+                (where.provider, where.host) if where.provider is not None else ctx.find_host(where.host)
+            )
+    return [word for word in wanted if word not in hosts], hosts
+
+
+def start_hosts(ctx: Context, places: dict[str, tuple[str, str]]) -> dict[str, Outcome]:
+    """Start hosts; one that runs is left alone."""
+
+    def one(place: tuple[str, str]) -> Outcome:
+        _able(ctx, place).start(place[1])
+        return Outcome(id=None, name=f"@{place[1]}.{place[0]}", extra={"was": None})
+
+    return _each(places, one)
+
+
+def stop_hosts(
+    ctx: Context, places: dict[str, tuple[str, str]], end: Callable[[Host, list[Seen]], None]
+) -> dict[str, Outcome]:
+    """Stop hosts; their agents are ended first, as each of them would be."""
+
+    def one(place: tuple[str, str]) -> Outcome:
+        name = f"@{place[1]}.{place[0]}"
+        provider = _able(ctx, place)
+        host = ctx.host(*place)
+        try:
+            end(host, listing.look(ctx, host))
+            listing.look(ctx, host)  # is what `list` shows until it is started again
+        except HostStopped:
+            return Outcome(id=None, name=name, extra={"was": "STOPPED"})
+        provider.stop(place[1])
+        return Outcome(id=None, name=name, extra={"was": "RUNNING"})
+
+    return _each(places, one)
+
+
+def _able(ctx: Context, place: tuple[str, str]) -> Any:
+    provider = ctx.provider(place[0])
+    if not provider.can_stop_hosts:
+        raise MngrError(
+            f"{place[0]} hosts are not ours to start and stop",
+            "name its agents: mngr list --host " + place[1],
+        )
+    return provider
+
+
+def _each(
+    places: dict[str, tuple[str, str]], work: Callable[[tuple[str, str]], Outcome]
+) -> dict[str, Outcome]:
+    answers = fanout(work, list(places.values()), at_once=8)
+    return {
+        word: failed(word, answer) if isinstance(answer, Exception) else answer
+        for word, answer in zip(places, answers, strict=True)
+    }

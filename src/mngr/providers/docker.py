@@ -1,0 +1,301 @@
+"""Containers, by the `docker` or `podman` program. One is one host, with a volume of its own for its user's home."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from mngr import onhost, registry, shell, store
+from mngr.config import as_list
+from mngr.errors import MngrError, NotFound, UsageError, closest
+from mngr.lock import Lock
+from mngr.paths import find_project_root
+from mngr.pipehost import PipeHost
+from mngr.providers import docker_engine, docker_image, probe
+from mngr.providers.docker_engine import DockerWire, Engine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from mngr.host import Host
+    from mngr.paths import Home
+    from mngr.providers.docker_image import Image
+
+# What -b can say of a host, and a setting of all; the engine itself is the provider's.
+OPTIONS = ("image", "dockerfile", "memory", "cpus", "pids", "network", "user", "volumes", "run_args")
+ENGINE = ("kind", "program", "context", "host")
+USERS = {"agent": ("1000:1000", "/home/agent"), "root": ("0:0", "/root")}
+PIDS = "4096"
+STARTS = 120.0  # seconds that an engine may take to start a container
+HALT = "/tmp/.mngr-halt"
+# The container's first process: ends when asked to, or when the watcher leaves word that all is idle.
+_STAY = 'trap "exit 0" TERM; rm -f "$0"; while [ ! -e "$0" ]; do sleep 3 & wait $!; done'
+
+
+class DockerProvider:
+    """Makes a container for each host. What it knows of them is in the registry; their labels say whose they are."""
+
+    can_create_hosts = True
+    can_snapshot_hosts = True
+    can_stop_hosts = True
+
+    def __init__(
+        self, name: str, home: Home, options: dict[str, Any], note: Callable[[str], None] = lambda text: None
+    ) -> None:
+        self.name = name
+        self._home = home
+        self._options = options
+        self._note = note
+
+    def list(self) -> list[str]:
+        return registry.names(self._home, self.name)
+
+    def open(self, host: str) -> Host:
+        facts = self._facts(host)
+        return PipeHost(host, self.name, self._wire(host, facts), str(facts["home"]), int(facts["uid"]))
+
+    def create(self, host: str | None, options: dict[str, Any]) -> Host:
+        if host is None:
+            name = f"mngr-{os.urandom(4).hex()}"
+            self._make(name, options, auto=True)
+            return self.open(name)
+        with Lock(os.path.join(self._home.cache, f"host-{self.name}-{host}.lock"), timeout=3600):
+            if registry.load(self._home, self.name, host) is not None:
+                _refuse_options(host, options)
+                self.start(host)
+            elif not self._join(host, options):
+                before = registry.load(self._home, self.name, host, "gone") or {}
+                self._make(host, options or before.get("options") or {}, auto=before.get("auto") is True)
+        return self.open(host)
+
+    def start(self, host: str) -> None:
+        facts = self._facts(host)
+        engine = Engine(facts["engine"])
+        result = engine.run("start", host, timeout=STARTS)
+        if docker_engine.is_gone(result) and facts.get("argv"):
+            self._make_again(engine, host, facts)
+        elif result.code:
+            raise _failed(f"{host} could not be started", result.err)
+
+    def stop(self, host: str) -> None:
+        facts = self._facts(host)
+        _refuse_guest(host, facts, "stop")
+        Engine(facts["engine"]).must(f"{host} could not be stopped", "stop", "-t", "5", host)
+
+    def destroy(self, host: str) -> None:
+        facts = self._facts(host)
+        if not facts.get("guest"):
+            registry.save(self._home, self.name, host, {**facts, "owner": store.this_process()}, "ending")
+            self._remove(host, facts)
+            kept = {key: facts.get(key) for key in ("options", "auto")}
+            registry.save(self._home, self.name, host, kept, "gone")
+        registry.forget(self._home, self.name, host)
+
+    def _facts(self, host: str) -> dict[str, Any]:
+        facts = registry.load(self._home, self.name, host)
+        if facts is None:
+            known = self.list()
+            hint = (
+                closest(host, known) or f"make it with its first agent: mngr create NAME@{host}.{self.name}"
+            )
+            raise NotFound(f"{self.name} has no host {host!r}", hint)
+        return facts
+
+    def _wire(self, host: str, facts: dict[str, Any]) -> DockerWire:
+        return DockerWire(Engine(facts["engine"]), self.name, host, *USERS[facts["user"]])
+
+    def _check(self, options: dict[str, Any]) -> dict[str, Any]:
+        """The settings with what was asked for this host in their place; UsageError when it makes no sense."""
+        for key in self._options:
+            if key not in (*OPTIONS, *ENGINE) and not key.startswith("arg."):
+                hint = closest(key, [*OPTIONS, *ENGINE]) or "known: " + ", ".join((*OPTIONS, *ENGINE))
+                raise UsageError(f"[providers.{self.name}] has no setting {key!r}", hint)
+        for key in options:
+            if key not in OPTIONS and not key.startswith("arg."):
+                hint = closest(key, list(OPTIONS)) or f"known: {', '.join(OPTIONS)}, arg.NAME"
+                raise UsageError(f"-b: {self.name} has no option {key!r}", hint)
+        kept = self._options
+        if options.get("image") or options.get("dockerfile"):  # the one replaces the other
+            kept = {k: v for k, v in kept.items() if k not in ("image", "dockerfile") and k[:4] != "arg."}
+        merged = {**kept, **options}
+        if options.get("network") == "on" and kept.get("network") != "off":
+            merged["network"] = kept.get("network")
+        if merged.get("user", "agent") not in USERS:
+            raise UsageError(f"user cannot be {merged['user']!r}", "agent, who is made for it, or root")
+        if str(merged.get("network") or "").startswith("allow="):
+            raise UsageError(
+                f"--network allow=… is not for {self.name} hosts",
+                "they have --network on or off; on this machine, --sandbox --network allow=… works",
+            )
+        return merged
+
+    def _make(self, name: str, options: dict[str, Any], *, auto: bool) -> None:
+        """A new container. Its note is written first: what is interrupted is known, and `gc` takes it away."""
+        if options.get("dockerfile"):
+            options = {
+                **options,
+                "dockerfile": os.path.abspath(os.path.expanduser(str(options["dockerfile"]))),
+            }
+        wish = self._check(options)
+        engine = docker_engine.choose(self._options)
+        image = docker_image.choose(wish, find_project_root(os.getcwd()) or os.getcwd())
+        user = str(wish.get("user") or "agent")
+        volume = f"mngr-{os.urandom(6).hex()}"
+        network = "off" if wish.get("network") == "off" else "on"
+        about = {"home": self._key(), "user": user, "volume": volume, "network": network}
+        labels = [word for key, value in about.items() for word in ("--label", f"mngr.{key}={value}")]
+        argv = _argv(name, volume, user, labels, image.name, wish)
+        facts: dict[str, Any] = {
+            "engine": engine.words, "volume": volume, "user": user, "network": network, "image": image.name,
+            "argv": argv, "options": options, "auto": auto,
+        }  # fmt: skip
+        registry.save(self._home, self.name, name, {**facts, "owner": store.this_process()}, "making")
+        try:
+            engine.must("the volume could not be made", "volume", "create", *labels, volume)
+            self._run(engine, name, argv, image, user)
+            found = probe.settle_in(self._wire(name, facts), name)
+        except BaseException as error:
+            self._undo(name, facts)
+            if isinstance(error, probe.Lacking):
+                what = error.message.removeprefix(f"{name} has ")
+                hint = (
+                    "use an image that has sh, git, tmux and tar, for example by a Dockerfile that adds them"
+                )
+                raise MngrError(f"{image.about} has {what}", hint) from None
+            raise
+        registry.save(self._home, self.name, name, {**found, **facts})
+        registry.drop(self._home, self.name, name, "making", "gone")
+
+    def _run(self, engine: Engine, name: str, argv: list[str], image: Image | None, user: str) -> None:
+        """Start the container, get its image first if it is not here, and give it its user."""
+        result = engine.run(*argv, timeout=STARTS)
+        if docker_engine.lacks_image(result) and image is not None:
+            docker_image.get(engine, image, self._note)
+            result = engine.run(*argv, timeout=STARTS)
+        if result.code:
+            said = docker_engine.complaint(result.err)
+            if '"sh"' in said or "executable file" in said:
+                raise MngrError("the image has no sh", "use one that has sh, git, tmux and tar")
+            raise _failed(f"the container {name} could not be started", result.err)
+        number, home = USERS[user]
+        author = [shell.run(["git", "config", f"user.{key}"]).text for key in ("name", "email")]
+        argv = [
+            "sh",
+            "-c",
+            onhost.program("user.sh"),
+            "user.sh",
+            user,
+            number.partition(":")[0],
+            home,
+            *author,
+        ]
+        engine.must(f"the user {user} could not be made in {name}", "exec", "-u", "0:0", name, *argv)
+
+    def _make_again(self, engine: Engine, host: str, facts: dict[str, Any]) -> None:
+        """The container was taken away by somebody; its volume holds everything that agents have."""
+        if engine.run("volume", "inspect", facts["volume"]).code:
+            raise MngrError(
+                f"the container {host} is gone, and so is its volume {facts['volume']}",
+                f"what destroyed agents had is in the graveyard; forget the host: mngr destroy @{host}.{self.name}",
+            )
+        self._note(f"the container {host} was gone and is made anew from its volume")
+        self._run(engine, host, facts["argv"], None, facts["user"])
+
+    def _join(self, name: str, options: dict[str, Any]) -> bool:
+        """Use a container of that name that is there already; False when there is none."""
+        engine = docker_engine.choose(self._options)
+        result = engine.run("container", "inspect", "--format", "{{json .Config.Labels}}", name)
+        if docker_engine.is_gone(result):
+            return False
+        if result.code:
+            raise _failed(f"{name} could not be looked at", result.err)
+        labels: dict[str, str] = json.loads(result.text or "{}") or {}
+        if labels.get("mngr.user") not in USERS or "mngr.home" not in labels:
+            raise MngrError(
+                f"there is a container {name!r} that mngr did not make", "choose another name for the host"
+            )
+        _refuse_options(name, options)
+        facts = {
+            "engine": engine.words, "volume": labels.get("mngr.volume"), "user": labels["mngr.user"],
+            "network": labels.get("mngr.network", "on"), "guest": labels["mngr.home"] != self._key(),
+        }  # fmt: skip
+        if engine.run("start", name, timeout=STARTS).code == 0:
+            found = probe.settle_in(self._wire(name, facts), name)
+            registry.save(self._home, self.name, name, {**found, **facts})
+        return True
+
+    def _remove(self, name: str, facts: dict[str, Any]) -> None:
+        """Take container and volume away; that they are not there is no trouble."""
+        engine = Engine(facts["engine"])
+        gone = engine.run("rm", "-f", "-v", name, timeout=STARTS)
+        if gone.code and not docker_engine.is_gone(gone):
+            raise _failed(f"the container {name} could not be removed", gone.err)
+        result = engine.run("volume", "rm", "-f", facts["volume"])
+        if result.code and b"no such volume" not in result.err:
+            raise _failed(f"the volume {facts['volume']} could not be removed", result.err)
+
+    def _undo(self, name: str, facts: dict[str, Any]) -> None:
+        """Leave nothing of a host that could not be made; what cannot be removed now stays noted for `gc`."""
+        try:
+            self._remove(name, facts)
+        except MngrError:
+            return
+        registry.forget(self._home, self.name, name)
+
+    def _key(self) -> str:
+        """Whose a container is: of this machine, user and home, for many may use one engine."""
+        import hashlib
+
+        whole = f"{os.uname().nodename}:{os.getuid()}:{os.path.realpath(self._home.root)}"
+        return hashlib.sha256(whole.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _argv(
+    name: str, volume: str, user: str, labels: list[str], image: str, wish: dict[str, Any]
+) -> list[str]:
+    """The words of `run`: as little power as an agent needs."""
+    _, home = USERS[user]
+    argv = ["run", "-d", "--pull", "never", "--init", "--name", name, "--hostname", name]
+    argv += [
+        *labels,
+        "-v",
+        f"{volume}:{home}",
+        "-w",
+        home,
+        "--user",
+        "0:0",
+        "--security-opt",
+        "no-new-privileges",
+    ]
+    if user != "root":
+        argv += ["--cap-drop", "ALL", "--cap-add", "CHOWN"]  # to give the new user his home
+    argv += ["--pids-limit", str(wish.get("pids") or PIDS)]
+    for key in ("memory", "cpus"):
+        if wish.get(key):
+            argv += [f"--{key}", str(wish[key])]
+    if wish.get("network") not in (None, "on"):
+        argv += ["--network", "none" if wish["network"] == "off" else str(wish["network"])]
+    for place in as_list(wish.get("volumes")):
+        argv += ["-v", str(place)]
+    argv += [str(word) for word in as_list(wish.get("run_args"))]
+    return [*argv, "--entrypoint", "sh", image, "-c", _STAY, HALT]
+
+
+def _refuse_options(host: str, options: dict[str, Any]) -> None:
+    if options:
+        key = next(iter(options))
+        raise UsageError(
+            f"{host} is there already, so {key} cannot be chosen", "leave it out, or make a new host"
+        )
+
+
+def _refuse_guest(host: str, facts: dict[str, Any], verb: str) -> None:
+    if facts.get("guest"):
+        raise MngrError(f"{host} was made from another home, and is not ours to {verb}", f"{verb} it there")
+
+
+def _failed(what: str, err: bytes) -> MngrError:
+    said = docker_engine.complaint(err)
+    return MngrError(f"{what}: {said}", docker_engine.hint(said))

@@ -1,0 +1,18 @@
+"""Containers of Podman, by the checks that every provider must pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from mngr.contract import HostContract, NewHostContract, Place
+from tests.contract.test_docker import settings
+from tests.hosts.engines import Podman
+
+
+class TestPodman(HostContract, NewHostContract):
+    """Every check has a container of its own; a provider of the user's is the docker one with another program."""
+
+    @pytest.fixture
+    def place(self, podman_engine: Podman) -> Place:
+        env = {"MNGR__PROVIDERS__PODMAN__KIND": "docker", "MNGR__PROVIDERS__PODMAN__PROGRAM": "podman"}
+        return Place("podman", env={**settings("podman"), **env, **podman_engine.env})
