@@ -216,6 +216,13 @@ mngr push apart
 git fetch -q mngr::apart mngr/apart
 git log --oneline -1 FETCH_HEAD
 
+# ssh, rsync, scp and editors reach every agent too: one entry each, in a file that follows the agents
+mngr ssh-config --write
+mngr ssh-config --format '{alias}'
+
+# what such an entry runs: an sshd for one connection, which listens nowhere; here nobody talks to it, so it hangs up
+mngr pipe foo < /dev/null || true
+
 ##################################################
 # Life
 ##################################################

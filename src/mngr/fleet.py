@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mngr.ops.pull import Pulled
     from mngr.ops.push import Pushed
     from mngr.ops.snapshot import Snapshot
+    from mngr.ops.ssh_config import Entry
     from mngr.ops.undestroy import Grave
 
 
@@ -185,6 +186,30 @@ class Fleet:
         from mngr.ops.exec import exec_here
 
         return exec_here(self.context, name, argv)
+
+    def pipe(self, address: str) -> int:
+        """Be the server of an ssh client on this process's streams, at an agent or `@HOST`; how it ended."""
+        from mngr.ops.pipe import serve
+
+        return serve(self.context, address)
+
+    def ssh_entries(self) -> builtins.list[Entry]:
+        """What ssh has to know of every agent and host."""
+        from mngr.ops.ssh_config import list_entries
+
+        return list_entries(self.context)
+
+    def ssh_config(self) -> str:
+        """The same as ssh reads it."""
+        from mngr.ops.ssh_config import list_entries, text
+
+        return text(self.context, list_entries(self.context))
+
+    def write_ssh_config(self) -> str:
+        """Put it in a file for ssh to include, which follows the agents from then on; the file's path."""
+        from mngr.ops.ssh_config import write
+
+        return write(self.context)
 
     def stop(self, names: builtins.list[str], grace: float | None = None) -> builtins.list[Outcome]:
         """End the agents' processes and keep everything."""

@@ -24,6 +24,8 @@ class Home:
         self.cache = os.path.join(self.root, "cache")
         self.lib = os.path.join(self.root, "lib")
         self.hosts = os.path.join(self.root, "hosts")
+        self.ssh = os.path.join(self.root, "ssh")
+        self.ssh_config = os.path.join(self.ssh, "config")
         self.crashes = os.path.join(self.root, "crashes")
         self.settings = os.path.join(self.root, "settings.toml")
         self.marker = os.path.join(self.root, "version")
@@ -105,7 +107,7 @@ class Home:
             "crashes",
             "settings.toml",
         }
-        ours |= {"settings.local.toml", "runs", "outputs", "e2e", "tmux.conf", "tmux.socket"}
+        ours |= {"settings.local.toml", "runs", "outputs", "e2e", "tmux.conf", "tmux.socket", "ssh"}
         strange = sorted(name for name in inside - ours if not name.startswith("version"))
         if strange:
             raise MngrError(

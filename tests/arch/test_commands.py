@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import shlex
 import subprocess
 import sys
@@ -89,7 +90,7 @@ def test_a_command_is_tested(name: str) -> None:
     found = [
         path
         for path in ROOT.glob("tests/**/test_*.py")
-        if path.stem in (f"test_{name.split(maxsplit=1)[0]}", f"test_{name.replace(' ', '_')}")
+        if path.stem in (f"test_{name.split(maxsplit=1)[0]}", f"test_{re.sub('[ -]', '_', name)}")
     ]
     assert found, f"tests/cli/test_{name.split(maxsplit=1)[0]}.py"
 

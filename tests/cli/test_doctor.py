@@ -82,7 +82,7 @@ def test_a_missing_program_is_named_with_how_to_get_it(
     ran = mngr("doctor", env={"PATH": str(path)}, code=1)
     assert f"{program} is not installed\n" in ran.out
     assert f"to mend {program}: apt-get install {package}\n" in ran.out
-    assert f"1 of 12 checks failed: {program}" in ran.err
+    assert f"1 of 13 checks failed: {program}" in ran.err
     assert f"Hint: apt-get install {package}" in ran.err
 
 
@@ -220,6 +220,7 @@ FACTS = {
     "free.kb": "99999999",
     "free.inodes": "99999",
     "program.python3": "/p",
+    "program.sshd": "/p",
 }
 
 

@@ -52,6 +52,7 @@ def run(cli: Cli, args: Args) -> int:
 
 def connect(cli: Cli, name: str, command: str | None) -> int:
     """Become the agent's terminal; does not return when it works."""
+    cli.context.follow_agents()
     command = command or _command(cli)
     if command:
         variables = cli.fleet.connect_variables(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 SECTIONS = ("Agents", "Work", "Life", "Set-up")
 
-# name: (section, summary). The module is mngr.cli.NAME with the space of a two-word name as _.
+# name: (section, summary). The module is mngr.cli.NAME with the space or dash of a two-word name as _.
 COMMANDS: dict[str, tuple[str, str]] = {
     "create": ("Agents", "make an agent with its own copy of the project, and start it"),
     "list": ("Agents", "show agents, their state and why"),
@@ -20,6 +20,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "diff": ("Work", "show an agent's work since its base"),
     "pull": ("Work", "bring an agent's commits and outputs here"),
     "push": ("Work", "merge this branch into an agent's branch"),
+    "pipe": ("Work", "carry one ssh connection to an agent or a host"),
+    "ssh-config": ("Work", "print ssh entries for all agents: ssh, rsync, editors"),
     "stop": ("Life", "end an agent's process and keep everything"),
     "start": ("Life", "bring a stopped agent back"),
     "destroy": ("Life", "put an agent in the graveyard"),
@@ -51,4 +53,4 @@ GROUPS = ("snapshot", "config", "plugin")
 
 def module_name(command: str) -> str:
     """The module that declares a command."""
-    return "mngr.cli." + command.replace(" ", "_")
+    return "mngr.cli." + command.replace(" ", "_").replace("-", "_")

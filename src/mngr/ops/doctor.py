@@ -7,7 +7,7 @@ import re
 import time
 
 from mngr import clock, onhost
-from mngr.errors import MngrError, UsageError
+from mngr.errors import MngrError
 from mngr.model import Record
 from mngr.ops import find
 from mngr.plugins import Hooks
@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mngr.host import Host
-    from mngr.names import Address
     from mngr.ops.context import Context
 
 OK, WARNING, ERROR = "ok", "warning", "error"
 _PROGRAMS = ("git", "tmux", "tar", "awk", "find")
-_WISHED = {"python3": "agents of kind player need it"}
+_WISHED = {
+    "python3": "agents of kind player need it",
+    "sshd": "ssh, rsync and editors reach agents here through it",
+}
 _VERSIONS = {"git": (2, 31), "tmux": (3, 2)}
 _INSTALL = {"apk": "apk add", "pacman": "pacman -S"}  # all others: PROGRAM install
 _PACKAGES = {
@@ -31,6 +33,7 @@ _PACKAGES = {
     "find": {"": "findutils"},
     "infocmp": {"apt-get": "ncurses-term", "apk": "ncurses-terminfo", "zypper": "terminfo", "": "ncurses"},
     "python3": {"brew": "python", "pacman": "python"},
+    "sshd": {"brew": "openssh", "pacman": "openssh", "": "openssh-server"},
     "tar": {"brew": "gnu-tar"},
 }
 _SKEW = 2.0  # seconds
@@ -55,7 +58,7 @@ def doctor(
     if target is not None and not target.startswith("@"):
         programs = ctx.kind(target).programs
         return judge_programs(_ask(ctx.local, (*_PROGRAMS, *programs)), (*_PROGRAMS, *programs))
-    host = ctx.local if target is None else _host(ctx, find.address(ctx, target))
+    host = ctx.local if target is None else find.get_host(ctx, find.address(ctx, target))
     before = time.time()
     facts = _ask(host, (*_PROGRAMS, *_WISHED))
     checks = [*judge_programs(facts, _PROGRAMS), *judge_place(facts, host.home.root)]
@@ -67,12 +70,6 @@ def doctor(
         _locks(facts),
         Check(name="home", found=host.home.root),
     ]
-
-
-def _host(ctx: Context, wanted: Address) -> Host:
-    if wanted.host is None:
-        raise UsageError(f"{wanted} names no host", "write @HOST or @HOST.PROVIDER")
-    return ctx.host(*((wanted.provider, wanted.host) if wanted.provider else ctx.find_host(wanted.host)))
 
 
 def _ask(host: Host, programs: tuple[str, ...]) -> dict[str, str]:

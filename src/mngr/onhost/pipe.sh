@@ -1,0 +1,48 @@
+# pipe.sh PLACE key: the public half of the host key kept in PLACE, which is made if there is none.
+# pipe.sh PLACE serve CLIENT KEY WORD…: one ssh connection on these streams, by sshd with these words, for whoever has KEY,
+# which is kept in PLACE/CLIENT. Exit codes of ours, before a byte is sent: 3 there is no sshd, 4 this user has no name,
+# 5 sshd does not work here, 6 PLACE cannot be written to, 9 the host key is gone.
+place=$1 mode=$2
+shift 2
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+sshd=$(command -v sshd) && command -v ssh-keygen >/dev/null || exit 3
+user=$(id -un 2>/dev/null) || exit 4
+
+# As root sshd needs a directory of its own, which is gone after every boot where nobody starts a server.
+try() {
+    said=$("$sshd" -t -f /dev/null -h "$place/host_key" 2>&1 </dev/null) && return
+    said=${said%"$(printf '\r')"}
+    dir=${said##*privilege separation directory: }
+    [ "$dir" != "$said" ] && mkdir -p -m 755 "$dir" 2>/dev/null && return
+    printf '%s\n' "$said" >&2
+    exit 5
+}
+make_key() { # of several at once the first one wins
+    umask 077
+    new=$place/new.$$
+    mkdir -p "$place" && ssh-keygen -q -t ed25519 -N '' -C mngr -f "$new" </dev/null >/dev/null || return
+    ln "$new" "$place/host_key" 2>/dev/null || [ -s "$place/host_key" ] || mv "$new" "$place/host_key"
+    rm -f "$new" "$new.pub"
+}
+if [ "$mode" = key ]; then
+    [ -s "$place/host_key" ] || (make_key) || exit 6
+    try
+    exec ssh-keygen -y -f "$place/host_key"
+fi
+
+client=$1 key=$2
+shift 2
+[ -s "$place/host_key" ] || exit 9
+if [ -d /run/sshd ] || [ "$(id -u)" != 0 ]; then :; else try; fi
+had=
+{ read -r had <"$place/$client"; } 2>/dev/null
+if [ "$had" != "$key" ]; then
+    (umask 077 && printf '%s\n' "$key" >"$place/$client.$$" && mv -f "$place/$client.$$" "$place/$client") || exit 6
+fi
+# Without PAM sshd takes an account without a password for a locked one.
+pam=no
+while IFS=: read -r name password _; do
+    case $name:$password in "$user:!"*) pam=yes ;; esac
+done 2>/dev/null </etc/shadow
+[ $pam = no ] || set -- "$@" -o UsePAM=yes
+exec "$sshd" -i -e -f /dev/null -h "$place/host_key" -o "AllowUsers=$user" "$@"

@@ -1,0 +1,12 @@
+# session.sh COMMAND: what an ssh session asks for, in an agent's place: a shell, the server behind sftp and scp, or a command.
+case $1 in
+'') exec "${SHELL:-sh}" ;;
+sftp-server)
+    for place in /usr/lib/openssh /usr/libexec/openssh /usr/lib/ssh /usr/libexec /usr/local/libexec; do
+        [ ! -x "$place/sftp-server" ] || exec "$place/sftp-server"
+    done
+    echo "mngr: there is no sftp-server here; install openssh-sftp-server" >&2
+    exit 127
+    ;;
+esac
+exec "${SHELL:-sh}" -c "$1"
