@@ -16,7 +16,7 @@ from mngr.contract.program import BIN, FULL, Beside, Ran, commit, git, refs
 from mngr.contract.terminal import Terminal
 
 # When to cut, as a part of what the same takes undisturbed. In full: 50 times, in five operations.
-MOMENTS = pytest.mark.parametrize("moment", [n / 10 + 0.05 for n in range(10)] if FULL else [0.5])
+MOMENTS = pytest.mark.parametrize("moment", [n / 100 for n in range(5, 100, 10)] if FULL else [0.5])
 LARGE = "head -c 3000000 /dev/urandom"
 
 
@@ -35,13 +35,14 @@ class LossContract(Checks):
         client.create("foo", "--label", "team=red", *RUN)
         client("create", "here", *RUN)
         before = client.agent("foo")
+        client.create("unseen", *RUN)  # no list has shown it yet
         client.place.cut()
         shown = client.json("list")
         assert [(row["host"], row["provider"]) for row in shown["errors"]] == [
             (client.host, client.place.provider)
         ]
         states = {agent["name"]: agent["state"] for agent in shown["agents"]}
-        assert states == {"foo": "UNKNOWN", "here": "RUNNING"}
+        assert states == {"foo": "UNKNOWN", "unseen": "UNKNOWN", "here": "RUNNING"}
         after = next(agent for agent in shown["agents"] if agent["name"] == "foo")
         same = ("id", "host", "provider", "branch", "work_dir", "labels", "project", "kind")
         assert {key: after[key] for key in same} == {key: before[key] for key in same}
@@ -60,7 +61,7 @@ class LossContract(Checks):
         assert not (client.repo / "got").exists()
         client.place.mend()
         assert client.agent("foo") == {**before, "activity_at": client.agent("foo")["activity_at"]}
-        assert sorted(agent["name"] for agent in client.agents()) == ["foo", "here"]
+        assert sorted(agent["name"] for agent in client.agents()) == ["foo", "here", "unseen"]
         assert client.json("list")["errors"] == client.json("gc", "--dry-run")["results"] == []
 
     @MOMENTS
@@ -229,6 +230,7 @@ def timed(client: Client, *words: str) -> float:
 
 def lose(client: Client, seconds: float, *words: str) -> Ran:
     """Start a command, cut the connection so many seconds later, and wait until the command ends."""
+    client("list")  # so that it is known what is there
     with Beside(client, *words) as process:
         try:
             process.process.wait(seconds)

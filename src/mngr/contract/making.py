@@ -35,9 +35,9 @@ class Making(Checks):
         said = client.sh("foo", f'cd "$MNGR_AGENT_DIR"; cd "$MNGR_OUTPUT_DIR"; kill -0 {agent["pid"]}; {own}')
         ours = [agent[key] for key in ("id", "name", "work_dir", "branch", "base")]
         assert said.split("|") == [*ours, "a 'b' $c\nd", ""]
-
-    def test_hosts_are_listed_and_chosen(self, client: Client) -> None:
-        client.create("foo", *RUN)
+        kind = client.sh("foo", "if [ -d .git ]; then echo mirror; else echo worktree; fi")
+        assert kind == ("worktree\n" if client.place.is_here else "mirror\n")
+        assert client.sh("foo", "cat README.md src/app.py; git status --porcelain") == "hello\nprint('hi')\n"
         rows = client.json("list", "--hosts")["hosts"]
         (row,) = [r for r in rows if (r["host"], r["provider"]) == (client.host, client.place.provider)]
         assert (row["state"], row["agents"], row["error"]) == ("RUNNING", 1, None)
@@ -60,13 +60,7 @@ class Making(Checks):
             "shot": ("FAILED", "exit 137", 137, None),
         }
 
-    def test_without_asking_it_is_a_worktree_here_and_a_mirror_elsewhere(self, client: Client) -> None:
-        client.create("foo", *RUN)
-        kind = client.sh("foo", "if [ -d .git ]; then echo mirror; else echo worktree; fi")
-        assert kind == ("worktree\n" if client.place.is_here else "mirror\n")
-        assert client.sh("foo", "cat README.md src/app.py; git status --porcelain") == "hello\nprint('hi')\n"
-
-    def test_a_mirror_is_a_repository_of_its_own(self, client: Client) -> None:
+    def test_a_mirror_is_a_repository_of_its_own_and_a_copy_is_none(self, client: Client) -> None:
         git(client.repo, "branch", "side")
         git(client.repo, "tag", "v1")
         git(client.repo, "update-ref", "refs/other/thing", "HEAD")
@@ -84,17 +78,15 @@ class Making(Checks):
         assert "post-checkout" not in client.sh("foo", look)
         assert "status" not in client.sh("foo", look).split()
         assert "refs/heads/mngr/foo" not in refs(client.repo)
-
-    def test_a_copy_has_the_files_and_no_git(self, client: Client) -> None:
         (client.repo / "noise.log").write_text("ignored")
         (client.repo / "new é.txt").write_text("not ignored")
         (client.repo / "tool").write_text("#!/bin/sh\necho ran\n")
         (client.repo / "tool").chmod(0o755)
         os.symlink("README.md", client.repo / "link")
-        agent = client.create("foo", "--transfer", "copy", *RUN)
+        agent = client.create("copied", "--transfer", "copy", *RUN)
         assert (agent["branch"], agent["base"]) == (None, None)
-        assert client.sh("foo", "./tool; readlink link; cat 'new é.txt'") == "ran\nREADME.md\nnot ignored"
-        assert client.sh("foo", "ls -A").split("\n")[:-1] == sorted(
+        assert client.sh("copied", "./tool; readlink link; cat 'new é.txt'") == "ran\nREADME.md\nnot ignored"
+        assert client.sh("copied", "ls -A").split("\n")[:-1] == sorted(
             [".gitignore", "README.md", "link", "new é.txt", "src", "tool"]
         )
 

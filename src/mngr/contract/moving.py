@@ -44,6 +44,13 @@ class Moving(Checks):
         assert list(refs(client.repo)) == ["refs/heads/main", "refs/heads/mngr/foo"]
         git(client.repo, "fsck", "--strict")
         assert not (client.repo / "one.txt").exists() and git(client.repo, "status", "--porcelain") == ""
+        done = client.commit("foo", "three.txt")
+        git(client.repo, "fetch", "-q", "mngr::foo", "mngr/foo:got")
+        assert git(client.repo, "rev-parse", "got") == done
+        mine = commit(client.repo, "mine.txt")
+        git(client.repo, "push", "-q", "mngr::foo", "main:refs/heads/sent")
+        assert client.sh("foo", "git rev-parse sent").strip() == mine
+        assert git(client.repo, "ls-remote", "mngr::foo", "refs/heads/sent").split()[0] == mine
 
     def test_a_merge_comes_too_and_nothing_here_is_overwritten(self, client: Client) -> None:
         client.create("foo", *RUN)
@@ -59,7 +66,7 @@ class Moving(Checks):
         assert "has commits the agent's does not have" in client("pull", "bar", code=1).err
         assert git(client.repo, "rev-parse", "mngr/bar") == own
 
-    def test_commits_go_to_the_agent(self, client: Client) -> None:
+    def test_commits_go_to_the_agent_and_touch_no_work_of_its_own(self, client: Client) -> None:
         client.create("foo", "--transfer", "mirror", *RUN)
         assert client.row("push", "foo")["how"] == "up_to_date"
         mine = commit(client.repo, "mine.txt")
@@ -71,29 +78,16 @@ class Moving(Checks):
         heads = ["refs/heads/main", "refs/heads/mngr/foo"]
         files = ["README.md", "again.txt", "mine.txt", "src", "theirs.txt"]
         assert client.sh("foo", look).split() == [theirs, again, *heads, *files]
-
-    def test_a_push_touches_no_work_of_the_agents(self, client: Client) -> None:
-        client.create("foo", "--transfer", "mirror", *RUN)
-        commit(client.repo, "mine.txt")
+        commit(client.repo, "last.txt", "last\n")
         client.sh("foo", "echo draft >README.md; echo new >new.txt")
         assert "uncommitted changes" in client("push", "foo", code=1).err
-        assert client.row("push", "foo", "--stash")["how"] == "fast_forward"
-        assert client.sh("foo", "cat README.md new.txt mine.txt; git stash list") == "draft\nnew\nmore\n"
+        assert client.row("push", "foo", "--stash")["how"] == "merge"
+        assert client.sh("foo", "cat README.md new.txt last.txt; git stash list") == "draft\nnew\nlast\n"
         theirs = client.commit("foo", "README.md", "theirs\n")
         commit(client.repo, "README.md", "mine\n")
         assert "conflicts with that of foo in README.md; undone" in client("push", "foo", code=1).err
         look = "git rev-parse HEAD; git status --porcelain; cat README.md; git for-each-ref refs/mngr"
         assert client.sh("foo", look).split() == [theirs, "theirs"]
-
-    def test_git_itself_reaches_the_agent(self, client: Client) -> None:
-        client.create("foo", "--transfer", "mirror", *RUN)
-        done = client.commit("foo", "one.txt")
-        git(client.repo, "fetch", "-q", "mngr::foo", "mngr/foo:got")
-        assert git(client.repo, "rev-parse", "got") == done
-        mine = commit(client.repo, "mine.txt")
-        git(client.repo, "push", "-q", "mngr::foo", "main:refs/heads/sent")
-        assert client.sh("foo", "git rev-parse sent").strip() == mine
-        assert git(client.repo, "ls-remote", "mngr::foo", "refs/heads/sent").split()[0] == mine
 
     def test_diff_shows_all_of_the_work(self, client: Client) -> None:
         client.create("foo", *RUN)
@@ -111,7 +105,7 @@ class Moving(Checks):
         status = client.sh("foo", "git status --porcelain").splitlines()
         assert [line.split()[1] for line in status] == ["README.md", "src/app.py", "latin.txt"]
 
-    def test_a_directory_of_odd_files_goes_there_and_back(self, client: Client, tmp_path: Path) -> None:
+    def test_odd_files_and_a_large_one_go_there_and_back(self, client: Client, tmp_path: Path) -> None:
         client.create("foo", *RUN)
         fill(tmp_path / "odd")
         row = client.row("push", str(tmp_path / "odd"), "foo:in/")
@@ -129,9 +123,6 @@ class Moving(Checks):
         for name in ("new\nline", "-rf", "it's"):
             client("pull", f"foo:in/odd/{name}", cwd=here)
             assert (here / name).read_bytes() == (tmp_path / "odd" / name).read_bytes()
-
-    def test_a_large_file_goes_there_and_back(self, client: Client, tmp_path: Path) -> None:
-        client.create("foo", *RUN)
         data = random.Random(7).randbytes(LARGE)
         (tmp_path / "large.bin").write_bytes(data)
         client("push", str(tmp_path / "large.bin"), "foo:large.bin", timeout=300)
@@ -144,7 +135,7 @@ class Moving(Checks):
         assert git(tmp_path, "hash-object", "back.bin") == blob
         assert [path.name for path in tmp_path.glob(".mngr-*")] == []
 
-    def test_outputs_come_home(self, client: Client) -> None:
+    def test_outputs_come_home_and_nothing_leaves_its_place(self, client: Client) -> None:
         client.create("foo", *RUN)
         client.sh(
             "foo",
@@ -160,18 +151,12 @@ class Moving(Checks):
             "l": ("link", "t"),
         }
         assert git(client.repo, "status", "--porcelain") == ""
-
-    def test_what_could_leave_its_place_is_refused(self, client: Client) -> None:
-        client.create("foo", *RUN)
         for how in ("ln -s /etc/passwd", "ln -s ../../../up", "mkfifo"):
             client.sh("foo", f'rm -f "$MNGR_OUTPUT_DIR/evil" evil; {how} "$MNGR_OUTPUT_DIR/evil"; {how} evil')
             assert "Error: refused:" in client("pull", "foo", code=1).err
             assert "Error: refused:" in client("pull", "foo:evil", code=1).err
             assert not os.path.lexists(client.repo / "evil")
             assert not os.path.lexists(client.repo / ".mngr/outputs/foo/evil")
-
-    def test_paths_that_are_not_there_are_named(self, client: Client) -> None:
-        client.create("foo", *RUN)
         assert "has no 'nowhere'" in client("pull", "foo:nowhere", code=1).err
         assert "outside" in client("pull", "foo:../x", code=1).err
         assert "/nowhere' here" in client("push", "nowhere", "foo:x", code=1).err

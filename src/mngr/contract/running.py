@@ -21,7 +21,7 @@ WORDS = (
 class Running(Checks):
     """exec."""
 
-    def test_streams_are_apart_and_bytes_stay_bytes(self, client: Client) -> None:
+    def test_streams_are_apart_bytes_stay_bytes_and_words_words(self, client: Client) -> None:
         client.create("foo", "--env", "GIVEN=a b", *RUN)
         said = client(
             "exec", "foo", "--", "sh", "-c", 'pwd -P; echo "$GIVEN|$SECRET"; echo oops >&2', env={"SECRET": "x"}
@@ -35,14 +35,16 @@ class Running(Checks):
         assert client.raw("exec", "foo", "--", "cat").stdout == b""
         client("stop", "foo")
         assert client("exec", "foo", "--", "echo", "still here").out == "still here\n"
-
-    def test_ten_megabytes_pass_both_ways(self, client: Client) -> None:
-        client.create("foo", *RUN)
         data = random.Random(3).randbytes(10_000_000)
         done = client.raw("exec", "foo", "--", "cat", data=data)
         assert (done.returncode, len(done.stdout), done.stdout == data) == (0, len(data), True)
+        script = 'for word; do printf "%s\\0" "$word"; done'
+        done = client.raw("exec", "foo", "--", "sh", "-c", script, "sh", *WORDS)
+        assert done.stdout.decode().split("\0")[:-1] == list(WORDS)
+        raw = os.fsdecode(b"caf\xe9")
+        assert client.raw("exec", "foo", "--", "printf", "%s", raw).stdout == b"caf\xe9"
 
-    def test_the_exit_code_is_the_commands(self, client: Client) -> None:
+    def test_the_exit_code_is_the_commands_unless_it_could_not_be_started(self, client: Client) -> None:
         client.create("foo", *RUN)
         lines = {
             "exit 0": 0, "exit 1": 1, "exit 6": 6, "exit 125": 125, "exit 127": 127, "exit 255": 255,
@@ -54,9 +56,6 @@ class Running(Checks):
         row = client.row("exec", "foo", "--", "sh", "-c", "echo out; echo err >&2; exit 255", code=255)
         assert (row["started"], row["exit_code"], row["ok"]) == (True, 255, False)
         assert (row["stdout"], row["stderr"]) == ("out\n", "err\n")
-
-    def test_what_cannot_be_started_is_said_and_not_run(self, client: Client) -> None:
-        client.create("foo", *RUN)
         for word in ("no-such-program", "./nowhere", "src", "cd"):
             said = client("exec", "foo", "--", word, code=1)
             assert said.err == f"Error: foo: {word}: command not found\nHint: nothing was run\n"
@@ -65,15 +64,7 @@ class Running(Checks):
         client.sh("foo", 'mv "$MNGR_WORK_DIR" "$MNGR_WORK_DIR.moved"')
         assert "work dir" in client("exec", "foo", "--", "true", code=1).err
 
-    def test_words_arrive_as_they_are(self, client: Client) -> None:
-        client.create("foo", *RUN)
-        script = 'for word; do printf "%s\\0" "$word"; done'
-        done = client.raw("exec", "foo", "--", "sh", "-c", script, "sh", *WORDS)
-        assert done.stdout.decode().split("\0")[:-1] == list(WORDS)
-        raw = os.fsdecode(b"caf\xe9")
-        assert client.raw("exec", "foo", "--", "printf", "%s", raw).stdout == b"caf\xe9"
-
-    def test_several_targets_have_a_row_each(self, client: Client) -> None:
+    def test_several_targets_and_many_commands_at_once(self, client: Client) -> None:
         client.create("foo", *RUN)
         client.create("bar", *RUN)
         said = client("exec", "foo", "bar", "--", "sh", "-c", 'echo "I am $MNGR_AGENT_NAME"; echo err >&2')
@@ -85,9 +76,6 @@ class Running(Checks):
             ("nobody", False, False, None, ""),
             ("bar", False, True, 1, "bar\n"),
         ]
-
-    def test_many_at_once_do_not_mix(self, client: Client) -> None:
-        client.create("foo", *RUN)
         count = 8
         calls = [
             (client, ("exec", "foo", "--", "sh", "-c", f"echo {n}; sleep 0.2; exit {n}"))
@@ -97,7 +85,7 @@ class Running(Checks):
             (n, f"{n}\n".encode()) for n in range(count)
         ]
 
-    def test_an_interrupt_ends_the_command(self, client: Client) -> None:
+    def test_an_interrupt_or_a_closed_pipe_ends_the_command(self, client: Client) -> None:
         client.create("foo", *RUN)
         with Beside(client, "exec", "foo", "--", "sh", "-c", "echo $$; exec sleep 1000") as process:
             pid = int(process.line())
@@ -106,9 +94,6 @@ class Running(Checks):
         assert ended.code == 130 and "Traceback" not in ended.err
         alive = f"kill -0 {pid} 2>/dev/null && echo alive || :"
         wait_for(lambda: client.sh("foo", alive) == "")
-
-    def test_a_pipe_that_is_closed_ends_both_sides(self, client: Client) -> None:
-        client.create("foo", *RUN)
         done = client.raw("exec", "foo", "--", "head", "-c", "3", data=b"x" * 3_000_000)
         assert (done.returncode, done.stdout) == (0, b"xxx")
         with Beside(client, "exec", "foo", "--", "yes") as process:

@@ -10,13 +10,19 @@ from mngr.contract.place import RUN, Checks, Client, together
 class Sharing(Checks):
     """Two processes of one user, and two users with a home each, on one host."""
 
-    def test_one_name_is_made_once(self, client: Client) -> None:
+    def test_one_name_is_made_once_and_messages_arrive_once_each(self, client: Client) -> None:
         client.create("first", *RUN)
         calls = [(client, ("create", client.at("foo"), *RUN))] * 3
         assert sorted(done.returncode for done in together(*calls)) == [0, 1, 1]
         assert sorted(a["name"] for a in client.agents()) == ["first", "foo"]
         assert client.sh("foo", 'printf %s "$MNGR_AGENT_ID"') == client.agent("foo")["id"]
         assert client.json("gc", "--dry-run")["results"] == []
+        client.create("bar", "player")
+        texts = [f"from sender {n}\nline two" for n in range(4)]
+        calls = [(client, ("message", "bar", "-m", text)) for text in texts]
+        assert [done.returncode for done in together(*calls)] == [0] * 4
+        rows = client.json("transcript", "bar")["transcript"]
+        assert sorted(row["text"] for row in rows if row["role"] == "user") == texts
 
     def test_two_users_make_agents_on_one_host(self, client: Client, other: Client) -> None:
         client.create("first", *RUN)
@@ -53,11 +59,3 @@ class Sharing(Checks):
             assert shown.count(agent["id"]) == 1 and len(set(shown)) == len(shown)
             who("destroy", "--force", agent["id"])
             assert agent["id"] not in [a["id"] for a in who.agents()]
-
-    def test_messages_of_many_senders_arrive_once_each(self, client: Client) -> None:
-        client.create("foo", "player")
-        texts = [f"from sender {n}\nline two" for n in range(4)]
-        calls = [(client, ("message", "foo", "-m", text)) for text in texts]
-        assert [done.returncode for done in together(*calls)] == [0] * 4
-        rows = client.json("transcript", "foo")["transcript"]
-        assert sorted(row["text"] for row in rows if row["role"] == "user") == texts

@@ -23,13 +23,20 @@ SIZE = "trap 'stty size' WINCH; echo hello from foo; while :; do sleep 0.05; don
 class Talking(Checks):
     """message, capture, transcript, events, connect."""
 
-    def test_a_plain_command_gets_the_text_and_nothing_is_claimed(self, client: Client) -> None:
+    def test_a_plain_command_gets_the_text_and_its_end_is_seen(self, client: Client) -> None:
         client.create("foo", "--", "cat > got")
         row = client.row("message", "foo", "-m", "one\ntwo é")
         assert (row["delivered"], row["proof"]) == (True, "sent")
         wait_for(lambda: client.sh("foo", "cat got") == "one\ntwo é\n")
         client("stop", "foo")
         assert "foo does not run (STOPPED)" in client("message", "foo", "-m", "x", code=1).err
+        client.create("end", "--", "read line; exit 3")
+        client.create("on", *RUN)
+        with Beside(client, "wait", "end", "on", "--any", "--format", "json") as process:
+            client("message", "end", "-m", "end")
+            (row,) = process.end().json()["results"]
+        assert (row["name"], row["state"]) == ("end", "FAILED")
+        client("wait", "on", "--state", "DONE", "--timeout", "0.2s", code=5)
 
     def test_a_message_is_proven_and_arrives_unchanged(self, client: Client) -> None:
         client.create("foo", "player", "-m", "before")
@@ -38,6 +45,17 @@ class Talking(Checks):
             assert (row["delivered"], row["proof"]) == (True, "transcript")
         rows = client.json("transcript", "foo")["transcript"]
         assert [row["text"] for row in rows if row["role"] == "user"] == ["before", *TEXTS]
+        client("wait", "foo")
+        said = client("explain", "foo").out
+        assert "WAITING" in said and "end_of_turn" in said
+        assert re.search(rf"\b{client.agent('foo')['id']}\b", json.dumps(client.json("explain", "foo")))
+        client("stop", "foo")
+        rows = client.json("events", "foo")["events"]
+        assert all(list(row) == ["v", "at", "agent", "name", "type", "source", "data"] for row in rows)
+        assert [row["at"] for row in rows] == sorted(row["at"] for row in rows)
+        kinds = [row["type"] for row in rows]
+        assert (kinds[0], kinds[-1], kinds.count("message")) == ("created", "stopped", 1 + len(TEXTS))
+        assert client.json("events")["events"] == rows
 
     def test_a_turn_is_waited_for_and_told(self, client: Client) -> None:
         steps = [
@@ -64,26 +82,6 @@ class Talking(Checks):
             assert client.agent("foo")["exit_code"] == 3
             client("destroy", "foo")
             assert (events.end().code, spoken.end().code) == (0, 0)
-
-    def test_events_are_in_order(self, client: Client) -> None:
-        client.create("foo", "player")
-        client("message", "foo", "-m", "go", "--wait")
-        client("stop", "foo")
-        rows = client.json("events", "foo")["events"]
-        assert all(list(row) == ["v", "at", "agent", "name", "type", "source", "data"] for row in rows)
-        assert [row["at"] for row in rows] == sorted(row["at"] for row in rows)
-        kinds = [row["type"] for row in rows if row["type"] in ("created", "message", "turn_end", "stopped")]
-        assert kinds == ["created", "message", "turn_end", "stopped"]
-        assert client.json("events")["events"] == rows
-
-    def test_wait_sees_what_happens_on_the_host(self, client: Client) -> None:
-        client.create("foo", "--", "read line; exit 3")
-        client.create("bar", *RUN)
-        with Beside(client, "wait", "foo", "bar", "--any", "--format", "json") as process:
-            client("message", "foo", "-m", "end")
-            (row,) = process.end().json()["results"]
-        assert (row["name"], row["state"]) == ("foo", "FAILED")
-        client("wait", "bar", "--state", "DONE", "--timeout", "0.2s", code=5)
 
     def test_the_screen_is_text_and_history_what_scrolled_away(self, client: Client) -> None:
         client.create("foo", "--", "seq 1 120; printf '\\033[31mred ✓\\033[0m\\n'; exec sleep 1000")
@@ -113,22 +111,13 @@ class Talking(Checks):
             terminal.type("\x02", "d")
             assert terminal.end() == 0
         assert client.agent("foo")["state"] == "RUNNING"
-
-    def test_what_is_typed_reaches_the_agent(self, client: Client) -> None:
-        client.create("foo", "--", "cat")
-        with Terminal([str(BIN / "mngr"), "connect", "foo"], client.repo, client.env) as terminal:
+        client.create("bar", "--", "cat")
+        with Terminal([str(BIN / "mngr"), "connect", "bar"], client.repo, client.env) as terminal:
             terminal.see("detach:")
             terminal.type("typed é words\r")
-            wait_for(lambda: client("capture", "foo").out.count("typed é words") == 2)
-        client("stop", "foo")
-        with Terminal([str(BIN / "mngr"), "connect", "foo", "--start"], client.repo, client.env) as terminal:
+            wait_for(lambda: client("capture", "bar").out.count("typed é words") == 2)
+        client("stop", "bar")
+        with Terminal([str(BIN / "mngr"), "connect", "bar", "--start"], client.repo, client.env) as terminal:
             terminal.see("detach:")
             terminal.type("\x02", "d")
             assert terminal.end() == 0
-
-    def test_why_it_is_so_is_told(self, client: Client) -> None:
-        client.create("foo", "player", "-m", "hello")
-        client("wait", "foo")
-        said = client("explain", "foo").out
-        assert "WAITING" in said and "end_of_turn" in said
-        assert re.search(rf"\b{client.agent('foo')['id']}\b", json.dumps(client.json("explain", "foo")))
