@@ -24,6 +24,19 @@ SCHEMA: dict[str, tuple[type, str]] = {
     "tmux.source": (str, "a tmux configuration of the user's own, read after ours"),
     "stop.grace": (str, "how long an agent may take to end before it is killed"),
     "graveyard.keep": (str, "how long destroyed agents are kept"),
+    "pull.max_bytes": (
+        int,
+        "bytes that may come from an agent at once (10 GiB); only your own settings count",
+    ),
+    "pull.max_file_bytes": (
+        int,
+        "bytes that one file of an agent's may have (1 GiB); only your own settings count",
+    ),
+    "pull.max_files": (
+        int,
+        "files that may come from an agent at once (100,000); only your own settings count",
+    ),
+    "pull.timeout": (str, "how long they may take to come (1h); only your own settings count"),
     "sandbox.show": (
         list,
         "what else a sandboxed agent may read of this machine; only your own settings count",
@@ -173,7 +186,7 @@ def check_key(key: str, where: str, value: Any = None) -> str:
     return key
 
 
-_NOUNS: dict[type, str] = {str: "text", list: "list", object: "value"}
+_NOUNS: dict[type, str] = {str: "text", int: "number", list: "list", object: "value"}
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:

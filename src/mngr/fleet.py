@@ -309,12 +309,14 @@ class Fleet:
 
     def pull_path(self, name: str, path: str, target: str = ".") -> str:
         """Copy a file or directory of the agent's here; where it ended up."""
-        from mngr.ops.files import pull_path
+        from mngr.ops.files import limits, pull_path
         from mngr.ops.find import find
         from mngr.ops.sandbox import inside
 
         host, record = find(self.context, name)
-        return pull_path(inside(host, record), record.work_dir, path, self.context.path(target))
+        most = limits(self.context.settings_at(None))
+        most = most.replace(file_bytes=most.bytes)  # one that is asked for by name may be as large as all
+        return pull_path(inside(host, record), record.work_dir, path, self.context.path(target), most)
 
     def push(self, name: str, *, stash: bool = False) -> Pushed:
         """Merge the current branch's commits into the agent's branch."""

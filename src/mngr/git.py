@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from mngr import onhost, shell
 from mngr.errors import MngrError
 from mngr.model import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mngr.host import Host
     from mngr.shell import Result
 
 
-THROUGH = (
-    "-c",
-    "protocol.ext.allow=always",
-)  # with an address of Host.git_url, which may be a command of ours
+GIT = ("git",)
+THROUGH = ("-c", "protocol.ext.allow=always")  # with words of `reach`, which may name a command of ours
+
+
+# What git says when the other end is gone, which is not a reason.
+HUNG_UP = (
+    "Could not read from remote repository", "hung up unexpectedly", "early EOF", "unexpected disconnect", "Broken pipe",
+    "Connection reset", "invalid index-pack output", "index-pack failed", "pack-objects died", "failed to push some refs",
+    "unexpected EOF", "index-pack abnormal exit", "the receiving end",
+)  # fmt: skip
 
 
 class Repo(Record):
@@ -26,18 +35,27 @@ class Repo(Record):
     branch: str | None  # None when detached
 
 
-def run(host: Host, where: str, *words: str, stdin: bytes = b"") -> Result:
-    """git in a directory; a failure is a Result."""
-    return host.run(["git", "-C", where, *words], stdin=stdin)
+def run(host: Host, where: str, *words: str, stdin: bytes = b"", by: Sequence[str] = GIT) -> Result:
+    """git in a directory; a failure is a Result. `by` is what to run as git, see `guard`."""
+    return host.run([*by, "-C", where, *words], stdin=stdin)
 
 
-def must(host: Host, where: str, *words: str, stdin: bytes = b"") -> str:
+def must(host: Host, where: str, *words: str, stdin: bytes = b"", by: Sequence[str] = GIT) -> str:
     """git in a directory; what it printed, or MngrError."""
-    result = run(host, where, *words, stdin=stdin)
+    result = run(host, where, *words, stdin=stdin, by=by)
     if result.code:
         verb = next(word for word in words if word[0] != "-" and "=" not in word)
         raise MngrError(f"git {verb} failed in {where}: {result.problem}", hint(result.problem))
     return result.text
+
+
+def complaint(result: Result) -> str:
+    """What git, here or at the other end, said first about why a fetch or push failed."""
+    said = [line.strip() for line in result.err.decode("utf-8", "replace").splitlines()]
+    bad = [line for line in said if line.startswith(("fatal:", "error:", "remote: fatal:", "remote: error:"))]
+    own = [line for line in bad if not any(words in line for words in HUNG_UP)]
+    first = (own or bad or [result.problem])[0]
+    return first.removeprefix("remote: ").removeprefix("fatal: ").removeprefix("error: ")
 
 
 def hint(problem: str) -> str:
@@ -49,37 +67,16 @@ def hint(problem: str) -> str:
     return "see what git says there; mngr doctor checks this machine"
 
 
-# Whatever git would run or reach because a repository's settings say so.
-_INERT = (
-    "core.hooksPath=/dev/null", "core.fsmonitor=false", "core.sshCommand=false", "core.alternateRefsCommand=",
-    "commit.gpgSign=false", "merge.verifySignatures=false", "gpg.program=false", "gc.auto=0", "maintenance.auto=false", "submodule.recurse=false",
-    "protocol.allow=never", *(f"protocol.{name}.allow=never" for name in ("ext", "file", "git", "ssh", "http", "https")),
-)  # fmt: skip
-_DRIVERS = {
-    "clean": "",
-    "smudge": "",
-    "process": "",
-    "required": "false",
-    "driver": "git merge-file --marker-size=%L %A %O %B",
-}
+def guard(where: str) -> tuple[str, ...]:
+    """What to run as git in a repository that an agent owns: nothing it is set to run will run, and nothing is fetched."""
+    return ("sh", "-c", onhost.program("guard.sh") + 'guard "$1"; shift; exec git "$@"\n', "git", where)
 
 
-def guard(host: Host, where: str) -> tuple[str, ...]:
-    """Words for git in a repository that an agent owns: nothing it is set to run will run, and nothing is fetched."""
-    listed = run(host, where, "config", "--list", "-z", "--name-only", "--show-scope")
-    words = listed.out.decode("utf-8", "surrogateescape").split("\0")
-    flags = list(_INERT)
-    for scope, name in zip(words[0::2], words[1::2], strict=False):
-        value = _DRIVERS.get(name.rpartition(".")[2])
-        if scope not in ("local", "worktree") or value is None or not name.startswith(("filter.", "merge.")):
-            continue
-        if "=" in name or "\n" in name:
-            raise MngrError(
-                f"the repository {where} has a setting with an odd name: {name!r}",
-                "take it out with git config",
-            )
-        flags.append(f"{name}={value}")
-    return tuple(word for flag in flags for word in ("-c", flag))
+def reach(host: Host, path: str, service: str, by: Sequence[str] = GIT) -> list[str]:
+    """The words by which fetch (`upload-pack`) or push (`receive-pack`) here gets to a repository there."""
+    if host.is_here:
+        return [f"--{service}={shell.join([*by, service])}", "--", path]
+    return ["--", host.git_url(path, by)]
 
 
 def find_repo(host: Host, where: str) -> Repo | None:
@@ -108,12 +105,12 @@ def has_branch(host: Host, where: str, name: str) -> bool:
     return run(host, where, "show-ref", "--verify", "--quiet", f"refs/heads/{name}").code == 0
 
 
-def status(host: Host, where: str, guard: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+def status(host: Host, where: str, by: Sequence[str] = GIT) -> list[tuple[str, str]]:
     """(XY, path) of everything staged, changed or untracked; nothing of `.mngr/` but the shared settings counts."""
     flags = ["--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"]
-    if guard:  # a repository inside has settings of its own, which the guard has not seen
+    if by != GIT:  # a repository inside has settings of its own, which the guard has not seen
         flags.append("--ignore-submodules=dirty")
-    result = run(host, where, *guard, "--no-optional-locks", "status", *flags)  # its owner may need the lock
+    result = run(host, where, "--no-optional-locks", "status", *flags, by=by)  # its owner may need the lock
     if result.code:
         raise MngrError(f"git status failed in {where}: {result.problem}", hint(result.problem))
     rows = [row for row in result.out.decode("utf-8", "surrogateescape").split("\0") if row]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from mngr.model import Record
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
+    from typing import Any
 
     from mngr.paths import Home
     from mngr.shell import Process, Result, Stream
@@ -56,8 +59,8 @@ class Host(Protocol):
         """Hold a lock between all processes of that host and all its clients; raises TimedOut, Unreachable."""
         ...
 
-    def git_url(self, path: str, guard: Sequence[str] = ()) -> str:
-        """How git here reaches a repository there; `guard` are words for the git that runs there."""
+    def git_url(self, path: str, by: Sequence[str] = ("git",)) -> str:
+        """How git here reaches a repository there; `by` is what to run there as git."""
         ...
 
     def attach_argv(self, argv: Sequence[str]) -> list[str]:
@@ -85,8 +88,8 @@ class Provider(Protocol):
         """A host by name; raises NotFound, Unreachable."""
         ...
 
-    def create(self, host: str | None, options: dict[str, str]) -> Host:
-        """A new host; raises MngrError when it cannot make one."""
+    def create(self, host: str | None, options: dict[str, Any]) -> Host:
+        """A new host, or the one of that name; `options` are settings for this one. MngrError when it cannot be had."""
         ...
 
     def start(self, host: str) -> None:
@@ -99,4 +102,21 @@ class Provider(Protocol):
 
     def destroy(self, host: str) -> None:
         """Take a host away for good."""
+        ...
+
+
+class Leftover(Record):
+    """Something of a provider's that no command knows of; without `act` it is only named."""
+
+    what: str
+    name: str
+    act: Callable[[], None] | None = None
+    note: str | None = None
+
+
+class Leftovers(Protocol):
+    """What a provider may also be able to do: find what interrupted commands left behind."""
+
+    def leftovers(self) -> list[Leftover]:
+        """What is surely ours and nobody's any more, with a way to take it away; the rest by name only. Raises Unreachable."""
         ...

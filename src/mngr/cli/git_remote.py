@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from mngr import git, shell
+from mngr import git
 from mngr.cli.main import crash, report
 from mngr.errors import MngrError
 from mngr.ops import find, sandbox
@@ -46,9 +46,8 @@ def _serve(argv: list[str]) -> int:
                     f"{record.name} has no repository ({record.transfer})", f"mngr pull {record.name}:PATH"
                 )
             host = sandbox.inside(host, record)
-            guard = git.guard(host, record.work_dir) if record.transfer == "mirror" else ()
             os.write(1, b"\n")
-            return shell.wait(host.stream(["git", *guard, service.removeprefix("git-"), record.work_dir]))
+            return host.run_here([*git.guard(record.work_dir), service.removeprefix("git-"), record.work_dir])
         else:
             os.write(1, b"fallback\n")
 

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import os
-
-from mngr import git, shell
+from mngr import onhost
 from mngr.errors import MngrError
 from mngr.ops import find, sandbox
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mngr.model import AgentRecord
     from mngr.ops.context import Context
 
-# A copy of the index takes up new files, so that the agent's own index is left alone.
-_PROGRAM = """
-cd "$1" || exit 1
-shift
-index=$(mktemp) || exit 1
-trap 'rm -f "$index"' EXIT
-cp "$(git rev-parse --git-path index)" "$index" 2>/dev/null
-GIT_INDEX_FILE=$index
-export GIT_INDEX_FILE
-GIT add --intent-to-add --all -- . 2>/dev/null
-GIT diff --no-ext-diff --no-textconv "$@"
-"""
+LONGEST = 300.0  # seconds
 
 
 def diff(ctx: Context, name: str, *, committed: bool = False, options: tuple[str, ...] = ()) -> bytes:
@@ -34,19 +22,19 @@ def diff(ctx: Context, name: str, *, committed: bool = False, options: tuple[str
             f"{record.name} has no base to compare with ({record.transfer})",
             "only work in git can be compared",
         )
-    if not os.path.isdir(record.work_dir):
-        raise MngrError(f"the work dir of {record.name} is gone", f"mngr destroy {record.name}")
-    host = sandbox.inside(host, record)
-    guard = (
-        git.guard(host, record.work_dir) if record.transfer == "mirror" else ("-c", "core.fsmonitor=false")
-    )
-    if committed:
-        fixed = ["diff", "--no-ext-diff", "--no-textconv"]
-        argv = ["git", "-C", record.work_dir, *guard, *fixed, *options, record.base, "HEAD"]
-    else:
-        program = _PROGRAM.replace("GIT ", shell.join(["git", *guard]) + " ")
-        argv = ["sh", "-c", program, "diff", record.work_dir, *options, record.base]
-    result = host.run(argv)
+    whose = "own" if record.transfer == "mirror" else "shared"
+    argv = ["sh", "-c", onhost.program("diff.sh"), "diff.sh", whose, record.work_dir, record.base]
+    argv += ["committed" if committed else "all", *options]
+    result = sandbox.inside(host, record).run(argv, timeout=LONGEST)
+    if result.code == 9:
+        raise gone(record)
     if result.code:
         raise MngrError(f"git diff failed: {result.problem}", f"look: mngr exec {record.name} -- git status")
     return result.out
+
+
+def gone(record: AgentRecord) -> MngrError:
+    """The error for a work dir that is not there."""
+    return MngrError(
+        f"the work dir of {record.name} is gone: {record.work_dir}", f"mngr destroy {record.name}"
+    )

@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import os
+import select
+import time
 
-from mngr import shell
-from mngr.errors import MngrError, NotFound
+from mngr import clock, shell
+from mngr.errors import MngrError, NotFound, TimedOut, Unreachable
+from mngr.model import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import tarfile
+    from collections.abc import Iterator
     from typing import IO
 
+    from mngr.config import Settings
     from mngr.host import Host
 
-MOST_FILES = 100_000
-MOST_BYTES = 10 * 1024**3
 DEEPEST = 100
-_PACK = '[ -d "$1" ] && [ ! -L "$1" ] || exit 2; cd "$1" && shift && exec tar -cf - -- "$@"'
-# Beside the target first, then into its place. A link of the agent's must not lead out of its work dir.
-_UNPACK = """
+_CHUNK = 1 << 18
+# The end of a stream says nothing about the program at its other end, so that says itself how it ended.
+_SAY = "\nprintf '\\nmngr ended %s' $? >&2"
+_PACK = """(
+[ -d "$1" ] && [ ! -L "$1" ] && cd -- "$1" || exit 3
+shift
+for name; do [ -e "$name" ] || [ -L "$name" ] || exit 4; done
+exec tar -cf - -- "$@"
+)"""
+# Beside the target first, into its place when all has come. A link of the agent's must not lead out of its work dir.
+_UNPACK = """(
 set -e
-root=$(cd -P -- "$1" && pwd) t=$2 b=$3
+root=$(cd -P -- "$1" && pwd) t=$2 b=$3 last=$4
+if [ "$5" = in ] || [ -d "$t" ]; then t=$t/$b; echo in; fi
 d=$(dirname -- "$t") p=$t
 until [ -d "$p" ]; do p=$(dirname -- "$p"); done
 case $(cd -P -- "$p" && pwd)/ in "$root"/*) ;; *) echo "a link there leads out of the work dir" >&2; exit 3 ;; esac
@@ -29,45 +41,162 @@ mkdir -p -- "$d"
 x=$(mktemp -d "$d/.mngr-XXXXXX")
 trap 'rm -rf "$x"' EXIT
 tar -C "$x" -xf -
-if [ -d "$t" ] && [ -d "$x/$b" ]; then (cd "$x/$b" && tar -cf - .) | tar -C "$t" -xpf -; else mv -f -- "$x/$b" "$t"; fi
-"""
+[ -f "$x/$last" ] || { echo "not all of it came" >&2; exit 3; }
+if [ ! -d "$t" ]; then mv -f -- "$x/$b" "$t"
+elif [ -d "$x/$b" ] && [ ! -L "$x/$b" ]; then (cd "$x/$b" && tar -cf - .) | tar -C "$t" -xpf -
+else echo "there is a directory of that name" >&2; exit 3
+fi
+)"""
+# What tar says of files that change or go while it reads them, as a running agent's do.
+_MOVING = ("changed as we read it", "removed before we read it", "Exiting with failure status")
+# Letters that some file systems do not see.
+_UNSEEN = dict.fromkeys((*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))
 
 
-def receive(host: Host, source: str, names: list[str], target: str) -> int:
-    """Copy what an agent has under `source` into the directory `target`, without `.git`; how many files came."""
+class Limits(Record):
+    """How much may come from an agent at once."""
+
+    bytes: int = 10 * 1024**3
+    file_bytes: int = 1024**3
+    files: int = 100_000
+    seconds: float = 3600.0
+
+
+def limits(settings: Settings) -> Limits:
+    """As the user has set them."""
+    most = Limits()
+    return Limits(
+        bytes=settings.get("pull.max_bytes", most.bytes),
+        file_bytes=settings.get("pull.max_file_bytes", most.file_bytes),
+        files=settings.get("pull.max_files", most.files),
+        seconds=clock.parse_length(settings.get("pull.timeout", "1h")),
+    )
+
+
+def size(count: int) -> str:
+    """A number of bytes as people write it."""
+    number, unit = float(count), "bytes"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if number < 1000:
+            break
+        number, unit = number / 1000, larger
+    return f"{number:.4g} {unit}"
+
+
+def receive(host: Host, source: str, names: list[str], target: str, most: Limits | None = None) -> int:
+    """Copy what an agent has under `source` into the directory `target`, without `.git`; how many files came.
+
+    Raises NotFound for a name that is not there, TimedOut, Unreachable.
+    """
     import tarfile
     import tempfile
 
-    count = size = 0
+    most = most or Limits()
+    count, damage = 0, None
     with tempfile.TemporaryFile() as complaints:
-        pack = host.stream(["sh", "-c", _PACK, "pack", source, *names], stdout=shell.PIPE, stderr=complaints)
+        argv = ["sh", "-c", _PACK + _SAY, "pack", source, *names]
+        pack = host.stream(argv, stdout=shell.PIPE, stderr=complaints)
+        assert pack.stdout is not None
         try:
-            assert pack.stdout is not None
-            with pack.stdout, tarfile.open(fileobj=pack.stdout, mode="r|") as archive:
-                for number, member in enumerate(archive, 1):
-                    size += member.size
-                    if number > MOST_FILES or size > MOST_BYTES:
-                        limit = f"{MOST_FILES} files or {MOST_BYTES // 1024**3} GiB"
-                        raise MngrError(f"more than {limit} come from the agent", "copy less at once")
+            with pack.stdout:
+                for archive, member in _members(pack.stdout, most):
                     count += _extract(archive, member, target)
-        except tarfile.ReadError:
-            pass  # tar itself says below what was wrong
+        except tarfile.TarError as error:
+            damage = error  # why, tar itself says below
         except BaseException:
             pack.kill()
-            shell.wait(pack)
             raise
-        if shell.wait(pack) > 1:  # 1: a file changed while it was read
-            complaints.seek(0)
-            said = complaints.read().decode("utf-8", "replace").strip().splitlines() or ["it is gone"]
-            raise MngrError(f"cannot copy from {source}: {said[0]}", "try again")
+        finally:
+            shell.wait(pack)
+        code, said = _ended(host, complaints)
+    if code == 4:
+        raise NotFound(f"there is no {names[0]!r} in {source}")
+    bad = [line for line in said if not any(words in line for words in _MOVING)]
+    if damage or (code and (bad or not said)):
+        why = (bad or ["it is gone" if code == 3 else str(damage)])[0]
+        raise MngrError(f"cannot copy from {source}: {why}", "try again")
     return count
+
+
+def _ended(host: Host, complaints: IO[bytes]) -> tuple[int, list[str]]:
+    """How a program there ended, and what it said before; Unreachable when it did not come to its end."""
+    complaints.seek(0)
+    said, found, code = complaints.read().decode("utf-8", "replace").rpartition("\nmngr ended ")
+    if found and code.isdigit():
+        return int(code), said.strip().splitlines()
+    if host.is_here:
+        raise MngrError("the copy was interrupted", "try again")
+    why = (code.strip().splitlines() or ["the connection ended"])[-1]
+    raise Unreachable(f"{host.name}: {why}", "try again")
+
+
+def _members(stream: IO[bytes], most: Limits) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
+    """The entries of an archive, as long as they keep to the limits."""
+    import tarfile
+
+    total = count = 0
+    ration = _Ration(stream, most.seconds)
+    try:
+        with tarfile.open(fileobj=ration, mode="r|", bufsize=_CHUNK) as archive:  # type: ignore[call-overload]
+            while (member := archive.next()) is not None:
+                archive.members.clear()  # or it would remember them all
+                total, count = total + member.size, count + 1
+                if not 0 <= member.size <= most.file_bytes:
+                    raise _too_much(
+                        f"{member.name!r} has {size(member.size)}", "max_file_bytes", most.file_bytes
+                    )
+                if total > most.bytes:
+                    raise _too_much("there is more", "max_bytes", most.bytes)
+                if count > most.files:
+                    raise _too_much("there is more", "max_files", most.files)
+                ration.left += member.size + 16 * 1024
+                yield archive, member
+    except (ValueError, LookupError, ArithmeticError, RecursionError) as error:
+        raise tarfile.ReadError(str(error)) from None
+
+
+class _Ration:
+    """A stream that gives no more than its files need, so that no header fills our memory, and for so long."""
+
+    def __init__(self, stream: IO[bytes], seconds: float) -> None:
+        self._fd = stream.fileno()
+        self._seconds = seconds
+        self._deadline = time.monotonic() + seconds
+        self.left = 4 * 1024 * 1024
+
+    def read(self, count: int) -> bytes:
+        """As much, or less at the end."""
+        parts: list[bytes] = []
+        while count:
+            wait = max(0.0, self._deadline - time.monotonic())
+            if not select.select([self._fd], [], [], wait)[0]:
+                raise TimedOut(
+                    f"the files did not come within {clock.age(self._seconds)}", "copy less at once"
+                )
+            data = os.read(self._fd, count)
+            if not data:
+                break
+            parts.append(data)
+            count -= len(data)
+            self.left -= len(data)
+        if self.left < 0:
+            raise MngrError("refused: the archive that came is not one that tar makes", "look at the host")
+        return b"".join(parts)
+
+
+def _too_much(what: str, setting: str, most: int) -> MngrError:
+    limit = f"{most} files" if setting == "max_files" else size(most)
+    return MngrError(
+        f"refused: {what}, and at most {limit} may come from an agent",
+        f"to take it, raise the limit: -S pull.{setting}=N",
+    )
 
 
 def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, target: str) -> int:
     """One entry, written through no link; what could leave the target is refused. How many files it is."""
     name = os.path.normpath(member.name)
     parts = name.split("/")
-    if name == "." or ".git" in (part.lower() for part in parts):
+    if name == "." or any(map(is_git, parts)):
         return 0  # the directory itself; or what git here would obey
     if name.startswith("/") or ".." in parts or len(parts) > DEEPEST:
         raise _refused(member, "its path is absolute, leaves the directory or is too deep")
@@ -77,11 +206,11 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, target: str) -> 
         if member.isdir():
             _make_real(target, parts)
             return 0
-        if os.path.lexists(path):
-            os.unlink(path)
         if member.issym():
-            if not _stays_inside(parts, member.linkname):
+            if not stays_inside(parts, member.linkname):
                 raise _refused(member, f"it links to {member.linkname!r}, outside the directory")
+            if os.path.lexists(path):
+                os.unlink(path)
             os.symlink(member.linkname, path)
         elif member.isreg() or member.islnk():
             _write(archive, member, target, path)
@@ -92,6 +221,12 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, target: str) -> 
             f"cannot write {member.name!r} here: {error.strerror}", "check space and permissions"
         ) from None
     return 1
+
+
+def is_git(name: str) -> bool:
+    """Whether some file system would take a name for `.git`."""
+    seen = name if name.isascii() else name.translate(_UNSEEN)
+    return seen.lower().rstrip(" .") in (".git", "git~1")
 
 
 def _refused(member: tarfile.TarInfo, why: str) -> MngrError:
@@ -111,7 +246,7 @@ def _make_real(target: str, parts: list[str]) -> None:
             os.mkdir(path)
 
 
-def _stays_inside(parts: list[str], link: str) -> bool:
+def stays_inside(parts: list[str], link: str) -> bool:
     """Whether a link leads down, after at most as many steps up as the directory it is in is deep."""
     steps = link.split("/")
     ups = next((at for at, step in enumerate(steps) if step != ".."), len(steps))
@@ -119,16 +254,21 @@ def _stays_inside(parts: list[str], link: str) -> bool:
 
 
 def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, target: str, path: str) -> None:
+    """Beside it first, so that what is there stays whole until all of the new has come."""
     import shutil
 
     data = archive.extractfile(member) if member.isreg() else _first_of(member, target)
     assert data is not None
     mode = 0o777 if member.mode & 0o100 else 0o666
-    with (
-        data,
-        os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode), "wb") as file,
-    ):
-        shutil.copyfileobj(data, file)
+    fresh = os.path.join(os.path.dirname(path), f".mngr-{os.urandom(6).hex()}")
+    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+    try:
+        with data, os.fdopen(fd, "wb") as file:
+            shutil.copyfileobj(data, file, _CHUNK)
+        os.replace(fresh, path)
+    except BaseException:
+        os.unlink(fresh)
+        raise
 
 
 def _first_of(member: tarfile.TarInfo, target: str) -> IO[bytes]:
@@ -147,21 +287,24 @@ def inside(work_dir: str, path: str) -> str:
     return os.path.relpath(full, work_dir)
 
 
-def pull_path(host: Host, work_dir: str, path: str, target: str) -> str:
+def pull_path(host: Host, work_dir: str, path: str, target: str, most: Limits | None = None) -> str:
     """Copy a file or directory of the agent's here, as `cp -r` would; where it ended up."""
     import tempfile
 
     full = os.path.normpath(os.path.join(work_dir, inside(work_dir, path)))
-    if host.run(["test", "-e", full]).code and host.run(["test", "-L", full]).code:
-        looked = shell.quote(os.path.dirname(path) or ".")
-        raise NotFound(f"the agent has no {path!r}", f"look with: mngr exec NAME -- ls {looked}")
     base = os.path.basename(full)
     end = os.path.join(target, base) if os.path.isdir(target) or target.endswith("/") else target
     place = os.path.dirname(os.path.abspath(end))
     if not os.path.isdir(place):
         raise MngrError(f"there is no directory {place}", "make it first")
     with tempfile.TemporaryDirectory(prefix=".mngr-", dir=place) as fresh:
-        receive(host, os.path.dirname(full), [base], fresh)
+        try:
+            receive(host, os.path.dirname(full), [base], fresh, most)
+        except NotFound:
+            looked = shell.quote(os.path.dirname(path) or ".")
+            raise NotFound(
+                f"the agent has no {path!r}", f"look with: mngr exec NAME -- ls {looked}"
+            ) from None
         came = os.path.join(fresh, base)
         is_dir = os.path.isdir(came) and not os.path.islink(came)
         if os.path.isdir(end) and not os.path.islink(end):
@@ -191,24 +334,57 @@ def _move_into(source: str, target: str) -> None:
 
 def push_path(host: Host, source: str, work_dir: str, path: str) -> str:
     """Copy a file or directory to the agent, as `cp -r` would; where it ended up."""
+    import tempfile
+
     if not os.path.lexists(source):
         raise NotFound(f"there is no {source!r} here", "check the path")
     source = os.path.abspath(source)
     base = os.path.basename(source)
     end = os.path.normpath(os.path.join(work_dir, inside(work_dir, path or ".")))
-    if path.endswith("/") or end == work_dir or host.run(["test", "-d", end]).code == 0:
-        end = os.path.join(end, base)
-    argv = ["tar", "-C", os.path.dirname(source), "-cf", "-", "--", base]
-    pack = shell.start(argv, stdout=shell.PIPE, stderr=shell.DEVNULL)
-    unpack = host.stream(
-        ["sh", "-c", _UNPACK, "push", work_dir, end, base], stdin=pack.stdout, stderr=shell.PIPE
-    )
-    assert pack.stdout is not None
-    pack.stdout.close()
-    said = (unpack.communicate()[1] or b"").decode("utf-8", "replace").strip().splitlines()
-    if shell.wait(unpack) or shell.wait(pack) > 1:
-        problem = said[0] if said else "it cannot be read"
-        raise MngrError(
-            f"cannot copy {source} to the agent: {problem}", "check the path, space and permissions"
-        )
-    return end
+    last = f".mngr-{os.urandom(6).hex()}"
+    how = "in" if path.endswith("/") or end == work_dir else "as"
+    with tempfile.TemporaryFile() as complaints:
+        argv = ["sh", "-c", _UNPACK + _SAY, "push", work_dir, end, base, last, how]
+        unpack = host.stream(argv, stdin=shell.PIPE, stdout=shell.PIPE, stderr=complaints)
+        assert unpack.stdin is not None and unpack.stdout is not None
+        try:
+            _send(unpack.stdin, source, base, last)
+        except BrokenPipeError:
+            pass  # why, is said below
+        except OSError as error:
+            raise MngrError(
+                f"cannot read {error.filename or source}: {error.strerror}", "nothing was copied"
+            ) from None
+        finally:
+            _close(unpack.stdin)
+            with unpack.stdout:
+                answer = unpack.stdout.read()
+            shell.wait(unpack)
+        code, said = _ended(host, complaints)
+    if code:
+        why = said[0] if said else "it cannot be written"
+        raise MngrError(f"cannot copy {source} to the agent: {why}", "check the path, space and permissions")
+    return os.path.join(end, base) if answer == b"in\n" else end
+
+
+def _send(stream: IO[bytes], source: str, base: str, last: str) -> None:
+    """An archive with an empty file as its last: where that has come, everything has."""
+    import tarfile
+
+    def anybodys(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        member.uid = member.gid = 0
+        member.uname = member.gname = ""
+        return member
+
+    with tarfile.open(
+        fileobj=stream, mode="w|", bufsize=1 << 16, format=tarfile.GNU_FORMAT, encoding="utf-8", errors="surrogateescape"
+    ) as archive:  # fmt: skip
+        archive.add(source, arcname=base, filter=anybodys)
+        archive.addfile(tarfile.TarInfo(last))
+
+
+def _close(stream: IO[bytes]) -> None:
+    try:
+        stream.close()
+    except BrokenPipeError:
+        pass

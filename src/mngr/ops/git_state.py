@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 
-from mngr import git
+from mngr import git, onhost, store
 from mngr.errors import MngrError
 from mngr.fanout import fanout
+from mngr.model import Record
+from mngr.ops import list as listing
 from mngr.ops import sandbox
 
 TYPE_CHECKING = False
@@ -15,49 +17,109 @@ if TYPE_CHECKING:
     from mngr.model import AgentRecord, AgentView
     from mngr.ops.context import Context
 
+LONGEST = 120.0  # seconds for all agents of a host
+_INERT = ("-c", "core.fsmonitor=false", "-c", "protocol.allow=never")
+
+
+class GitState(Record):
+    """What one agent has made."""
+
+    dirty: bool
+    commits: int | None = (
+        None  # that nobody else in its repository has; None where it is a repository of its own
+    )
+    made: tuple[str, ...] = ()  # the commits since its base, in a repository of its own
+
 
 def add_git(ctx: Context, agents: list[AgentView]) -> list[AgentView]:
     """The same agents with `unpulled` and `dirty` filled in where git can tell."""
-    from mngr import store
+    places: dict[tuple[str, str], list[str]] = {}
+    for agent in agents:
+        places.setdefault((agent.provider, agent.host), []).append(agent.id)
+    found: dict[str, AgentView] = {}
 
-    def one(agent: AgentView) -> AgentView:
-        host = ctx.host(agent.provider, agent.host)
-        record = store.load(host, agent.id)
-        if record.transfer == "copy" or record.base is None or not os.path.isdir(record.work_dir):
-            return agent
-        there = sandbox.inside(host, record)
-        guard = git.guard(there, record.work_dir) if record.transfer == "mirror" else ()
-        dirty = bool(git.status(there, record.work_dir, guard))
-        return agent.replace(dirty=dirty, unpulled=count_unpulled(host, record))
+    def one(place: tuple[str, str]) -> list[tuple[AgentRecord, GitState, int]]:
+        host = ctx.host(*place)
+        records = [r for r in _records(ctx, host, places[place]) if r.transfer != "copy" and r.base]
+        states = look(host, records)
+        return [
+            (record, state, _unpulled(ctx.local, record, state))
+            for record, state in zip(records, states, strict=True)
+            if state is not None
+        ]
 
-    answers = fanout(one, agents, at_once=4)
-    return [
-        agent if isinstance(answer, MngrError) else _sure(answer)
-        for agent, answer in zip(agents, answers, strict=True)
-    ]
+    by_id = {agent.id: agent for agent in agents}
+    for answer in fanout(one, list(places), at_once=32):
+        if isinstance(answer, Exception) and not isinstance(answer, MngrError):
+            raise answer
+        for record, state, unpulled in answer if isinstance(answer, list) else []:
+            found[record.id] = by_id[record.id].replace(dirty=state.dirty, unpulled=unpulled)
+    return [found.get(agent.id, agent) for agent in agents]
 
 
-def count_unpulled(host: Host, record: AgentRecord) -> int:
-    """Commits of the agent that no branch of the user's has."""
+def _records(ctx: Context, host: Host, ids: list[str]) -> list[AgentRecord]:
+    """Those that can be read, in one round trip."""
+    if not host.is_here:
+        return [seen.record for seen in listing.look(ctx, host, ids) if seen.record is not None]
+    records = []
+    for agent_id in ids:
+        try:
+            records.append(store.load(host, agent_id))
+        except MngrError:
+            continue
+    return [record for record in records if record.id in ids]
+
+
+def look(host: Host, records: list[AgentRecord]) -> list[GitState | None]:
+    """What git says in each work dir, in one go; None where it cannot tell."""
+    groups: dict[int, tuple[Host, list[AgentRecord]]] = {}
+    for record in records:  # those behind walls are asked there, each for itself
+        where = sandbox.inside(host, record)
+        groups.setdefault(id(where), (where, []))[1].append(record)
+    found: dict[str, GitState] = {}
+    for where, some in groups.values():
+        found.update(_ask(where, some))
+    return [found.get(record.id) for record in records]
+
+
+def _ask(host: Host, records: list[AgentRecord]) -> dict[str, GitState]:
+    words: list[str] = []
+    for record in records:
+        own = record.transfer == "mirror"
+        branch = (
+            "" if record.transfer != "worktree" else (record.branch if record.branch_is_new else "-") or "-"
+        )
+        words += ["own" if own else "shared", record.work_dir, record.base or "", branch]
+    result = host.run(["sh", "-c", onhost.program("state.sh"), "state.sh", *words], timeout=LONGEST)
+    found: dict[str, GitState] = {}
+    for part in result.out.decode("ascii", "replace").split("agent ")[1:]:
+        number, *lines = part.splitlines()
+        rows = [line.partition(" ") for line in lines]
+        if not lines or not number.isdigit() or int(number) >= len(records):
+            continue
+        counts = [int(value) for word, _, value in rows if word == "count" and value.isdigit()]
+        found[records[int(number)].id] = GitState(
+            dirty=lines[0] == "dirty",
+            commits=counts[0] if counts else None,
+            made=tuple(value for word, _, value in rows if word == "made"),
+        )
+    return found
+
+
+def count_unpulled(host: Host, record: AgentRecord, here: Host | None = None) -> int:
+    """Commits of the agent that no branch of the user's has; `here` is this machine, where the agent is elsewhere."""
     if record.transfer == "none" or record.base is None:
         return 0
-    if record.transfer == "worktree":
-        branch = f"--exclude={record.branch}" if record.branch_is_new else "--exclude="
-        return git.count_commits(
-            host,
-            record.work_dir,
-            ["HEAD", f"^{record.base}", "--not", branch, "--branches", "--tags", "--remotes"],
-        )
-    there = sandbox.inside(host, record)
-    guard = git.guard(there, record.work_dir)
-    made = git.run(there, record.work_dir, *guard, "rev-list", "HEAD", f"^{record.base}", "--").out
-    if not made or record.source is None or not os.path.isdir(record.source):
-        return made.count(b"\n")
-    known = git.run(host, record.source, "cat-file", "--batch-check=%(objecttype)", stdin=made)
-    return known.out.count(b" missing\n")
+    (state,) = look(host, [record])
+    return 0 if state is None else _unpulled(here or host, record, state)
 
 
-def _sure(answer: AgentView | Exception) -> AgentView:
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
+def _unpulled(here: Host, record: AgentRecord, state: GitState) -> int:
+    """What the agent made, less what the repository has that it was made from, if that is on this machine."""
+    if state.commits is not None or not state.made:
+        return state.commits or 0
+    if record.source is None or not here.is_here or not os.path.isdir(record.source):
+        return len(state.made)
+    asked = "".join(f"{commit}\n" for commit in state.made).encode()
+    known = git.run(here, record.source, *_INERT, "cat-file", "--batch-check=%(objecttype)", stdin=asked)
+    return known.out.count(b" missing\n") if known.code == 0 else len(state.made)

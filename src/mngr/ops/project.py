@@ -34,7 +34,7 @@ def carry(
     settings: Settings,
     *,
     replace: bool = True,
-    guard: tuple[str, ...] = (),
+    by: tuple[str, ...] = git.GIT,
 ) -> None:
     """Copy the ignored files an agent needs; without `replace` only those it does not have."""
     patterns = settings.get("project.carry") or []
@@ -46,7 +46,7 @@ def carry(
                 f"[project] carry: {pattern!r} is no path in the project",
                 "patterns are relative to the project",
             )
-    names = _only_ignored(origin, source, _matching(origin, source, patterns), guard)
+    names = _only_ignored(origin, source, _matching(origin, source, patterns), by)
     has = [] if replace else there(host, record.work_dir, names)
     send_files(origin, source, [name for name in names if name not in has], host, record.work_dir)
 
@@ -68,11 +68,11 @@ def _matching(origin: Host, source: str, patterns: list[str]) -> list[str]:
     return list(found)
 
 
-def _only_ignored(host: Host, source: str, names: list[str], guard: tuple[str, ...]) -> list[str]:
+def _only_ignored(host: Host, source: str, names: list[str], by: tuple[str, ...]) -> list[str]:
     """What git ignores of these and of what is in them: the rest is git's to bring. All of them where there is no git."""
     flags = ("--others", "--ignored", "--exclude-standard", "--directory", "-z")
     listed = (
-        git.run(host, source, "--literal-pathspecs", *guard, "ls-files", *flags, "--", *names)
+        git.run(host, source, "--literal-pathspecs", "ls-files", *flags, "--", *names, by=by)
         if names
         else None
     )
@@ -141,9 +141,9 @@ def _ignored(host: Host, record: AgentRecord) -> set[str] | None:
         return None
     flags = ("--porcelain=v1", "-z", "--ignored=traditional", "--untracked-files=normal")
     host = sandbox.inside(host, record)
-    guard = git.guard(host, record.work_dir) if record.transfer == "mirror" else ()
+    by = git.guard(record.work_dir) if record.transfer == "mirror" else git.GIT
     listed = git.run(
-        host, record.work_dir, *guard, "--no-optional-locks", "status", "--ignore-submodules=dirty", *flags
+        host, record.work_dir, "--no-optional-locks", "status", "--ignore-submodules=dirty", *flags, by=by
     )
     rows = listed.out.decode("utf-8", "surrogateescape").split("\0")
     return {row for row in rows if row} if listed.code == 0 else None

@@ -8,7 +8,7 @@ from mngr import git, paths, store
 from mngr.errors import MngrError
 from mngr.lock import Lock
 from mngr.model import Record
-from mngr.ops import files, find, sandbox
+from mngr.ops import files, find, incoming, sandbox
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,22 +16,6 @@ if TYPE_CHECKING:
     from mngr.host import Host
     from mngr.model import AgentRecord
     from mngr.ops.context import Context
-
-# Nothing the agent's repository says may run here, and every object is checked.
-SAFE = (
-    "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "fetch.fsckObjects=true",
-    "-c", "transfer.fsckObjects=true", "-c", "protocol.ext.allow=never", "-c", "submodule.recurse=false",
-)  # fmt: skip
-# A repository made from a shallow one is shallow too.
-_FETCH = (
-    "--quiet",
-    "--no-tags",
-    "--no-write-fetch-head",
-    "--no-recurse-submodules",
-    "--no-auto-maintenance",
-    "--update-shallow",
-)
-LONGEST = 3600.0  # seconds that a fetch may take
 
 
 class Pulled(Record):
@@ -65,7 +49,7 @@ def pull(ctx: Context, name: str, *, merge: bool = False) -> Pulled:
             f"copy files with: mngr pull {record.name}:PATH",
         )
     root = repo.root if repo is not None else paths.find_project_root(ctx.cwd) or ctx.cwd
-    count, place = _outputs(host, root, record)
+    count, place = _outputs(ctx, host, root, record)
     store.add_event(host, record.id, "pulled", commit=commit, commits=new, outputs=count)
     return Pulled(
         id=record.id, name=record.name, branch=record.branch, commit=commit, commits=new, outputs=count,
@@ -73,61 +57,10 @@ def pull(ctx: Context, name: str, *, merge: bool = False) -> Pulled:
     )  # fmt: skip
 
 
-def fetch(ctx: Context, host: Host, record: AgentRecord) -> tuple[str, str]:
-    """The agent's branch in a staging repository of ours, checked; (its path, the commit)."""
-    staging = os.path.join(ctx.home.cache, "staging", record.id + ".git")
-    local, there = ctx.local, sandbox.inside(host, record)
-    if not os.path.isdir(staging):
-        os.makedirs(os.path.dirname(staging), exist_ok=True)
-        form = git.run(there, record.work_dir, "rev-parse", "--show-object-format").text or "sha1"
-        made = local.run(
-            ["git", "init", "--quiet", "--bare", "--template=", f"--object-format={form}", staging]
-        )
-        if made.code:
-            raise MngrError(f"git init failed: {made.problem}", "check space and permissions")
-    if record.source and os.path.isdir(record.source):  # what the user has need not travel
-        known = git.find_repo(local, record.source)
-        if known is not None:
-            local.write(
-                os.path.join(staging, "objects", "info", "alternates"),
-                os.path.join(known.common_dir, "objects").encode() + b"\n",
-            )
-    guard = () if there.is_here else git.guard(there, record.work_dir)
-    spec = f"+refs/heads/{record.branch}:refs/mngr/incoming"
-    try:
-        fetch_checked(local, staging, there.git_url(record.work_dir, guard), spec)
-    except Refused as error:
-        if "couldn't find remote ref" in error.message:
-            raise MngrError(
-                f"{record.name} no longer has the branch {record.branch!r}",
-                f"look: mngr exec {record.name} -- git branch",
-            ) from None
-        raise MngrError(
-            f"the work of {record.name} was refused: {error.message}", "nothing was changed here"
-        ) from None
-    commit = git.resolve(local, staging, "refs/mngr/incoming")
-    if commit is None:
-        raise MngrError(f"{record.name} has nothing to pull", "see: mngr diff")
-    return staging, commit
-
-
-class Refused(MngrError):
-    """What a repository sends cannot be taken."""
-
-
-def fetch_checked(local: Host, place: str, url: str, *specs: str) -> None:
-    """Fetch into a repository of ours under limits, every object checked; nothing the other side says is run. Refused."""
-    argv = ["git", "-C", place, *SAFE, *git.THROUGH, "fetch", *_FETCH, "--", url, *specs]
-    limits = f'ulimit -f {files.MOST_BYTES // 512}; exec "$@"'
-    result = local.run(["sh", "-c", limits, "fetch", *argv], timeout=LONGEST)
-    if result.code:
-        raise Refused(result.problem, "nothing was changed here")
-
-
 def _commits(ctx: Context, host: Host, repo: Repo, record: AgentRecord) -> tuple[str, int]:
     local = ctx.local
     assert record.branch is not None
-    source = _shared(local, record) if host is local and record.transfer in ("worktree", "none") else None
+    source = _shared(local, record) if host.is_here and record.transfer in ("worktree", "none") else None
     if source is not None and os.path.realpath(source.common_dir) == os.path.realpath(repo.common_dir):
         commit = git.resolve(local, repo.root, f"refs/heads/{record.branch}")  # shared: they are here already
         if commit is None:
@@ -135,16 +68,26 @@ def _commits(ctx: Context, host: Host, repo: Repo, record: AgentRecord) -> tuple
                 f"there is no branch {record.branch!r}", f"look: mngr exec {record.name} -- git branch"
             )
         return commit, git.count_commits(local, repo.root, [commit, f"^{repo.head or record.base}"])
+    try:
+        commit = incoming.bring(
+            local,
+            repo,
+            sandbox.inside(host, record),
+            record.work_dir,
+            record.branch,
+            files.limits(ctx.settings_at(None)),
+        )
+    except incoming.Refused as error:
+        if "couldn't find remote ref" in error.message:
+            raise MngrError(
+                f"{record.name} no longer has the branch {record.branch!r}",
+                f"look: mngr exec {record.name} -- git branch",
+            ) from None
+        raise MngrError(f"the work of {record.name} was refused: {error.message}", error.hint) from None
     with Lock(os.path.join(repo.common_dir, "mngr.lock")):
-        staging, commit = fetch(ctx, host, record)
         old = git.resolve(local, repo.root, f"refs/heads/{record.branch}")
-        spec = f"+refs/mngr/incoming:refs/mngr/pulled/{record.id}"
-        git.must(local, repo.root, *SAFE, "fetch", *_FETCH, "--", staging, spec)
-        try:
-            _advance(local, repo, record.branch, old, commit)
-        finally:
-            git.run(local, repo.root, "update-ref", "-d", f"refs/mngr/pulled/{record.id}")
-        return commit, git.count_commits(local, repo.root, [commit, f"^{old or record.base}"])
+        _advance(local, repo, record.branch, old, commit)
+    return commit, git.count_commits(local, repo.root, [commit, f"^{old or record.base}"])
 
 
 def _shared(local: Host, record: AgentRecord) -> Repo | None:
@@ -212,7 +155,7 @@ def _merge(ctx: Context, repo: Repo, record: AgentRecord, commit: str) -> bool:
     return True
 
 
-def _outputs(host: Host, root: str, record: AgentRecord) -> tuple[int, str | None]:
+def _outputs(ctx: Context, host: Host, root: str, record: AgentRecord) -> tuple[int, str | None]:
     """Files the agent left as its output, into `.mngr/outputs/NAME/`, which git never sees."""
     place = root
     for part in (".mngr", "outputs", record.name):
@@ -221,9 +164,9 @@ def _outputs(host: Host, root: str, record: AgentRecord) -> tuple[int, str | Non
             raise MngrError(
                 f"{place} is a link, so outputs would land elsewhere", "take it away, then pull again"
             )
-    count = files.receive(
-        sandbox.inside(host, record), os.path.join(host.home.agent(record.id), "outputs"), ["."], place
-    )
+    source = os.path.join(host.home.agent(record.id), "outputs")
+    most = files.limits(ctx.settings_at(None))
+    count = files.receive(sandbox.inside(host, record), source, ["."], place, most)
     if not os.path.isdir(place):
         return 0, None
     ignore = os.path.join(os.path.dirname(place), ".gitignore")

@@ -40,7 +40,7 @@ def bring_near(ctx: Context, source: Source, host: Host, transfer: str, base: st
         "--no-follow-tags",
         "--no-signed",
     )
-    argv = ["git", "-C", repo.root, *source.guard, *git.THROUGH, "push", *flags, "--"]
+    argv = [*source.by, "-C", repo.root, *git.THROUGH, "push", *flags, "--"]
     argv += [host.git_url(place), *specs]
     waits = os.path.join(ctx.home.cache, f"push-{_key(source.kept)}-{host.provider}-{host.name}.lock")
     with Lock(waits, timeout=600):
@@ -59,7 +59,7 @@ def bring_near(ctx: Context, source: Source, host: Host, transfer: str, base: st
 
 def _bring_here(ctx: Context, source: Source, repo: Repo, base: str | None) -> Source:
     """A copy in our cache of a repository that is on a host, checked like everything that comes from there."""
-    from mngr.ops import pull
+    from mngr.ops import files, incoming
 
     local = ctx.local
     key = _key(f"{source.host.provider}/{source.host.name}:{source.kept}")
@@ -71,9 +71,10 @@ def _bring_here(ctx: Context, source: Source, repo: Repo, base: str | None) -> S
         if made.code:
             raise MngrError(f"git init failed: {made.problem}", git.hint(made.problem))
         specs = [*_HEADS, f"+{base}:refs/mngr/base"] if base else [*_HEADS]
-        pull.fetch_checked(local, place, source.host.git_url(repo.common_dir, source.guard), *specs)
+        most = files.limits(ctx.settings_at(None))
+        incoming.fetch(local, place, source.host, repo.common_dir, *specs, limits=most)
     here = repo.replace(root=place, common_dir=place)
-    return source.replace(host=local, path=place, repo=here, is_bare=True, guard=())
+    return source.replace(host=local, path=place, repo=here, is_bare=True, by=git.GIT)
 
 
 def _key(text: str) -> str:

@@ -32,7 +32,9 @@ class Source(Record):
     project: str
     transfers: tuple[str, ...] = TRANSFERS  # those that make sense
     is_bare: bool = False  # a copy of a remote repository: it has no files
-    guard: tuple[str, ...] = ()  # what git needs when the repository is an agent's own
+    by: tuple[str, ...] = (
+        git.GIT
+    )  # what to run as git there: with a guard when the repository is an agent's own
     near: Repo | None = None  # a copy of the repository on the agent's host, where that is another
 
     @property
@@ -105,7 +107,7 @@ def _agent(ctx: Context, name: str) -> Source:
     source = _directory(host, record.work_dir).replace(project=record.project)
     if record.transfer != "mirror":
         return source
-    return source.replace(transfers=("mirror", "copy"), guard=git.guard(host, record.work_dir))
+    return source.replace(transfers=("mirror", "copy"), by=git.guard(record.work_dir))
 
 
 def _remote(ctx: Context, url: str) -> Source:

@@ -82,7 +82,7 @@ def make_copy(host: Host, source: Source, record: AgentRecord) -> None:
         names = _entries(source.host, top, host.home.root)
     else:
         flags = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-        found = dict.fromkeys(git.must(source.host, top, *source.guard, *flags).split("\0"))
+        found = dict.fromkeys(git.must(source.host, top, *flags, by=source.by).split("\0"))
         names = there(source.host, top, [n for n in found if n and not _is_state(n)])
     send_files(source.host, top, names, host, record.work_dir)
 
@@ -125,7 +125,7 @@ def is_submodule(source: Source, path: str) -> bool:
 def carry_dirty(host: Host, source: Source, record: AgentRecord, rows: list[tuple[str, str]]) -> None:
     """Staged, changed, deleted and untracked files, exactly as they stand in the source."""
     work, top = record.work_dir, source.top
-    tree = git.run(source.host, top, *source.guard, "write-tree")
+    tree = git.run(source.host, top, "write-tree", by=source.by)
     if tree.code:
         raise MngrError("the source has unmerged paths", "finish the merge first, or use --dirty ignore")
     if record.transfer == "mirror":
@@ -135,9 +135,8 @@ def carry_dirty(host: Host, source: Source, record: AgentRecord, rows: list[tupl
             git.must(host, work, "-c", "protocol.version=2", "fetch", *flags, "--", top, spec)
         else:
             flags = ("--quiet", "--no-verify", "--no-recurse-submodules", "--no-signed")
-            git.must(
-                source.host, top, *source.guard, *git.THROUGH, "push", *flags, "--", host.git_url(work), spec
-            )
+            words = (*git.THROUGH, "push", *flags, *git.reach(host, work, "receive-pack"), spec)
+            git.must(source.host, top, *words, by=source.by)
     paths = [path for _, path in rows]
     has = there(source.host, top, paths)
     gone = dict.fromkeys(_top_missing(source, path) for path in paths if path not in has)
@@ -156,6 +155,12 @@ def _top_missing(source: Source, path: str) -> str:
     return path
 
 
+# busybox's tar takes names as words only, which are then as many as one command can have.
+_PACK = """cd -- "$1" || exit
+if tar --null -T /dev/null -cf /dev/null 2>/dev/null; then exec tar --null -T - -cf -; fi
+exec xargs -0 -x -n 100000 -s 1000000 tar -cf - --"""
+
+
 def send_files(origin: Host, source: str, names: list[str], host: Host, target: str) -> None:
     """Files and directories from one host to another by a tar stream, names of any kind."""
     if not names:
@@ -166,6 +171,8 @@ def send_files(origin: Host, source: str, names: list[str], host: Host, target: 
         listed.write(_listed(names))
         listed.seek(0)
         argv = ["tar", "-C", source, "--null", "-T", "-", "-cf", "-"]
+        if not origin.is_here:
+            argv = ["sh", "-c", _PACK, "pack", source]
         pack = origin.stream(argv, stdin=listed, stdout=shell.PIPE, stderr=complaints)
         unpack = host.stream(["tar", "-C", target, "-xpf", "-"], stdin=pack.stdout, stderr=complaints)
         assert pack.stdout is not None

@@ -11,6 +11,7 @@ from mngr.lock import Lock
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from mngr.host import Host
     from mngr.paths import Home
@@ -96,7 +97,7 @@ class LocalHost:
     def lock(self, path: str, timeout: float = 60.0) -> Lock:
         return Lock(path, timeout)
 
-    def git_url(self, path: str, guard: Sequence[str] = ()) -> str:
+    def git_url(self, path: str, by: Sequence[str] = ("git",)) -> str:
         return path
 
     def attach_argv(self, argv: Sequence[str]) -> list[str]:
@@ -125,7 +126,7 @@ class LocalProvider:
             raise NotFound(f"the local provider has no host {host!r}", "its one host is called local")
         return LocalHost(self._home)
 
-    def create(self, host: str | None, options: dict[str, str]) -> Host:
+    def create(self, host: str | None, options: dict[str, Any]) -> Host:
         raise MngrError("the local provider makes no hosts", "leave out the @ part of the address")
 
     def start(self, host: str) -> None:

@@ -1,0 +1,17 @@
+# An agent's work since BASE, as git shows it: own|shared WORK BASE all|committed OPTION...
+
+#include repo.sh
+
+enter "$1" "$2"
+base=$3 what=$4
+shift 4
+[ "$what" = all ] || exec git diff --no-ext-diff --no-textconv ${still:-} "$@" "$base" HEAD
+# A copy of the index takes up new files, so that the agent's own index is left alone.
+index=$(mktemp) || exit 1
+trap 'rm -f "$index"' EXIT
+cp "$(git rev-parse --git-path index)" "$index" 2>/dev/null
+GIT_INDEX_FILE=$index
+export GIT_INDEX_FILE
+git ls-files --others --exclude-standard -z |
+    git --literal-pathspecs add --intent-to-add --pathspec-from-file=- --pathspec-file-nul 2>/dev/null
+git diff --no-ext-diff --no-textconv ${still:-} "$@" "$base"

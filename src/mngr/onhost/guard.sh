@@ -1,0 +1,39 @@
+# `guard WORK`: whatever git runs after it runs nothing that the repository of an agent is set to run, and fetches nothing.
+# Of filters and merge drivers it is the names that count: those that a person there has set for himself stay.
+
+inert() {
+    eval "GIT_CONFIG_KEY_$GIT_CONFIG_COUNT=\$1 GIT_CONFIG_VALUE_$GIT_CONFIG_COUNT=\$2"
+    export "GIT_CONFIG_KEY_$GIT_CONFIG_COUNT" "GIT_CONFIG_VALUE_$GIT_CONFIG_COUNT"
+    GIT_CONFIG_COUNT=$((GIT_CONFIG_COUNT + 1))
+}
+
+quiet() {
+    GIT_CONFIG_COUNT=${GIT_CONFIG_COUNT:-0}
+    inert core.hooksPath /dev/null
+    inert core.fsmonitor false
+    inert submodule.recurse false
+    export GIT_CONFIG_COUNT
+}
+
+guard() {
+    quiet
+    for key in commit.gpgSign tag.gpgSign merge.verifySignatures log.showSignature maintenance.auto; do inert $key false; done
+    for key in core.sshCommand core.editor gpg.program gpg.ssh.program gpg.x509.program; do inert $key false; done
+    for key in protocol protocol.ext protocol.file protocol.git protocol.ssh protocol.http protocol.https; do
+        inert $key.allow never
+    done
+    inert core.alternateRefsCommand ''
+    inert diff.ignoreSubmodules dirty # or a repository inside this one is asked, which has settings of its own
+    inert gc.auto 0
+    while IFS= read -r row; do
+        key=${row#*	}
+        case $row in
+        local*.driver | worktree*.driver) inert "$key" 'git merge-file --marker-size=%L %A %O %B' ;;
+        local*.required | worktree*.required) inert "$key" false ;;
+        local*.command | worktree*.command) inert "$key" true ;;
+        local* | worktree*) inert "$key" '' ;;
+        esac
+    done <<END
+$(git -C "$1" config --show-scope --name-only --get-regexp "^(filter\..*\.(clean|smudge|process|required)|merge\..*\.driver|hook\..*\.command)$")
+END
+}
