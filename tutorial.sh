@@ -96,6 +96,9 @@ mngr exec vars -- sh -c 'echo "$MODE, $GREETING, ${#TOKEN} characters"'
 # one more window beside the agent
 mngr create server -w logs='tail -f /dev/null' -- sleep 1000
 
+# behind walls, where bubblewrap is there to make them: it sees the system and its own copy, and has no network
+if command -v bwrap; then mngr create walled --sandbox -- sleep 1000; fi
+
 # stopped by itself when it has been idle for an hour
 mngr create idler --idle-timeout 1h -- sleep 1000
 

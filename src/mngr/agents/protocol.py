@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 
 
 class AgentKind(Protocol):
-    """A program that can be an agent. `state` is pure; `prepare` writes only into the agent's own directory."""
+    """A program that can be an agent. `state` is pure; `prepare` writes only into the agent's own directory.
+
+    For a sandbox it may also have `writes`, names of files in the agent's directory whose contents the program itself
+    changes (beside events.jsonl, status and transcript.jsonl), and `addresses`, HOST:PORT of the model it talks to.
+    """
 
     name: str
     summary: str

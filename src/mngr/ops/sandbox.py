@@ -214,7 +214,7 @@ class _Door:
 
 def seal() -> None:
     """Keep what this process has open from everything it starts from now on."""
-    for name in os.listdir("/proc/self/fd"):
+    for name in os.listdir("/dev/fd") if os.path.isdir("/dev/fd") else ():
         if int(name) > 2:
             try:
                 os.set_inheritable(int(name), False)
