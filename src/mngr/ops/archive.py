@@ -21,7 +21,10 @@ _MOVING = (
     "removed before we read it",
     "No such file or directory",
     "Exiting with failure status",
+    "find: failed",
 )
+MOST = 1_000_000  # entries of an archive that comes from another host
+DEEPEST = 200
 
 
 def check_read(result: Result, base: str) -> None:
@@ -54,8 +57,11 @@ def tree(host: Host, base: str, names: list[str]) -> list[str]:
     ]
 
 
-def check(path: str, *, refuse: tuple[str, ...] = ()) -> dict[str, str]:
-    """What an archive holds, by name: file, dir or link. MngrError if it could write outside, or to `refuse` at its top."""
+def check(path: str, *, refuse: tuple[str, ...] = (), only: tuple[str, ...] = ()) -> dict[str, str]:
+    """What an archive holds, by name: file, dir or link. MngrError if it could write outside, or to `refuse` at its top.
+
+    With `only` it comes from another host: it holds nothing but these and what is in them, each once, within limits.
+    """
     import tarfile
 
     found: dict[str, str] = {}
@@ -71,6 +77,15 @@ def check(path: str, *, refuse: tuple[str, ...] = ()) -> dict[str, str]:
                     or (member.islnk() and found.get(os.path.normpath(member.linkname)) != "file")
                 ):
                     raise _bad(path, member.name)
+                if only and (
+                    not _is_in(name, only) or (name in found and not member.isdir()) or member.issparse()
+                ):
+                    raise _bad(path, member.name)
+                if only and (len(found) >= MOST or name.count("/") > DEEPEST):
+                    raise MngrError(
+                        f"more than {MOST} files, or directories {DEEPEST} deep, are to be fetched",
+                        "take away there what is not needed",
+                    )
                 above = os.path.dirname(name)
                 while above:
                     if found.get(above, "dir") != "dir":
@@ -83,6 +98,10 @@ def check(path: str, *, refuse: tuple[str, ...] = ()) -> dict[str, str]:
             "the archive is damaged; what is whole in it can be taken out with tar",
         ) from None
     return found
+
+
+def _is_in(name: str, places: tuple[str, ...]) -> bool:
+    return any(name == place or name.startswith(place + "/") for place in places)
 
 
 def _bad(path: str, name: str) -> MngrError:

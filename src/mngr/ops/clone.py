@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 
 from mngr.errors import MngrError
-from mngr.ops import find
-from mngr.ops import save as saving
-from mngr.ops.snapshot import free_name, make_new, new_name
+from mngr.ops import find, stage
+from mngr.ops.snapshot import free_name, make_new, new_place
 from mngr.ops.targets import LIVE
 from mngr.ops.undestroy import remove_saved
 
@@ -23,12 +22,19 @@ def clone(ctx: Context, agent: str, new: str | None = None, *, start: bool = Tru
     host, record = find.find(ctx, seen.id)
     if record.phase != "ready":
         raise MngrError(f"{record.name} is not whole ({seen.state.reason})", "see: mngr list")
-    name = new_name(ctx, new) if new is not None else free_name(ctx, record.name)
+    name, target = new_place(ctx, new) if new is not None else (None, None)
     place = os.path.join(ctx.home.snapshots, f".clone-{os.getpid()}-{os.urandom(3).hex()}")
-    meta = saving.save(
-        host, record, place, why="clone", agent_files=True, was_running=seen.state.state in LIVE
-    )
+    is_live = seen.state.state in LIVE
+    meta = stage.save(ctx, host, record, place, why="clone", agent_files=True, was_running=is_live)
     try:
-        return make_new(ctx, place, meta, name, operation="clone", start=start)
+        return make_new(
+            ctx,
+            place,
+            meta,
+            name or free_name(ctx, record.name),
+            target or host,
+            operation="clone",
+            start=start,
+        )
     finally:
         remove_saved(ctx, place)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 
-from mngr import clock, store
-from mngr.errors import MngrError
+from mngr import clock, names, onhost, store
+from mngr.errors import MngrError, NotFound, Unreachable
 from mngr.fanout import fanout
 from mngr.model import Outcome
 from mngr.ops import save as saving
+from mngr.ops import stage
 from mngr.ops.discard import discard, end_processes, is_claimed, is_restoring, settle
 from mngr.ops.targets import LIVE, failed, resolve
 from mngr.ops.transfer import remove_work_dir
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from mngr.ops.context import Context
     from mngr.ops.list import Seen
 
+_LEAVING = {"leaving": True}  # in a grave's meta.json: its host has not yet said that the agent is gone
 SAVED = "saved"  # in the agent's directory: the grave is whole, so taking things away has begun
 
 
@@ -31,7 +33,7 @@ def destroy(ctx: Context, wanted: list[str], *, force: bool = False) -> list[Out
     targets: dict[str, tuple[str, Seen]] = {}
     for name, seen in zip(wanted, resolve(ctx, wanted), strict=True):
         if isinstance(seen, MngrError):
-            outcomes[name] = failed(name, seen)
+            outcomes[name] = _gone_already(ctx, name, seen) or failed(name, seen)
             continue
         try:
             _check(seen, force)
@@ -121,25 +123,90 @@ def _finish(ctx: Context, host: Host, before: AgentRecord) -> Outcome:
     announce = ctx.hooks.step("destroy", record)
     grave = os.path.join(ctx.home.graveyard, record.id)
     marker = os.path.join(host.home.agent(record.id), SAVED)
-    again = os.path.exists(marker) and os.path.exists(os.path.join(grave, saving.META))
+    again = os.path.exists(os.path.join(grave, saving.META)) and host.has(marker)
     try:
         announce("save")
         # On a second try what is left of the work dir is not the work any more.
         claimed = is_claimed(host, record)  # then what is there now is another agent's
         mine = record.replace(work_dir=f"{record.work_dir}-{record.id[2:8]}") if claimed else record
-        meta = saving.load(grave) if again else saving.save(host, mine, grave, why="destroy")
+        meta = (
+            saving.load(grave) if again else stage.save(ctx, host, mine, grave, why="destroy", more=_LEAVING)
+        )
         announce("remove")
     except BaseException:
-        store.save(host, before)
+        _unmark(host, before)
         raise
-    host.write(marker, b"")
-    kept = 0 if claimed else remove_work_dir(host, record)
-    announce("bury")
-    store.add_event(host, record.id, "destroyed", name=record.name, branch=record.branch)
-    bury(host, host.home.agent(record.id), os.path.join(grave, saving.AGENT))
-    store.release(ctx.home, host, record.name, record.id)
+    if host.is_here:
+        host.write(marker, b"")
+        kept = 0 if claimed else remove_work_dir(host, record)
+        announce("bury")
+        store.add_event(host, record.id, "destroyed", name=record.name, branch=record.branch)
+        bury(host, host.home.agent(record.id), os.path.join(grave, saving.AGENT))
+    else:
+        kept = leave(host, record, keeps_work=claimed)
+        announce("bury")
+        settle_grave(ctx, grave, meta)
+    store.release_name(ctx.home, record.name, record.id, host)
     ctx.hooks.tell("mngr_destroyed", agent=record)
     return _outcome(record, meta, kept, grave)
+
+
+def _unmark(host: Host, before: AgentRecord) -> None:
+    """The agent as it was; on a host that is out of reach it stays marked, which can be seen and repeated."""
+    try:
+        store.save(host, before)
+    except Unreachable:
+        pass
+
+
+def leave(host: Host, record: AgentRecord, *, keeps_work: bool = False) -> int:
+    """Take an agent away from another host, its state being saved; how many commits kept its branch there."""
+    kept = 0
+    if record.transfer == "worktree" and not keeps_work:
+        host.write(os.path.join(host.home.agent(record.id), SAVED), b"")
+        kept = remove_work_dir(host, record)
+    _take_away(host, record.id, record.name, "" if keeps_work else stage.work_name(host, record))
+    return kept
+
+
+def _take_away(host: Host, agent_id: str, name: str, work: str) -> None:
+    argv = ["sh", "-c", onhost.program("leave.sh"), "leave.sh", host.home.root, agent_id, name, work]
+    result = host.run(argv)
+    if result.code:
+        raise MngrError(
+            f"cannot take {name or agent_id} away from {host.name}: {result.problem}",
+            "its state is saved; mend it there, and destroy it again",
+        )
+
+
+def settle_grave(ctx: Context, grave: str, meta: dict[str, Any]) -> None:
+    """The host has said that the agent is no longer there: from now on it is in its grave only."""
+    saving.write_meta(ctx.local, grave, {**meta, "leaving": False})
+
+
+def is_leaving(ctx: Context, meta: dict[str, Any]) -> bool:
+    """Whether an agent that is in its grave is still on its host too; asks the host. Raises Unreachable."""
+    if not meta.get("leaving"):
+        return False
+    host = ctx.host(str(meta["record"]["provider"]), str(meta["record"]["host"]))
+    return host.has(host.home.agent(str(meta["id"])))
+
+
+def _gone_already(ctx: Context, name: str, error: MngrError) -> Outcome | None:
+    """The outcome for an agent whose destroying was cut off just when it was done."""
+    agent_id = (store.find_id(ctx.home, name) if names.is_name(name) else None) or name
+    grave = os.path.join(ctx.home.graveyard, agent_id)
+    if not isinstance(error, NotFound) or not names.is_id(agent_id):
+        return None
+    try:
+        meta = saving.load(grave)
+        if not meta.get("leaving") or is_leaving(ctx, meta):
+            return None
+    except (ValueError, MngrError):
+        return None
+    settle_grave(ctx, grave, meta)
+    store.release_name(ctx.home, str(meta["name"]), agent_id)
+    return Outcome(id=agent_id, name=str(meta["name"]), extra={"grave": grave})
 
 
 def bury(host: Host, directory: str, place: str) -> None:
@@ -198,7 +265,7 @@ def _bury_damaged(ctx: Context, seen: Seen) -> Outcome:
     host, agent_id = seen.host, seen.id
     directory, grave = host.home.agent(agent_id), os.path.join(ctx.home.graveyard, agent_id)
     work = _work_dir_of(host, directory)
-    meta = {
+    meta: dict[str, Any] = {
         "v": 1,
         "id": agent_id,
         "name": agent_id,
@@ -208,11 +275,17 @@ def _bury_damaged(ctx: Context, seen: Seen) -> Outcome:
         "saved": "none",
     }
     meta.update(dirty=False, unpulled=0, ignored_bytes=0, damage=seen.damage, work_dir=work)
-    os.makedirs(grave, mode=0o700, exist_ok=True)
-    saving.write_meta(host, grave, meta)
-    bury(host, directory, os.path.join(grave, saving.AGENT))
+    with stage.Stage(ctx) as here:
+        if not host.is_here:
+            stage.bring_files(host, agent_id, here)
+            directory = here.host.home.agent(agent_id)
+        os.makedirs(grave, mode=0o700, exist_ok=True)
+        saving.write_meta(ctx.local, grave, meta)
+        bury(ctx.local, directory, os.path.join(grave, saving.AGENT))
+    if not host.is_here:
+        _take_away(host, agent_id, "", "")
     for name in store.list_names(ctx.home):
-        store.release_name(ctx.home, name, agent_id)
+        store.release_name(ctx.home, name, agent_id, host)
     notes = (f"its work dir was not touched: {work}",) if work else ()
     extra = {"dirty": None, "unpulled": None, "branch_kept": None, "ignored_bytes": None, "grave": grave}
     return Outcome(id=agent_id, name=agent_id, extra=extra, notes=notes)
@@ -225,4 +298,4 @@ def _work_dir_of(host: Host, directory: str) -> str | None:
     except MngrError:
         return None
     found = text.rpartition("\nexport MNGR_WORK_DIR=")[2].partition("\n")[0].strip("'")
-    return found if found and os.path.isdir(found) else None
+    return found if found and host.has(found) else None

@@ -1,4 +1,7 @@
-"""`restore`: an agent from a saved directory, in named steps with undo, as `create` makes one."""
+"""`restore`: an agent from a saved directory, in named steps with undo, as `create` makes one.
+
+For another host everything is made here first, in a directory laid out as a home, and sent in one stream.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,13 @@ import json
 import os
 
 from mngr import clock, config, names, store
-from mngr.errors import MngrError
+from mngr.errors import MngrError, NotFound, Unreachable
 from mngr.model import Record
-from mngr.ops import environment, project, sandbox
+from mngr.ops import environment, land, launch, project, sandbox
 from mngr.ops.discard import RESTORING, discard
-from mngr.ops.launch import install_lib
 from mngr.ops.restore_work import Work, restore_work
 from mngr.ops.save import AGENT
+from mngr.ops.stage import Stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,15 +39,19 @@ _OF_THE_PAST = (
     "saved",
     RESTORING,
     "raw",
+    "gather",
+    *land.NAMES,
 )
 
 
 class Wish(Record):
     """What shall become of a saved agent."""
 
-    operation: str  # undestroy | clone | snapshot restore
+    operation: str  # undestroy | clone | snapshot restore | migrate
     name: str
+    host: Host | None = None  # None: the one it was on
     agent_id: str | None = None  # None: it is a new one
+    is_named: bool = False  # the name here is its own already
     branch: str | None = None  # None: the branch it had
     spare: str | None = None  # a branch to take if the one it had is checked out elsewhere
     set_up: bool = False  # run the project's set-up, for ignored files are not saved
@@ -62,120 +69,173 @@ class _Task(Record):
 
     ctx: Context
     host: Host
+    build: Host  # where it is made: there, or in a stage of ours
     place: str
     meta: dict[str, Any]
     wish: Wish
+    has_moved: bool
     notes: list[str]
-
-
-class Taken(MngrError):
-    """Another command is making this very agent."""
 
 
 def restore(ctx: Context, place: str, meta: dict[str, Any], wish: Wish) -> Restored:
     """Make the agent; on any failure nothing is left but the saved directory. The caller settles it."""
+    saved = decode(place, meta)
+    host = wish.host or _host_of(ctx, saved, wish)
+    record = _record(host, saved, meta, wish)
+    moved = (host.provider, host.name) != (saved.provider, saved.host)
+    task = _Task(ctx=ctx, host=host, build=host, place=place, meta=meta, wish=wish, has_moved=moved, notes=[])
+    if host.is_here:
+        return _take_steps(task, record)
+    with Stage(ctx) as stage:
+        return _take_steps(task.replace(build=stage.host), record)
+
+
+def decode(place: str, meta: dict[str, Any]) -> AgentRecord:
+    """The record that was saved; MngrError when it was damaged."""
     if not isinstance(meta.get("record"), dict):
         raise MngrError(
             f"the record of {meta.get('name')} was damaged when it was saved", f"its files are in {place}"
         )
     try:
-        saved = store.decode(json.dumps(meta["record"]))
+        return store.decode(json.dumps(meta["record"]))
     except ValueError as error:
         raise MngrError(
             f"the record of {meta.get('name')} is damaged: {error}", f"its files are in {place}"
         ) from None
-    host = ctx.host(saved.provider, saved.host)
-    record = _record(ctx, host, saved, wish)
-    task = _Task(ctx=ctx, host=host, place=place, meta=meta, wish=wish, notes=[])
-    announce = ctx.hooks.step(wish.operation, record)
+
+
+def _host_of(ctx: Context, saved: AgentRecord, wish: Wish) -> Host:
+    """The host that an agent was on; Unreachable says how to do without it."""
+    from mngr.ops.hosts import choose_host
+
+    try:
+        return choose_host(ctx, names.Address(host=saved.host, provider=saved.provider))
+    except (Unreachable, NotFound) as error:
+        elsewhere = {
+            "undestroy": f"mngr undestroy {saved.name} --on @HOST",
+            "snapshot restore": "mngr snapshot restore SNAPSHOT NAME@HOST",
+        }.get(wish.operation, f"mngr clone {saved.name} NAME@HOST")
+        hint = f"{error.hint}; or bring it back elsewhere: {elsewhere}" if error.hint else elsewhere
+        raise Unreachable(f"{saved.name} was on {saved.host}: {error.message}", hint) from None
+
+
+def _take_steps(task: _Task, record: AgentRecord) -> Restored:
+    announce = task.ctx.hooks.step(task.wish.operation, record)
     try:
         for step, act in _STEPS:
             announce(step)
             record = act(task, record) or record
-    except Taken:
+    except store.Taken:
         raise  # another command makes the same agent: nothing here is ours
     except BaseException as error:
-        discard(ctx, host, record)
+        _undo(task, record)
         if isinstance(error, OSError):
             raise MngrError(f"cannot restore {record.name}: {error}", "check space and permissions") from None
         raise
     return Restored(record=record, notes=task.notes)
 
 
-def _record(ctx: Context, host: Host, saved: AgentRecord, wish: Wish) -> AgentRecord:
+def _undo(task: _Task, record: AgentRecord) -> None:
+    try:
+        discard(task.ctx, task.host, record)
+    except Unreachable:
+        where = task.host.name
+        task.ctx.note(f"{record.name} may be left half made on {where}; when that answers again: mngr gc")
+
+
+def _record(host: Host, saved: AgentRecord, meta: dict[str, Any], wish: Wish) -> AgentRecord:
     agent_id = wish.agent_id or names.new_id()
-    if os.path.lexists(host.home.agent(agent_id)):
-        raise MngrError(f"the agent {agent_id} is there already", f"see: mngr explain {agent_id}")
     work = saved.work_dir
-    if saved.transfer != "none" and (wish.agent_id is None or os.path.lexists(work)):
+    if saved.transfer == "none":
+        if not host.has(work):
+            raise MngrError(
+                f"the directory it worked in is gone: {work} on {host.name}", "put it back, and try again"
+            )
+    elif wish.agent_id is None or os.path.dirname(work) != host.home.work or host.has(work):
         work = os.path.join(host.home.work, wish.name)
-        if os.path.lexists(work):
+        if host.has(work):
             work = f"{work}-{agent_id[2:8]}"
-    fresh = {} if wish.agent_id is not None else {"created_at": clock.stamp()}
+    if (saved.sandbox or saved.network != "on") and host.provider != saved.provider:
+        raise MngrError(
+            f"{saved.name} is behind walls that {host.provider} hosts do not have",
+            f"bring it back on {saved.provider}",
+        )
+    fresh: dict[str, Any] = {} if wish.agent_id is not None else {"created_at": clock.stamp()}
+    if meta.get("staged") and saved.transfer == "worktree":  # of a repository on the host it was on
+        fresh.update(transfer="mirror", source=None)
     return saved.replace(
-        id=agent_id, name=wish.name, phase="creating", owner=store.this_process(), work_dir=work, **fresh
-    )
+        id=agent_id, name=wish.name, phase="creating", owner=store.this_process(), work_dir=work,
+        host=host.name, provider=host.provider, **fresh,
+    )  # fmt: skip
 
 
 def _reserve(task: _Task, record: AgentRecord) -> None:
-    directory = task.host.home.agent(record.id)
-    try:
-        os.mkdir(directory, mode=0o700)
-    except FileExistsError:
-        raise Taken(f"the agent {record.id} is there already", f"see: mngr explain {record.id}") from None
-    task.host.write(os.path.join(directory, RESTORING), b"[]")
-    store.save(task.host, record)
-    store.reserve_name(task.ctx.home, record.name, record.id, task.host)
+    store.reserve(task.ctx.home, task.host, record, mark=RESTORING, named=not task.wish.is_named)
 
 
 def _agent_files(task: _Task, record: AgentRecord) -> None:
     """Conversation, events, outputs, variables."""
-    source, target = os.path.join(task.place, AGENT), task.host.home.agent(record.id)
+    source, target = os.path.join(task.place, AGENT), task.build.home.agent(record.id)
+    os.makedirs(os.path.join(target, "outputs"), mode=0o700, exist_ok=True)
     kept = [n for n in sorted(os.listdir(source)) if n not in _OF_THE_PAST and not n.endswith(".new")]
     if kept:
-        done = task.host.run(["cp", "-Rp", "--", *(os.path.join(source, name) for name in kept), target])
+        done = task.build.run(["cp", "-Rp", "--", *(os.path.join(source, name) for name in kept), target])
         if done.code:
             raise MngrError(
                 f"cannot copy the files of {record.name}: {done.problem}", "check space and permissions"
             )
-    os.makedirs(os.path.join(target, "outputs"), mode=0o700, exist_ok=True)
 
 
 def _work_dir(task: _Task, record: AgentRecord) -> AgentRecord:
+    host, build = task.host, task.build
+    is_far = build is not host
     branch = task.wish.branch if record.transfer in ("worktree", "mirror") else None
-    work = Work(
-        host=task.host,
-        place=task.place,
-        meta=task.meta,
-        record=record,
-        branch=branch,
-        spare=task.wish.spare,
-        notes=task.notes,
-    )
-    return store.save(task.host, restore_work(work))
+    made = record
+    if record.transfer != "none":
+        work = Work(
+            host=build,
+            place=task.place,
+            meta=task.meta,
+            record=record.replace(work_dir=land.work_dir(build, record)) if is_far else record,
+            branch=branch,
+            spare=task.wish.spare,
+            is_alone=is_far,
+            notes=task.notes,
+        )
+        made = restore_work(work).replace(work_dir=record.work_dir)
+    _own_files(task, made)
+    if is_far:
+        land.land(build, host, made)
+    return store.save(host, made)
+
+
+def _own_files(task: _Task, record: AgentRecord) -> None:
+    """What its variables say of its host and of itself, and that it does not run."""
+    directory = task.build.home.agent(record.id)
+    path = os.path.join(directory, "env")
+    base = environment.base(task.ctx.home, task.host) if task.has_moved else None
+    text = environment.renew(task.build.read(path), environment.own(task.host, record), base)
+    task.build.write(path, text)
+    stopped = f'{{"at":{int(clock.parse_stamp(clock.stamp()))},"reason":"{task.wish.operation}"}}\n'
+    task.build.write(os.path.join(directory, "stopped"), stopped.encode())
 
 
 def _prepare(task: _Task, record: AgentRecord) -> None:
-    host = task.host
-    environment.refresh(host, record)
-    install_lib(host)
-    task.ctx.kind(record.kind).prepare(host, record)
-    sandbox.write(task.ctx, host, record)
-    stopped = f'{{"at":{int(clock.parse_stamp(clock.stamp()))},"reason":"{task.wish.operation}"}}\n'
-    host.write(os.path.join(host.home.agent(record.id), "stopped"), stopped.encode())
+    launch.settle(task.ctx, task.host)
+    task.ctx.kind(record.kind).prepare(task.host, record)
+    sandbox.write(task.ctx, task.host, record)
 
 
 def _set_up(task: _Task, record: AgentRecord) -> None:
-    if (
-        not task.wish.set_up
-        or record.transfer == "none"
-        or record.source is None
-        or not os.path.isdir(record.source)
-    ):
+    if not task.wish.set_up or record.transfer == "none":
         return
-    settings = config.load(task.ctx.home.settings, record.source, [], dict(os.environ))
-    project.carry(task.host, record.source, task.host, record, settings, replace=False)
-    project.set_up(task.host, record, settings)
+    host = task.host
+    if record.source is not None and os.path.isdir(record.source):
+        settings = config.load(task.ctx.home.settings, record.source, [], dict(os.environ))
+        project.carry(task.ctx.local, record.source, host, record, settings, replace=False)
+        project.set_up(host, record, settings)
+    elif not host.is_here:  # here nothing is run that only an agent of another host has asked for
+        project.set_up(host, record, task.ctx.settings_of(host, record.work_dir))
 
 
 def _commit(task: _Task, record: AgentRecord) -> AgentRecord:

@@ -43,18 +43,13 @@ class Work(Record):
     record: AgentRecord
     branch: str | None
     spare: str | None  # a branch to take if its own is checked out elsewhere
+    is_alone: bool = False  # it shall have a repository of its own, whatever it had
     notes: list[str]
 
 
 def restore_work(work: Work) -> AgentRecord:
     """Make the work dir; the record as it is then."""
     record = work.record
-    if record.transfer == "none":
-        if not os.path.isdir(record.work_dir):
-            raise MngrError(
-                f"the directory it worked in is gone: {record.work_dir}", "put it back, and try again"
-            )
-        return record
     repo = git.find_repo(work.host, record.source) if record.source and os.path.isdir(record.source) else None
     if work.meta["saved"] == "files":
         return _restore_files(work, repo)
@@ -64,10 +59,10 @@ def restore_work(work: Work) -> AgentRecord:
                 "its work dir was gone when it was destroyed: there is nothing to restore",
                 f"see {work.place}",
             )
-        work = work.replace(
-            meta={**work.meta, "head": record.base, "branch": record.branch, "refs": {}, "missing": []}
-        )
-    if record.transfer == "mirror" or repo is None:
+        form = git.must(work.host, repo.root, "rev-parse", "--show-object-format")
+        meta = {"head": record.base, "branch": record.branch, "refs": {}, "missing": [], "form": form}
+        work = work.replace(meta={**work.meta, **meta})
+    if record.transfer == "mirror" or repo is None or work.is_alone:
         return _restore_mirror(work, repo)
     return _restore_worktree(work, repo)
 
@@ -169,11 +164,14 @@ def _restore_mirror(work: Work, repo: Repo | None) -> AgentRecord:
     if has_bundle:
         _unbundle(work, there)
     if record.transfer == "worktree":
+        if repo is not None:
+            _take_over(work, repo, there)
         for ref, oid in meta["refs"].items():
             if ref != "HEAD":
                 git.must(host, there, "update-ref", ref, oid)
-        record = record.replace(transfer="mirror", source=None)
-        work.notes.append("its source is gone: it has a repository of its own now")
+        record = record.replace(transfer="mirror", source=None if repo is None else record.source)
+        if repo is None:
+            work.notes.append("its source is gone: it has a repository of its own now")
     if meta["head"]:
         git.must(host, there, "update-ref", "--no-deref", "HEAD", meta["head"])
     kept = _unpack_git_dir(work, record, skip=(*_SETTINGS, *(_UNFINISHED if work.branch else ())))
@@ -183,10 +181,27 @@ def _restore_mirror(work: Work, repo: Repo | None) -> AgentRecord:
         git.must(host, there, "repack", "-a", "-d", "-k", "-q")
         host.run(["rm", "-f", "--", borrowed])
     _fill(work, record)
+    _relink(work, record)
     settings = [f"./{name}" for name in _SETTINGS if name in kept]
     if settings and work.record.transfer == "mirror":
         archive.unpack(host, os.path.join(work.place, GIT), os.path.join(there, ".git"), *settings)
     return record
+
+
+def _take_over(work: Work, repo: Repo, there: str) -> None:
+    """What any mirror has of its source: all branches and tags, and who commits."""
+    host = work.host
+    form = "--format=create %(refname) %(objectname)"
+    refs = git.must(host, repo.root, "for-each-ref", form, "refs/heads", "refs/tags")
+    if refs:
+        git.must(host, there, "update-ref", "--stdin", stdin=f"{refs}\n".encode("utf-8", "surrogateescape"))
+    for key in ("user.name", "user.email"):
+        value = git.run(host, repo.root, "config", "--local", key)
+        if value.code == 0:
+            git.must(host, there, "config", key, value.text)
+    shallow = os.path.join(repo.common_dir, "shallow")
+    if os.path.exists(shallow):
+        host.write(os.path.join(there, ".git", "shallow"), host.read(shallow))
 
 
 def _set_mirror_branch(work: Work, record: AgentRecord) -> AgentRecord:
@@ -293,15 +308,18 @@ def _relink(work: Work, record: AgentRecord) -> None:
         return
     for name, kind in archive.check(path).items():
         file = os.path.join(record.work_dir, name)
-        if kind != "file" or os.path.basename(name) != ".git" or os.path.getsize(file) > 4096:
+        if kind != "file" or os.path.basename(name) != ".git" or not os.path.isfile(file):
+            continue
+        if os.path.getsize(file) > 4096:
             continue
         points = work.host.read(file).decode("utf-8", "surrogateescape").strip().removeprefix("gitdir: ")
         points = os.path.normpath(os.path.join(was, os.path.dirname(name), points))
         if points.startswith(old + "/"):
-            there = new + points[len(old) :]
-            work.host.write(file, f"gitdir: {there}\n".encode("utf-8", "surrogateescape"), 0o644)
+            there, folder = new + points[len(old) :], os.path.dirname(file)
+            link = f"gitdir: {os.path.relpath(there, folder)}\n"
+            work.host.write(file, link.encode("utf-8", "surrogateescape"), 0o644)
             settings = os.path.join(there, "config")
-            work.host.run(["git", "config", "-f", settings, "core.worktree", os.path.dirname(file)])
+            work.host.run(["git", "config", "-f", settings, "core.worktree", os.path.relpath(folder, there)])
 
 
 def _restore_files(work: Work, repo: Repo | None) -> AgentRecord:

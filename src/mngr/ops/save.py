@@ -7,6 +7,7 @@ import os
 
 from mngr import clock, git, store
 from mngr.errors import MngrError
+from mngr.model import Record
 from mngr.ops import archive, rawgit, sandbox, worktree_state
 from mngr.ops.git_state import count_unpulled
 
@@ -24,6 +25,14 @@ PART = ".part"
 _NOT_SAVED = ("HEAD", "commondir", "gitdir", "locked", "objects")  # of a git dir: made anew, or in the bundle
 
 
+class Origin(Record):
+    """Where a copy of an agent comes from, and what the copy itself cannot tell."""
+
+    record: AgentRecord
+    umask: str
+    more: dict[str, Any]  # for its meta.json
+
+
 def save(
     host: Host,
     record: AgentRecord,
@@ -32,18 +41,21 @@ def save(
     why: str,
     agent_files: bool = False,
     was_running: bool = False,
+    origin: Origin | None = None,
 ) -> dict[str, Any]:
     """Write everything to `target` in one step; what `meta.json` says about it."""
     part = target + PART
+    real = origin.record if origin else record
     meta: dict[str, Any] = {"v": 1, "id": record.id, "name": record.name, "at": clock.stamp(), "why": why}
-    meta.update(was_running=was_running, record=record.to_dict(), base=record.base)
+    meta.update(was_running=was_running, record=real.to_dict(), base=record.base)
     meta.update(dirty=False, unpulled=0, ignored_bytes=0)
     try:
         if os.path.lexists(part):
             host.run(["rm", "-rf", "--", part])
         os.makedirs(part, mode=0o700)
         host.write(os.path.join(part, OWNER), json.dumps(store.this_process()).encode())
-        meta.update(_save_work(host, record, part))
+        meta.update(_save_work(host, record, part, origin))
+        meta.update(origin.more if origin else {})
         if agent_files:
             copied = host.run(["cp", "-Rp", "--", host.home.agent(record.id), os.path.join(part, AGENT)])
             archive.check_read(copied, host.home.agent(record.id))
@@ -89,7 +101,7 @@ def load(place: str) -> dict[str, Any]:
     return meta
 
 
-def _save_work(host: Host, record: AgentRecord, part: str) -> dict[str, Any]:
+def _save_work(host: Host, record: AgentRecord, part: str, origin: Origin | None) -> dict[str, Any]:
     """The work dir, by what it is."""
     work = record.work_dir
     if record.transfer == "none":
@@ -103,14 +115,14 @@ def _save_work(host: Host, record: AgentRecord, part: str) -> dict[str, Any]:
     )
     if place is not None and is_whole == (record.transfer == "mirror"):
         try:
-            return _save_git(host, record, place, part)
+            return _save_git(host, record, place, part, origin)
         except MngrError:  # a damaged index or the like: then every file as it is
             for name in (BUNDLE, FILES, GIT):
                 host.run(["rm", "-f", "--", os.path.join(part, name)])
             rawgit.remove(os.path.join(part, "raw"))
     branch = _save_branch(host, record, part) if record.transfer == "worktree" else {}
     archive.pack(there, work, archive.tree(there, work, ["."]), os.path.join(part, FILES))
-    return {**branch, "saved": "files", "dirty": record.transfer != "copy"}
+    return {**branch, "saved": "files", "dirty": (origin.record if origin else record).transfer != "copy"}
 
 
 def _save_branch(host: Host, record: AgentRecord, part: str) -> dict[str, Any]:
@@ -127,12 +139,15 @@ def _save_branch(host: Host, record: AgentRecord, part: str) -> dict[str, Any]:
     return {**meta, **_bundle(host, record, raw, repo.root, place, refs, [], part)}
 
 
-def _save_git(host: Host, record: AgentRecord, place: Place, part: str) -> dict[str, Any]:
+def _save_git(
+    host: Host, record: AgentRecord, place: Place, part: str, origin: Origin | None
+) -> dict[str, Any]:
     """A work tree: what git can hold as a bundle, the rest as archives."""
     work, there = record.work_dir, sandbox.inside(host, record, part)
-    settings = worktree_state.settings(there, work)
+    # What its own host ignores did not come, and what we ignore is no matter of an agent elsewhere.
+    settings = {"core.excludesfile": os.devnull} if origin else worktree_state.settings(there, work)
     raw = rawgit.make(os.path.join(part, "raw"), place, settings.get("core.excludesfile"))
-    state = worktree_state.read(there, raw, work, place, settings)
+    state = worktree_state.read(there, raw, work, place, settings, origin.umask if origin else None)
     if state.files:
         archive.pack(there, work, state.files, os.path.join(part, FILES))
     refs = _refs(there, record, place)

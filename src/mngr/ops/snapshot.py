@@ -6,20 +6,21 @@ import os
 import time
 
 from mngr import names, store
-from mngr.errors import MngrError, NotFound, closest
+from mngr.errors import MngrError, NotFound, Unreachable, UsageError, closest
 from mngr.model import AgentRecord, Outcome, Record
-from mngr.ops import find
+from mngr.ops import find, stage
 from mngr.ops import save as saving
 from mngr.ops.discard import discard, settle
-from mngr.ops.restore import Wish, restore
+from mngr.ops.restore import Restored, Wish, restore
 from mngr.ops.start import start_record
 from mngr.ops.targets import LIVE, failed
-from mngr.ops.undestroy import remove_saved
+from mngr.ops.undestroy import is_held, remove_saved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from mngr.host import Host
     from mngr.ops.context import Context
 
 
@@ -57,7 +58,8 @@ def create_snapshot(ctx: Context, agent: str, name: str | None = None) -> Snapsh
             f"there is already a snapshot called {name!r}",
             f"choose another name, or: mngr snapshot destroy {name}",
         )
-    saving.save(host, record, place, why="snapshot", agent_files=True, was_running=seen.state.state in LIVE)
+    is_live = seen.state.state in LIVE
+    stage.save(ctx, host, record, place, why="snapshot", agent_files=True, was_running=is_live)
     return get_snapshot(ctx, name)
 
 
@@ -110,21 +112,34 @@ def restore_snapshot(
 ) -> AgentRecord:
     """A new agent from a snapshot, called as asked, else as the one it was taken of if that name is free."""
     snapshot = get_snapshot(ctx, name)
-    if address is None:
-        wanted = next((n for n in (snapshot.agent, name) if _is_free(ctx, n)), None) or free_name(
-            ctx, snapshot.agent
-        )
-    else:
-        wanted = new_name(ctx, address)
-    return make_new(ctx, snapshot.place, snapshot.meta, wanted, operation="snapshot restore", start=start)
+    wanted, host = new_place(ctx, address) if address is not None else (None, None)
+    if wanted is None:
+        wanted = next((n for n in (snapshot.agent, name) if _is_free(ctx, n)), None)
+    wanted = wanted or free_name(ctx, snapshot.agent)
+    return make_new(
+        ctx, snapshot.place, snapshot.meta, wanted, host, operation="snapshot restore", start=start
+    )
 
 
 def make_new(
-    ctx: Context, place: str, meta: dict[str, Any], name: str, *, operation: str, start: bool
+    ctx: Context,
+    place: str,
+    meta: dict[str, Any],
+    name: str,
+    host: Host | None,
+    *,
+    operation: str,
+    start: bool,
 ) -> AgentRecord:
     """A second agent from saved state, on a branch of its own; what cannot start does not stay."""
-    wish = Wish(operation=operation, name=name, branch=f"mngr/{name}", set_up=True)
-    made = restore(ctx, place, meta, wish)
+    wish = Wish(operation=operation, name=name, host=host, branch=f"mngr/{name}", set_up=True)
+    record = begin(ctx, restore(ctx, place, meta, wish), start=start)
+    settle(ctx.host(record.provider, record.host), record)
+    return record
+
+
+def begin(ctx: Context, made: Restored, *, start: bool) -> AgentRecord:
+    """Start what was restored; what cannot start does not stay."""
     record = made.record
     for note in made.notes:
         ctx.note(note)
@@ -133,25 +148,24 @@ def make_new(
         try:
             start_record(ctx, host, record)
         except BaseException:
-            discard(ctx, host, record)
+            try:
+                discard(ctx, host, record)
+            except Unreachable:
+                ctx.note(f"{record.name} may be left on {host.name}; when that answers again: mngr gc")
             raise
-    settle(host, record)
     return record
 
 
-def new_name(ctx: Context, address: str) -> str:
-    """The name in an address of a new agent here."""
+def new_place(ctx: Context, address: str) -> tuple[str | None, Host | None]:
+    """Name and host in the address of a new agent; None for what is not said."""
+    from mngr.ops.hosts import choose_host
+
     wanted = find.address(ctx, address)
-    if (
-        wanted.name is None
-        or wanted.path is not None
-        or wanted.host not in (None, "local")
-        or wanted.provider not in (None, "local")
-    ):
-        raise MngrError(f"{address!r}: an agent is restored on the host it was saved on", "give a plain name")
-    if not _is_free(ctx, names.check_name(wanted.name)):
+    if wanted.path is not None:
+        raise UsageError("an address with a path cannot be created", "leave out what follows the colon")
+    if wanted.name is not None and not _is_free(ctx, names.check_name(wanted.name)):
         raise MngrError(f"there is already an agent called {wanted.name!r}", "choose another name")
-    return wanted.name
+    return wanted.name, choose_host(ctx, wanted) if wanted.host or wanted.provider else None
 
 
 def free_name(ctx: Context, name: str) -> str:
@@ -164,7 +178,7 @@ def free_name(ctx: Context, name: str) -> str:
 
 def _is_free(ctx: Context, name: str) -> bool:
     holder = store.find_id(ctx.home, name)
-    return holder is None or not (os.path.isdir(ctx.home.agent(holder)) or store.is_elsewhere(ctx.home, name))
+    return holder is None or not is_held(ctx, name, holder)
 
 
 def destroy_snapshots(ctx: Context, wanted: list[str]) -> list[Outcome]:

@@ -7,8 +7,9 @@ import os
 from mngr import clock, names, store
 from mngr.errors import MngrError, NotFound, UsageError, closest
 from mngr.model import Outcome, Record
+from mngr.ops import find
 from mngr.ops import save as saving
-from mngr.ops.destroy import size
+from mngr.ops.destroy import is_leaving, settle_grave, size
 from mngr.ops.discard import settle
 from mngr.ops.restore import Wish, restore
 from mngr.ops.targets import failed
@@ -17,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from mngr.host import Host
     from mngr.ops.context import Context
 
 
@@ -26,6 +28,8 @@ class Grave(Record):
     id: str
     name: str
     kind: str | None
+    host: str | None
+    provider: str | None
     project: str | None
     branch: str | None
     destroyed_at: str
@@ -66,6 +70,8 @@ def _grave(ctx: Context, agent_id: str) -> Grave:
         id=agent_id,
         name=str(meta.get("name") or agent_id),
         kind=record.get("kind"),
+        host=record.get("host"),
+        provider=record.get("provider"),
         project=record.get("project"),
         branch=record.get("branch"),
         destroyed_at=at,
@@ -83,18 +89,31 @@ def keep_time(ctx: Context) -> float:
     return clock.parse_length(str(ctx.settings.get("graveyard.keep")))
 
 
-def undestroy(ctx: Context, wanted: list[str], *, new_name: str | None = None) -> list[Outcome]:
-    """Bring agents back, stopped, each exactly as it was."""
+def undestroy(
+    ctx: Context, wanted: list[str], *, new_name: str | None = None, on: str | None = None
+) -> list[Outcome]:
+    """Bring agents back, stopped, each exactly as it was, on the host it was on or on another."""
     if new_name is not None and len(wanted) != 1:
         raise UsageError("--as is for one agent", "bring the others back on their own")
     graves = list_graves(ctx)
+    host = host_at(ctx, on) if on is not None else None
     outcomes = []
     for text in wanted:
         try:
-            outcomes.append(_undestroy_one(ctx, find_grave(graves, text), new_name))
+            outcomes.append(_undestroy_one(ctx, find_grave(graves, text), new_name, host))
         except MngrError as error:
             outcomes.append(failed(text, error))
     return outcomes
+
+
+def host_at(ctx: Context, text: str, name: str | None = None) -> Host:
+    """The host that an address without a name, or with this one, stands for; it is ready for agents afterwards."""
+    from mngr.ops.hosts import choose_host
+
+    wanted = find.address(ctx, text)
+    if wanted.name not in (None, name) or wanted.path is not None or not (wanted.host or wanted.provider):
+        raise UsageError(f"{text!r} names no host", "write @HOST, @HOST.PROVIDER or @.PROVIDER")
+    return choose_host(ctx, wanted)
 
 
 def find_grave(graves: list[Grave], text: str) -> Grave:
@@ -111,20 +130,28 @@ def find_grave(graves: list[Grave], text: str) -> Grave:
     return found[0]
 
 
-def _undestroy_one(ctx: Context, grave: Grave, new_name: str | None) -> Outcome:
+def _undestroy_one(ctx: Context, grave: Grave, new_name: str | None, host: Host | None) -> Outcome:
     if grave.problem is not None:
         raise MngrError(
             f"{grave.name} cannot be brought back: {grave.problem}", f"its files are in {grave.place}"
         )
+    if grave.meta.get("leaving"):
+        if is_leaving(ctx, grave.meta):
+            hint = f"finish that first: mngr destroy {grave.id}, or mngr gc"
+            raise MngrError(f"{grave.name} is not destroyed yet: it is still on {grave.host}", hint)
+        settle_grave(ctx, grave.place, grave.meta)
+        store.release_name(ctx.home, grave.name, grave.id)
     name = names.check_name(new_name or grave.name)
     holder = store.find_id(ctx.home, name)
-    if holder is not None and (os.path.isdir(ctx.home.agent(holder)) or store.is_elsewhere(ctx.home, name)):
+    is_mine = holder == grave.id and store.is_elsewhere(ctx.home, name)  # left by an interrupted undestroy
+    if holder is not None and not is_mine and is_held(ctx, name, holder):
         raise MngrError(
             f"there is another agent called {name!r} by now", f"mngr undestroy {grave.id} --as NAME"
         )
-    wish = Wish(
-        operation="undestroy", name=name, agent_id=grave.id, spare=f"mngr/{new_name}" if new_name else None
-    )
+    if is_mine:
+        store.release_name(ctx.home, name, grave.id)
+    spare = f"mngr/{new_name}" if new_name else None
+    wish = Wish(operation="undestroy", name=name, host=host, agent_id=grave.id, spare=spare)
     made = restore(ctx, grave.place, grave.meta, wish)
     settle(ctx.host(made.record.provider, made.record.host), made.record)
     remove_saved(ctx, grave.place)
@@ -134,8 +161,13 @@ def _undestroy_one(ctx: Context, grave: Grave, new_name: str | None) -> Outcome:
             f"{size(grave.meta['ignored_bytes'])} of ignored files were not kept; the project's set-up can make them anew"
         )
     record = made.record
-    extra = {"state": "STOPPED", "branch": record.branch, "work_dir": record.work_dir}
+    extra = {"state": "STOPPED", "host": record.host, "branch": record.branch, "work_dir": record.work_dir}
     return Outcome(id=record.id, name=record.name, extra=extra, notes=tuple(notes))
+
+
+def is_held(ctx: Context, name: str, holder: str) -> bool:
+    """Whether the agent that a name stands for may be there."""
+    return os.path.isdir(ctx.home.agent(holder)) or store.is_elsewhere(ctx.home, name)
 
 
 def remove_saved(ctx: Context, place: str) -> None:

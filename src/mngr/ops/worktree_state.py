@@ -32,7 +32,7 @@ printf '%s\\0' "$u"
 LC_ALL=C exec find . "$@" -name .git -prune -print0 -o \\( -type d \\( -empty -o ! -perm "$x" \\) -o -type f ! -perm "$f" ! -perm "$x" \\
     -o -type p -o -name .gitattributes \\) -print0
 """
-_LITERAL = {ord(char): "\\" + char for char in "\\*?["}  # for find, whose paths are patterns
+LITERAL = {ord(char): "\\" + char for char in "\\*?["}  # for find, whose paths are patterns
 _CONVERTING = ("filter", "ident", "working-tree-encoding")
 _HEX = frozenset(b"0123456789abcdef")
 _NO_MENTIONS = ("objects", "hooks", "info", "modules", "worktrees", "lfs")
@@ -71,12 +71,14 @@ def settings(host: Host, work: str) -> dict[str, str]:
     return {key.lower(): value for key, _, value in rows}
 
 
-def read(host: Host, raw: str, work: str, place: Place, config: dict[str, str]) -> State:
-    """Look at the whole work tree once."""
+def read(
+    host: Host, raw: str, work: str, place: Place, config: dict[str, str], umask: str | None = None
+) -> State:
+    """Look at the whole work tree once; `umask` is that of its host, where that is another."""
     rows = _status(rawgit.must(host, raw, work, "status", *_STATUS))
     index = rawgit.entries(host, raw, work)
     special = rawgit.parse([row for row in index if not row.startswith((b"H 100", b"H 120"))])
-    umask, odd = _find_odd(host, work, rows.ignored)
+    umask, odd = _find_odd(host, work, rows.ignored, umask)
     flagged = [path for tag, mode, path in special if tag not in "HM" and mode != "160000"]
     repos = {name[:-5] for name in odd if name.endswith("/.git")}
     whole = {path.rstrip("/") for path in rows.untracked if path.endswith("/")}
@@ -130,11 +132,12 @@ def _status(out: bytes) -> _Rows:
     return rows
 
 
-def _find_odd(host: Host, work: str, ignored: list[str]) -> tuple[str, list[str]]:
+def _find_odd(host: Host, work: str, ignored: list[str], umask: str | None) -> tuple[str, list[str]]:
     """The umask, and what `git status` says nothing of; not below what is ignored."""
     prunes = ["./.git", *("./" + path.rstrip("/") for path in ignored if path.endswith("/"))][:500]
-    words = [word for path in prunes for word in ("-path", path.translate(_LITERAL), "-prune", "-o")]
-    result = host.run(["sh", "-c", _FIND, "find", work, *words])
+    words = [word for path in prunes for word in ("-path", path.translate(LITERAL), "-prune", "-o")]
+    begin = f"umask {umask}\n" if umask else ""
+    result = host.run(["sh", "-c", begin + _FIND, "find", work, *words])
     archive.check_read(result, work)
     umask, *found = result.out.decode("utf-8", "surrogateescape").split("\0")[:-1]
     left_out = set(ignored)
@@ -213,7 +216,9 @@ def mentioned(git_dir: str | None, form: str) -> list[str]:
         for name in files:
             path = os.path.join(top, name)
             is_log = path.startswith(os.path.join(git_dir, "logs", ""))
-            if os.path.islink(path) or name == "index" or (os.path.getsize(path) > 4096 and not is_log):
+            if name == "index" or not os.path.isfile(path) or os.path.islink(path):
+                continue  # a pipe would never end
+            if os.path.getsize(path) > 4096 and not is_log:
                 continue
             with open(path, "rb") as file:
                 words = (word for line in file for word in line[: 2 * size + 1].split()[:2])

@@ -1,0 +1,19 @@
+# survey.sh WORK: what is to be known of a work dir before its files are fetched, each piece ended by a NUL: `umask N`, `git KIND`
+# (dir; file, of a worktree; borrows, from another repository; else none), `ignored BYTES`, and the rows of git status.
+cd "$1" 2>/dev/null || exit 4
+kind=none
+if [ -L .git ]; then
+    :
+elif [ -f .git ]; then
+    kind=file
+elif [ -d .git ]; then
+    kind=dir
+    if [ -s .git/objects/info/alternates ] || [ -e .git/commondir ]; then kind=borrows; fi
+fi
+printf 'umask %s\0git %s\0' "$(umask)" "$kind"
+[ $kind != none ] && [ "$(git rev-parse --show-prefix 2>/dev/null)" = '' ] || exit 0
+calm() { git -c core.fsmonitor=false -c core.hooksPath=/dev/null --no-optional-locks "$@" 2>/dev/null; }
+bytes=$(calm ls-files --others --ignored --exclude-standard --directory -z | xargs -0 sh -c '[ $# -eq 0 ] || exec du -sk -- "$@"' du 2>/dev/null |
+    awk '/^[0-9]+\t/ { n += $1 } END { printf "%d", n * 1024 }')
+printf 'ignored %s\0' "${bytes:-0}"
+calm status --porcelain=v2 -z --untracked-files=all --ignored=matching --no-renames --ignore-submodules=dirty

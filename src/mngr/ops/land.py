@@ -1,0 +1,51 @@
+"""An agent that was made here, sent to its host in one stream: all of it arrives, or nothing."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from mngr import onhost, shell
+from mngr.errors import MngrError
+from mngr.ops import stage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.host import Host
+    from mngr.model import AgentRecord
+
+_WORK, _COMPLETE = "landing", "complete"
+NAMES = (_WORK, _COMPLETE)  # in an agent's directory, while it is on its way
+
+
+def work_dir(build: Host, record: AgentRecord) -> str:
+    """Where its work dir is made."""
+    return os.path.join(build.home.agent(record.id), _WORK)
+
+
+def land(build: Host, host: Host, record: AgentRecord) -> None:
+    """Send the agent's files and work dir into the directory that is reserved for it; raises MngrError, Unreachable."""
+    directory, work = build.home.agent(record.id), work_dir(build, record)
+    mode = "0"
+    if record.transfer != "none":
+        bits = stat.S_IMODE(os.stat(work).st_mode)
+        os.chmod(work, bits | 0o700)  # or it cannot be moved into its place
+        mode = f"{bits:o}"
+    build.write(os.path.join(build.home.root, _COMPLETE), b"")
+    # Plain tar there knows long names of this format only.
+    argv = ["tar", "--format=gnu", "-C", directory, "-cf", "-", ".", "-C", build.home.root, _COMPLETE]
+    pack = build.stream(argv, stdin=shell.DEVNULL, stdout=shell.PIPE, stderr=shell.DEVNULL)
+    words = [
+        host.home.root,
+        record.id,
+        os.path.basename(record.work_dir) if record.transfer != "none" else "",
+        mode,
+    ]
+    result = stage.send(host, ["sh", "-c", onhost.program("land.sh"), "land.sh", *words], pack)
+    if result.code == 8:
+        raise MngrError(f"{record.work_dir} on {host.name} is somebody else's by now", "try again")
+    if result.code or pack.returncode:
+        raise MngrError(
+            f"{record.name} could not be sent to {host.name}: {result.problem}",
+            "check space and permissions there",
+        )
