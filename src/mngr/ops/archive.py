@@ -24,6 +24,7 @@ _MOVING = (
     "find: failed",
 )
 MOST = 1_000_000  # entries of an archive that comes from another host
+MOST_BYTES = 10 * 1024**3
 DEEPEST = 200
 
 

@@ -11,7 +11,6 @@ from mngr.errors import MngrError
 from mngr.model import Record
 from mngr.ops import archive, worktree_state
 from mngr.ops import save as saving
-from mngr.ops.files import MOST_BYTES
 from mngr.paths import Home
 from mngr.pipehost import PipeHost
 from mngr.providers.local import LocalHost
@@ -236,8 +235,8 @@ def receive(host: Host, argv: list[str], path: str) -> shell.Result:
             with process.stdout:
                 while data := process.stdout.read(1 << 18):
                     size += len(data)
-                    if size > MOST_BYTES:
-                        limit = f"{MOST_BYTES >> 30} GiB"
+                    if size > archive.MOST_BYTES:
+                        limit = f"{archive.MOST_BYTES >> 30} GiB"
                         raise MngrError(
                             f"more than {limit} come from {host.name}", "take away there what is not needed"
                         )
