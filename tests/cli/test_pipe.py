@@ -3,24 +3,48 @@
 from __future__ import annotations
 
 import http.server
+import json
 import os
+import pwd
 import shlex
 import socket
 import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from mngr.contract.terminal import Terminal
 from tests.conftest import BIN, FULL, Mngr, wait_for
+from tests.contract.test_docker import settings
+from tests.hosts.engines import Docker
 from tests.hosts.sshd import Farm
 from tests.repos import tree
 
 RUN = ("--", "sleep", "1000")
+
+
+# Serves a page on one port, reads one from another, and speaks into a socket in the directory where it runs.
+PARTNER = """
+import http.server, socket, sys, threading, urllib.request
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"a page there")
+    def log_message(self, *_):
+        pass
+server = http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+print(urllib.request.urlopen("http://127.0.0.1:" + sys.argv[2]).read().decode(), flush=True)
+connection = socket.socket(socket.AF_UNIX)
+connection.connect("socket")
+connection.sendall(b"hello")
+sys.stdin.read()
+"""
 
 
 @dataclass
@@ -29,8 +53,20 @@ class Wired:
 
     mngr: Mngr
     host: str
-    home: Path  # mngr's on the agent's host
-    work: Path  # the agent's work dir, wherever it is
+    user: str
+    place: str  # where the user there begins
+    disk: Path  # that place, as seen from here
+    name: str  # the agent's work dir, as the agent knows it
+
+    @property
+    def home(self) -> Path:
+        """mngr's home on the host, seen from here."""
+        return self.work.parents[1]
+
+    @property
+    def work(self) -> Path:
+        """The agent's work dir, seen from here."""
+        return Path(os.path.normpath(self.disk / os.path.relpath(self.name, self.place)))
 
     @property
     def flags(self) -> list[str]:
@@ -72,16 +108,24 @@ def end_connections(mngr: Mngr) -> None:
         subprocess.run(argv, capture_output=True, check=False)
 
 
-@pytest.fixture(params=["local", "ssh"])
+@pytest.fixture(params=["local", "ssh", "docker"])
 def wired(mngr: Mngr, request: pytest.FixtureRequest) -> Iterator[Wired]:
+    given = ("--env", "GIVEN=a b", *RUN)
     if request.param == "local":
-        mngr("create", "foo", "--env", "GIVEN=a b", *RUN)
-        found = Wired(mngr, "local.local", mngr.home, mngr.work("foo"))
-    else:
+        mngr("create", "foo", *given)
+        found = local(mngr)
+    elif request.param == "ssh":
         farm: Farm = request.getfixturevalue("farm")
         mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
-        mngr("create", "foo@h1", "--env", "GIVEN=a b", *RUN)
-        found = Wired(mngr, "h1.ssh", farm.home("h1") / ".mngr", mngr.work("foo"))
+        mngr("create", "foo@h1", *given)
+        found = replace(local(mngr), host="h1.ssh")
+    else:
+        engine: Docker = request.getfixturevalue("docker_engine")
+        mngr.env.update({**settings("docker"), **engine.env})
+        mngr("create", "foo@box.docker", *given)
+        volume = json.loads((mngr.home / "hosts/docker/box.json").read_text())["volume"]
+        disk = engine.dir / engine.volumes / volume / "_data"
+        found = Wired(mngr, "box.docker", "user", "/home/agent", disk, str(mngr.work("foo")))
     mngr("ssh-config", "--write")
     yield found
     end_connections(mngr)
@@ -91,13 +135,18 @@ def wired(mngr: Mngr, request: pytest.FixtureRequest) -> Iterator[Wired]:
 def here(mngr: Mngr) -> Iterator[Wired]:
     mngr("create", "foo", *RUN)
     mngr("ssh-config", "--write")
-    yield Wired(mngr, "local.local", mngr.home, mngr.work("foo"))
+    yield local(mngr)
     end_connections(mngr)
+
+
+def local(mngr: Mngr) -> Wired:
+    user = pwd.getpwuid(os.getuid())
+    return Wired(mngr, "local.local", user.pw_name, user.pw_dir, Path(user.pw_dir), str(mngr.work("foo")))
 
 
 def test_a_session_is_in_the_agents_place(wired: Wired) -> None:
     said = wired.ssh("foo.mngr", 'pwd; echo "$GIVEN|$MNGR_AGENT_NAME|$SSH_AUTH_SOCK"; umask; echo oops >&2')
-    assert said == f"{wired.work}\na b|foo|\n0022\noops\n"
+    assert said == f"{wired.name}\na b|foo|\n0022\noops\n"
     data = bytes(range(256)) * 1000
     wired.ssh("foo.mngr", "cat > data", data=data)
     assert (wired.work / "data").read_bytes() == data
@@ -111,7 +160,7 @@ def test_a_terminal(wired: Wired) -> None:
     with Terminal(argv, wired.mngr.repo, wired.mngr.env, rows=33, columns=111) as terminal:
         terminal.type("stty size; pwd; test -t 0 && echo a$((1))b $TERM\r")
         terminal.see("33 111")
-        terminal.see(str(wired.work))
+        terminal.see(wired.name)
         terminal.see("a1b xterm-256color")
         terminal.resize(20, 90)
         wait_for(lambda: _asked(terminal, "stty size\r", "20 90"))
@@ -145,7 +194,7 @@ def test_files_go_both_ways(wired: Wired, tmp_path: Path) -> None:
     wired.run("scp", "-q", *wired.flags, "foo.mngr:README.md", str(tmp_path))
     assert (tmp_path / "README.md").read_text() == "hello\n"
     said = wired.run("sftp", "-q", *wired.flags, "foo.mngr", data=b"pwd\nrename one-s two\n")
-    assert f"Remote working directory: {wired.work}" in said and (wired.work / "two").exists()
+    assert f"Remote working directory: {wired.name}" in said and (wired.work / "two").exists()
 
 
 @contextmanager
@@ -178,24 +227,23 @@ def _get(port: int) -> bytes:
 
 
 def test_ports_and_sockets_are_forwarded(wired: Wired, tmp_path: Path) -> None:
-    there, here, back = _free(), _free(), tmp_path / "s"
-    with web(b"a page there") as port, socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(back))
+    there, here, back, end = _free(), _free(), _free(), tmp_path / "s"
+    with web(b"a page here") as port, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(end))
         listener.listen()
-        argv = ["ssh", *wired.flags, "-o", "ExitOnForwardFailure=yes", "-L", f"{here}:127.0.0.1:{port}"]
-        argv += ["-R", f"{there}:127.0.0.1:{port}", "-R", f"{wired.work}/socket:{back}"]
-        argv += ["foo.mngr", "echo ready; cat"]
+        argv = ["ssh", *wired.flags, "-o", "ExitOnForwardFailure=yes", "-L", f"{here}:127.0.0.1:{there}"]
+        argv += ["-R", f"{back}:127.0.0.1:{port}", "-R", f"{wired.name}/socket:{end}", "foo.mngr"]
         process = subprocess.Popen(
-            argv, env=wired.mngr.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [*argv, shlex.join(["python3", "-c", PARTNER, str(there), str(back)])],
+            env=wired.mngr.env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
-        assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+        assert process.stdout is not None and process.stdout.readline() == b"a page here\n"
         assert _get(here).endswith(b"a page there")
-        assert _get(there).endswith(b"a page there")
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(os.path.relpath(wired.work / "socket"))
-            connection.sendall(b"hello")
-            with listener.accept()[0] as accepted:
-                assert accepted.recv(5) == b"hello"
+        with listener.accept()[0] as accepted:
+            assert accepted.recv(5) == b"hello"
         process.communicate(timeout=10)
         assert process.returncode == 0
 
@@ -203,15 +251,17 @@ def test_ports_and_sockets_are_forwarded(wired: Wired, tmp_path: Path) -> None:
 def test_a_host_without_an_agent(wired: Wired) -> None:
     argv = ["ssh", *wired.flags, "-o", f"ProxyCommand={BIN}/mngr pipe @{wired.host}"]
     argv += ["-o", f"HostKeyAlias={wired.host}.mngr", "-o", f"UserKnownHostsFile={wired.known}"]
-    argv += ["-o", "ControlPath=none", "any.mngr"]
-    assert wired.run(*argv, "pwd; echo ${MNGR_AGENT_ID-none}") == f"{os.path.expanduser('~root')}\nnone\n"
+    argv += ["-o", "ControlPath=none", "-l", wired.user, "any.mngr"]
+    assert wired.run(*argv, "pwd; echo ${MNGR_AGENT_ID-none}") == f"{wired.place}\nnone\n"
 
 
 def test_another_host_key_is_refused(wired: Wired) -> None:
     wired.alone("foo.mngr", "true")
     key = wired.home / "ssh/host_key"
+    owner = key.stat().st_uid
     key.unlink()
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    os.chown(key, owner, owner)
     said = wired.alone("foo.mngr", "touch it-ran", code=255)
     assert "HOST IDENTIFICATION HAS CHANGED" in said and str(wired.known) in said
     assert not (wired.work / "it-ran").exists()
@@ -234,7 +284,7 @@ def test_nobody_else_is_let_in(wired: Wired, tmp_path: Path) -> None:
     argv = ["ssh", "-F", "/dev/null", "-o", f"ProxyCommand={BIN}/mngr pipe foo", "-o", "IdentitiesOnly=yes"]
     argv += ["-o", f"HostKeyAlias={wired.host}.mngr", "-o", f"UserKnownHostsFile={wired.known}"]
     argv += ["-o", "BatchMode=yes"]
-    for key, user, code in ((own, "root", 0), (stranger, "root", 255), (own, "nobody", 255)):
+    for key, user, code in ((own, wired.user, 0), (stranger, wired.user, 255), (own, "nobody", 255)):
         said = wired.run(*argv, "-i", str(key), "-l", user, "foo", "touch it-ran", code=code)
         assert ("Permission denied (publickey)" in said) is (code == 255)
         assert (wired.work / "it-ran").exists() is (code == 0)
@@ -272,7 +322,7 @@ def test_a_sandbox_is_entered_by_files_and_commands(mngr: Mngr, tmp_path: Path) 
     mngr("ssh-config", "--write")
     secret = tmp_path / "secret"
     secret.write_text("hunter2\n")
-    wired = Wired(mngr, "local.local", mngr.home, mngr.work("foo"))
+    wired = local(mngr)
     assert "hunter2" not in wired.alone("foo.mngr", f"cat {secret}", code=1)
     wired.alone("foo.mngr", "echo mine > file; rsync --version >/dev/null")
     assert (wired.work / "file").read_text() == "mine\n"

@@ -126,10 +126,10 @@ def test_what_a_host_calls_its_user_cannot_add_to_the_file(mngr: Mngr, user: str
     mngr("create", "foo", *RUN)
     place = mngr.home / "hosts/ssh"
     place.mkdir(parents=True)
-    (place / "box.json").write_text(json.dumps({"v": 1, "home": "/h", "uid": "0", "user": user}))
+    (place / "box.json").write_text(json.dumps({"v": 1, "home": "/h", "uid": "0", "login": user}))
     entry = mngr("ssh-config").out.split("Host box.ssh.mngr\n")[1].split("Host *")[0]
     assert "User" not in entry.replace("UserKnownHostsFile", "") and "owned" not in entry
-    (place / "box.json").write_text(json.dumps({"v": 1, "home": "/h", "uid": "0", "user": "ann.b-c_d"}))
+    (place / "box.json").write_text(json.dumps({"v": 1, "home": "/h", "uid": "0", "login": "ann.b-c_d"}))
     assert "\n    User ann.b-c_d\n" in mngr("ssh-config").out
 
 

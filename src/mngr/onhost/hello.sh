@@ -52,7 +52,7 @@ case $PWD in
 /) real=${rest:-/} ;;
 *) real=$PWD$rest ;;
 esac
-printf '%s\n' "home $real" "uid $uid" "user $user" "os $(uname -s)" "clock $(date +%s)"
+printf '%s\n' "home $real" "uid $uid" "login $user" "os $(uname -s)" "clock $(date +%s)"
 [ -z "$said" ] || printf '%s\n' "$said"
 #include boot.sh
 find_boot

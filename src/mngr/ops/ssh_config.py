@@ -127,7 +127,7 @@ def _user(home: Home, provider: str, host: str) -> str | None:
         return pwd.getpwuid(os.getuid()).pw_name
     import re
 
-    said = str((registry.load(home, provider, host) or {}).get("user") or "")
+    said = str((registry.load(home, provider, host) or {}).get("login") or "")
     return said if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\$?", said) else None
 
 

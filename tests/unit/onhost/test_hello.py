@@ -23,7 +23,7 @@ def facts(land: Land, *words: object, user: str | None = None) -> dict[str, str]
 def test_what_a_host_tells_of_itself(any_land: Land) -> None:
     told = facts(any_land)
     assert told["home"] == os.path.realpath(any_land.bin.parent / ".mngr")
-    assert (told["uid"], told["user"]) == (str(os.getuid()), pwd.getpwuid(os.getuid()).pw_name)
+    assert (told["uid"], told["login"]) == (str(os.getuid()), pwd.getpwuid(os.getuid()).pw_name)
     assert told["boot"] == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     assert told["os"] == "Linux"
     assert abs(int(told["clock"]) - time.time()) < 5
