@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mngr.contract import HostContract, LossContract, NewHostContract, Place
+from mngr.contract import HostContract, LossContract, NewHostContract, Place, StopHostContract
 from tests.hosts.cable import Cable
 from tests.hosts.engines import IMAGE, TOOLS, Docker
 
@@ -19,7 +19,7 @@ def settings(provider: str) -> dict[str, str]:
     return {prefix + "IMAGE": IMAGE, prefix + "VOLUMES": str(places).replace("'", '"')}
 
 
-class TestDocker(HostContract, NewHostContract):
+class TestDocker(HostContract, NewHostContract, StopHostContract):
     """Every check has a container of its own."""
 
     @pytest.fixture

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from mngr.contract import HostContract, NewHostContract, Place
+from mngr.contract import HostContract, NewHostContract, Place, StopHostContract
 from tests.contract.test_docker import settings
 from tests.hosts.engines import Podman
 
 
-class TestPodman(HostContract, NewHostContract):
+class TestPodman(HostContract, NewHostContract, StopHostContract):
     """Every check has a container of its own; a provider of the user's is the docker one with another program."""
 
     @pytest.fixture

@@ -11,7 +11,7 @@ pytest.register_assert_rewrite(
     )
 )
 
-from mngr.contract.hosting import NewHostContract  # noqa: E402  (asserts are rewritten as a module is imported)
+from mngr.contract.hosting import NewHostContract, StopHostContract  # noqa: E402  (asserts are rewritten as a module is imported)
 from mngr.contract.living import Living  # noqa: E402
 from mngr.contract.losing import LossContract  # noqa: E402
 from mngr.contract.making import Making  # noqa: E402
@@ -21,7 +21,7 @@ from mngr.contract.running import Running  # noqa: E402
 from mngr.contract.sharing import Sharing  # noqa: E402
 from mngr.contract.talking import Talking  # noqa: E402
 
-__all__ = ["Client", "HostContract", "LossContract", "NewHostContract", "Place"]
+__all__ = ["Client", "HostContract", "LossContract", "NewHostContract", "Place", "StopHostContract"]
 
 
 class HostContract(Making, Running, Talking, Moving, Living, Sharing):

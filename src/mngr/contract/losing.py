@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mngr.contract.living import LOOK, WORK
-from mngr.contract.place import RUN, Checks, Client, Place
+from mngr.contract.place import RUN, Checks, Client
 from mngr.contract.program import BIN, FULL, Beside, Ran, commit, git, refs
 from mngr.contract.terminal import Terminal
 
@@ -24,10 +24,10 @@ class LossContract(Checks):
     """For places with `cut` and `mend`."""
 
     @pytest.fixture(autouse=True)
-    def mended(self, place: Place) -> Iterator[None]:
-        """The place as it was, also after a check that failed."""
+    def mended(self, client: Client) -> Iterator[None]:
+        """The place as it was, also after a check that failed, while its files are still there."""
         yield
-        place.mend()
+        client.place.mend()
 
     def test_a_host_that_is_away_is_neither_an_error_of_list_nor_an_agent_that_is_gone(
         self, client: Client
