@@ -19,8 +19,8 @@ class Sharing(Checks):
         assert client.json("gc", "--dry-run")["results"] == []
         client.create("bar", "player")
         texts = [f"from sender {n}\nline two" for n in range(4)]
-        calls = [(client, ("message", "bar", "-m", text)) for text in texts]
-        assert [done.returncode for done in together(*calls)] == [0] * 4
+        sent = together(*[(client, ("message", "bar", "-m", text)) for text in texts])
+        assert [done.returncode for done in sent] == [0] * 4
         rows = client.json("transcript", "bar")["transcript"]
         assert sorted(row["text"] for row in rows if row["role"] == "user") == texts
 
