@@ -71,6 +71,11 @@ def join(argv: Sequence[str]) -> str:
     return " ".join(quote(word) for word in argv)
 
 
+def fixed_path() -> str:
+    """The PATH without what depends on where one is: in an agent's directory that would be the agent's."""
+    return ":".join(place for place in os.environ.get("PATH", os.defpath).split(":") if os.path.isabs(place))
+
+
 def abbreviate(argv: Sequence[str]) -> str:
     """`argv` on one line for people; a program text is shown by the name it is run under."""
     words = list(argv)

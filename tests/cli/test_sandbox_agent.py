@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mngr.contract.program import commit
-from tests.conftest import Mngr, git, wait_for
+from tests.conftest import BIN, Mngr, git, wait_for
 
 WORK = '[{"write": {"path": "new.txt", "content": "x"}}, {"commit": "Work"}, {"reply": "done"}, "wait", {"exit": 3}]'
 
@@ -229,3 +229,37 @@ def test_it_comes_back_from_the_graveyard_with_its_walls(trapped: Mngr) -> None:
     trapped("exec", "foo", "--", "sh", "-c", f"[ ! -e {trapped.env['HOME']} ]")
     trapped("start", "foo")
     trapped("exec", "foo", "--", "git", "log", "-1")
+
+
+def test_programs_that_it_leaves_in_its_work_dir_are_not_run_outside(mngr: Mngr, tmp_path: Path) -> None:
+    """A PATH with places that depend on where one is: what is found there is the agent's."""
+    proof = tmp_path / "proof"
+    mngr.env["PATH"] = f".:tools:{mngr.env['PATH']}:"
+    program = f"#!/bin/sh\\n[ -e {mngr.env['HOME']} ] && echo $0 >> {proof}\\nexit 0\\n"
+    names = "bwrap cat date env sh git python3 tmux tar rm mkdir"
+    line = f"mkdir -p tools; for n in {names}; do printf '{program}' > $n; chmod +x $n; cp $n tools/; done"
+    mngr(
+        "create",
+        "foo",
+        "--sandbox",
+        "-w",
+        "side=sleep 1000",
+        "--network",
+        "allow=example.com",
+        "--",
+        "sleep",
+        "1000",
+    )
+    mngr("exec", "foo", "--", "/bin/sh", "-c", line)
+    mngr("exec", "foo", "--", "/bin/true")
+    with (tmp_path / "user" / ".gitconfig").open() as file:
+        argv = [str(BIN / "mngr"), "exec", "foo", "--", "/bin/true"]
+        subprocess.run(argv, cwd=mngr.repo, env=mngr.env, stdin=file, check=True)
+    mngr("diff", "foo")
+    mngr("list", "--git")
+    mngr("stop", "foo")
+    mngr("start", "foo")
+    wait_for(lambda: mngr.agent("foo")["state"] == "RUNNING")
+    mngr("exec", "foo", "--", "/bin/sh", "-c", "rm -rf *")
+    mngr("stop", "foo")
+    assert not proof.exists(), proof.read_text()

@@ -101,3 +101,27 @@ def test_what_we_make_up_is_valid() -> None:
     assert all(names.is_id(names.new_id()) for _ in range(100))
     assert all(names.is_name(names.new_name()) for _ in range(100))
     assert len({names.new_id() for _ in range(100)}) == 100
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("on", []),
+        ("off", []),
+        ("allow=API.example.com:443, example.org", [("api.example.com", 443), ("example.org", None)]),
+        ("allow=10.0.0.1:22,[::1]:80,[fe80::1]", [("10.0.0.1", 22), ("::1", 80), ("fe80::1", None)]),
+    ],
+)
+def test_a_network_is_on_off_or_some_places(text: str, places: list[tuple[str, int | None]]) -> None:
+    assert names.parse_network(text) == (text.partition("=")[0], places)
+
+
+@pytest.mark.parametrize(
+    "text",
+    "maybe,off=x,allow,allow=,allow=a:,allow=a:0,allow=a:70000,allow=a:b,allow=*.a,allow=::1,allow=[::1]x,allow=a b".split(
+        ","
+    ),
+)
+def test_what_is_no_network_is_said_so(text: str) -> None:
+    with pytest.raises(UsageError, match="--network"):
+        names.parse_network(text)

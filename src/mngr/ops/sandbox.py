@@ -10,7 +10,7 @@ import os
 
 from mngr import git, names, onhost, registry
 from mngr.errors import MngrError, Unreachable, UsageError
-from mngr.shell import join, quote
+from mngr.shell import ProgramMissing, fixed_path, join, quote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,11 +26,8 @@ if TYPE_CHECKING:
 WALLS = ("--unshare-user", "--unshare-all", "--disable-userns", "--cap-drop", "ALL", "--die-with-parent")
 _PROXY = "http://127.0.0.1:3128"  # where onhost/gate.py listens
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
-_SHARED = (
-    "status",
-    "events.jsonl",
-    "transcript.jsonl",
-)  # what an agent's program writes in the agent's directory
+# What an agent's program writes in the agent's directory.
+_SHARED = ("status", "events.jsonl", "transcript.jsonl")
 
 # `env` gives the signals back that the part outside ignores: those end the program inside, and it ends the rest.
 # A file as standard input could be opened again, to write, so its contents come through a pipe.
@@ -48,12 +45,13 @@ _mngr_walls() {{
     set -- {closed}--seccomp 9 $_mngr_how -- "$@"
     [ -z "${{_mngr_also:-}}" ] || set -- --bind "$_mngr_also" "$_mngr_also" "$@"
     [ -n "${{_mngr_alone:-}}" ] || set -- {network}"$@"
-    set -- bwrap {words} "$@"
+    set -- {bwrap} {words} "$@"
     [ -n "${{_mngr_alone:-}}" ] || set -- {around}"$@"
     exec 9<{filter}
+    cd / # of all programs only those that are named by their whole path are started from here on
     trap '' INT QUIT TERM # not HUP: the end of the terminal is the end of it all, also while this starts
     if [ -f /dev/stdin ] || [ -d /dev/stdin ]; then
-        cat | "$@"
+        command -p cat | "$@"
         exit
     fi
     exec "$@"
@@ -131,12 +129,22 @@ def write(ctx: Context, host: Host, record: AgentRecord) -> None:
     else:
         words = view.whole(host, record)
     text = _FUNCTION.format(
-        shared=join(shared), words=join([*WALLS, *words]), filter=quote(os.path.join(directory, "seccomp")),
+        bwrap=quote(_find_bwrap()), shared=join(shared), words=join([*WALLS, *words]), filter=quote(os.path.join(directory, "seccomp")),
         closed="--remount-ro / " if record.sandbox else "", **_network(host, record, directory),
     )  # fmt: skip
     host.write(os.path.join(directory, "seccomp"), seccomp.program())
     host.write(os.path.join(directory, "sandbox"), text.encode("utf-8", "surrogateescape"))
     seal()
+
+
+def _find_bwrap() -> str:
+    """Where it is: nothing that the agent can write to may stand in front of it."""
+    import shutil
+
+    found = shutil.which("bwrap", path=fixed_path())
+    if found is None:
+        raise ProgramMissing("bwrap")
+    return found
 
 
 def _make_home(host: Host, directory: str) -> None:
@@ -198,9 +206,8 @@ class _Door:
         self._also = also
 
     def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
-        path = os.environ.get("PATH", os.defpath)
         line = '_mngr_alone=1 _mngr_also=$2; . "$1/sandbox" && shift 2 && _mngr_walls "$@"'
-        words = ["env", "-i", f"PATH={path}", "TERM=dumb", "sh", "-c", line, "inside"]
+        words = ["env", "-i", f"PATH={fixed_path()}", "TERM=dumb", "sh", "-c", line, "inside"]
         clean = [] if only is None else ["env", "-i", *only]
         return [*words, self._directory, self._also, *clean, "sh", "-c", program]
 

@@ -59,7 +59,7 @@ def programs(home: Home, path: str, program: str) -> list[str]:
     """What must be seen so that programs on the PATH can run: where they are, and where their links lead."""
     found: dict[str, None] = {}
     secrets = tuple(os.path.realpath(place) for place in _secrets(home))
-    for place in _places(path, program):
+    for place in _places(path, program, secrets[1]):
         real = os.path.realpath(place)
         hides = any(_is_below(secret, (real,)) for secret in secrets) or _is_below(real, secrets[1:])
         if not hides and not _is_below(place, (*SYSTEM, *found)):
@@ -67,15 +67,16 @@ def programs(home: Home, path: str, program: str) -> list[str]:
     return list(found)
 
 
-def _places(path: str, program: str) -> Iterator[str]:
+def _places(path: str, program: str, ours: str) -> Iterator[str]:
     files = [program] if os.path.isabs(program) else []
     for folder in dict.fromkeys(path.split(":")):
-        if os.path.isabs(folder) and os.path.isdir(folder):
+        if os.path.isabs(folder) and os.path.isdir(folder) and os.access(folder, os.R_OK | os.X_OK):
             yield _installation(folder) or os.path.normpath(folder)
             files += [entry.path for entry in os.scandir(folder) if entry.is_symlink()]
     for file in files:
         real = os.path.realpath(file)
-        if os.path.isfile(real):
+        by_agent = _is_below(os.path.realpath(os.path.dirname(file)), (ours,))  # it may lead anywhere
+        if os.path.isfile(real) and not by_agent:
             yield _installation(os.path.dirname(real)) or real
     if files[:1] == [program]:
         yield program
@@ -107,7 +108,10 @@ def _guarded(top: str) -> Iterator[tuple[str, bool]]:
     for place, folders, files in os.walk(top):
         for name in (*folders, *files):
             path = os.path.join(place, name)
-            mode = os.lstat(path).st_mode
+            try:
+                mode = os.lstat(path).st_mode
+            except OSError:
+                continue  # gone meanwhile
             is_dir = stat.S_ISDIR(mode)
             open_to_all = mode & 0o005 == 0o005 if is_dir else mode & 0o004
             if stat.S_ISLNK(mode) or open_to_all or not os.access(path, os.R_OK):

@@ -40,6 +40,7 @@ class LocalHost:
         self._env = {k: v for k, v in os.environ.items() if k not in _GIT_LOCAL}
         self._env["LC_ALL"] = "C"  # we read what git and tar say
         self._env["GIT_TERMINAL_PROMPT"] = "0"
+        self._env["PATH"] = shell.fixed_path()
 
     @property
     def socket(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -86,7 +86,9 @@ def test_walls_that_are_gone_are_an_error_and_not_no_walls(foo: tuple[Context, A
 
 def test_other_hosts_are_refused_before_anything_is_made(mngr: Mngr) -> None:
     class Nowhere:
-        def argv(self, program: str, *, terminal: bool = False) -> list[str]:
+        def argv(
+            self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None
+        ) -> list[str]:
             return ["false"]
 
         def lost(self, said: str) -> Unreachable:
@@ -141,6 +143,7 @@ def test_programs_on_the_path_are_shown_with_what_they_are_installed_with(
     (user / ".local" / "bin" / "thing").symlink_to(user / ".local" / "share" / "thing" / "1.0")
     (user / ".local" / "lib").mkdir()
     tool(user / ".mngr" / "work" / "other" / "bin" / "x")
+    (user / ".mngr" / "work" / "other" / "bin" / "y").symlink_to(tool(user / ".ssh" / "id_rsa"))
     lone = tool(tmp_path / "lone")
     folders = [tmp_path / "node" / "bin", user / ".cargo" / "bin", user / ".local" / "bin", user, tmp_path,
                user / ".mngr" / "work" / "other" / "bin", Path("/usr/bin"), Path("gone"), tmp_path / "gone"]  # fmt: skip
