@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 
 from mngr.errors import MngrError
 
@@ -39,6 +40,14 @@ def load(home: Home, provider: str, host: str, phase: str = "json") -> dict[str,
     except (OSError, ValueError):
         return None
     return facts if isinstance(facts, dict) and facts.get("v") == 1 else None
+
+
+def age(home: Home, provider: str, host: str) -> float:
+    """Seconds since a host was last written down."""
+    try:
+        return time.time() - os.stat(_path(home, provider, host, "json")).st_mtime
+    except OSError:
+        return 0.0
 
 
 def save(home: Home, provider: str, host: str, facts: dict[str, Any], phase: str = "json") -> None:
@@ -77,6 +86,18 @@ def save_seen(home: Home, provider: str, host: str, answer: bytes) -> None:
     try:
         _write(path, answer)
     except MngrError:
+        pass
+
+
+def add_seen(home: Home, provider: str, host: str, rows: bytes) -> None:
+    """One more agent in what a host last answered."""
+    try:
+        fd = os.open(_path(home, provider, host, "seen"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(fd, rows)
+        finally:
+            os.close(fd)
+    except OSError:  # a cache
         pass
 
 

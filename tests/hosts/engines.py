@@ -74,8 +74,9 @@ class Engine:
             self.run(*self.remove, *found)
         if found := self._in(self.volumes):
             self.run("volume", "rm", "-f", *found)
-        if found := self._in(self.images) - self._kept:
-            self.run("rmi", "-f", *found)
+        while found := self._in(self.images) - self._kept:  # one that others are built on goes after them
+            if not self.run("rmi", "-f", *found, check=False).stdout:
+                raise RuntimeError(f"{self.program}: these images stay: {found}")
 
     def stop(self) -> None:
         """Remove all there is, in the engine and on disk."""
@@ -190,7 +191,9 @@ def _answers(sock: Path) -> bool:
 
 def _image() -> bytes:
     """A root file system with two users and links to where this machine's programs will be mounted."""
-    directories = ". usr sbin etc tmp root proc sys dev run var var/tmp home home/user".split()  # sbin is for --init
+    directories = (
+        ". usr sbin etc tmp root proc sys dev run var var/tmp home home/user".split()
+    )  # sbin is for --init
     links = [name for name in ("bin", "lib", "lib32", "lib64") if Path("/usr", name).exists()]
     files = {
         "etc/passwd": "root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000:user:/home/user:/bin/bash\n",

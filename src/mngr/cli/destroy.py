@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mngr.cli.run import names_of
-from mngr.cli.spec import NAMES, Command, Option
+from mngr.cli.spec import TARGETS, Command, Option
 from mngr.cli.table import COMMANDS
 
 TYPE_CHECKING = False
@@ -17,14 +17,16 @@ COMMAND = Command(
     description=(
         "Removes session, work dir and record. Commits, index, uncommitted and untracked files and the conversation stay\n"
         "in the graveyard for 30 days (graveyard.keep), and mngr undestroy brings them back; ignored files do not. The\n"
-        "branch stays if it holds commits that no other branch has. A directory used with --transfer none is not touched."
+        "branch stays if it holds commits that no other branch has. A directory used with --transfer none is not touched.\n"
+        "@HOST destroys all agents on a host, and then the host. One that was made for NAME@.PROVIDER goes with its last agent."
     ),
-    arguments=(NAMES,),
+    arguments=(TARGETS,),
     options=(Option(flags=("--force",), help="also agents that run, or whose record is damaged"),),
     examples=(
         ("mngr destroy foo", "put foo away"),
         ("mngr list --ids --state DONE | mngr destroy -", "put away all that are done"),
         ("mngr undestroy foo", "bring it back"),
+        ("mngr destroy @box.docker", "put all agents of a container away, and the container with its volume"),
     ),
 )
 

@@ -82,4 +82,5 @@ COMMON = (
 NAMES = Argument(
     name="NAME", help="an agent's name or id; - reads names from standard input", many=True, complete="agents"
 )
+TARGETS = NAMES.replace(help="an agent's name or id, or @HOST; - reads them from standard input")
 NAME = Argument(name="NAME", help="an agent's name or id", complete="agents")

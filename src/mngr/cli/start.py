@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mngr.cli.run import names_of
-from mngr.cli.spec import NAMES, Command
+from mngr.cli.spec import TARGETS, Command
 from mngr.cli.table import COMMANDS
 from mngr.ops.targets import LIVE
 
@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 COMMAND = Command(
     name="start",
     summary=COMMANDS["start"][1],
-    description="Continues the conversation where the kind can; a command is run again from the start. Also after a reboot.",
-    arguments=(NAMES,),
+    description=(
+        "Continues the conversation where the kind can; a command is run again from the start. Also after a reboot. An\n"
+        "agent's host is started first if it is stopped; @HOST starts the host alone."
+    ),
+    arguments=(TARGETS,),
     examples=(
         ("mngr start foo", "bring foo back"),
         ("mngr list --ids --state STOPPED | mngr start -", "bring all back"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mngr.cli.run import names_of
-from mngr.cli.spec import NAMES, Command, Option
+from mngr.cli.spec import TARGETS, Command, Option
 from mngr.cli.table import COMMANDS
 
 TYPE_CHECKING = False
@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 COMMAND = Command(
     name="stop",
     summary=COMMANDS["stop"][1],
-    description="The process is asked to end; what still runs after the grace time is killed. Work dir, branch and conversation stay.",
-    arguments=(NAMES,),
+    description=(
+        "The process is asked to end; what still runs after the grace time is killed. Work dir, branch and conversation\n"
+        "stay. @HOST stops a host of a provider that can do that, and all agents on it; nothing but start starts it again."
+    ),
+    arguments=(TARGETS,),
     options=(
         Option(
             flags=("--grace",),
@@ -25,7 +28,11 @@ COMMAND = Command(
             help="how long it may take to end (default: stop.grace, 2s)",
         ),
     ),
-    examples=(("mngr stop foo", "stop one"), ("mngr list --ids --label team=red | mngr stop -", "stop many")),
+    examples=(
+        ("mngr stop foo", "stop one"),
+        ("mngr list --ids --label team=red | mngr stop -", "stop many"),
+        ("mngr stop @box.docker", "stop a container and the agents in it"),
+    ),
 )
 
 

@@ -3,7 +3,9 @@
 name=$1 number=$2 home=$3 author=$4 email=$5
 umask 022
 set -e
-if [ -n "$author" ] && [ ! -e "$home/.gitconfig" ] && command -v git >/dev/null; then
+is_new= # root without capabilities sees nothing in a home that was given away
+if [ -O "$home" ] && [ ! -e "$home/.mngr" ]; then is_new=1; fi
+if [ -n "$is_new" ] && [ -n "$author" ] && [ ! -e "$home/.gitconfig" ] && command -v git >/dev/null; then
     HOME=$home git config --global user.name "$author"
     HOME=$home git config --global user.email "$email"
 fi
@@ -29,5 +31,6 @@ done <<END
 $(cat /etc/group 2>/dev/null)
 END
 [ -n "$group" ] || echo "$name:x:$number:" >>/etc/group
+[ -n "$is_new" ] || exit 0
 chmod 700 "$home"
 chown -R "$number:$number" "$home"

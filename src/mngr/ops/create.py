@@ -11,6 +11,7 @@ from mngr.model import AgentRecord, Record
 from mngr.ops import environment, find, hosts, limit, project, relay, sandbox, transfer
 from mngr.ops import list as listing
 from mngr.ops.discard import discard
+from mngr.ops.hosts import choose_host as choose_host
 from mngr.ops.launch import launch, settle, write_command
 from mngr.ops.source import Source, are_near, choose_transfer, find_source
 from mngr.ops.start import start
@@ -87,7 +88,9 @@ def create(ctx: Context, request: CreateRequest) -> list[AgentView | Exception]:
     fresh = [n for n in wished if n not in existing]
     made: dict[str, AgentView | Exception] = {n: _reuse(ctx, i) for n, i in existing.items()}
     if fresh:
-        host, is_new = hosts.choose(ctx, wanted, request)
+        host, is_new = hosts.choose(
+            ctx, wanted, request.build_args, request.network, new=request.new_host
+        )
         try:
             plan = make_plan(ctx, host, request)
             ctx.home.make()
@@ -189,6 +192,7 @@ def create_one(ctx: Context, plan: Plan, name: str) -> AgentView:
         except Unreachable:
             ctx.note(f"{name} may be left half made on {host.name}; when that answers again: mngr gc")
         raise
+    listing.remember(ctx, host, record)
     ctx.hooks.tell("mngr_created", agent=record)
     return listing.view_of_started(host, record)
 

@@ -8,6 +8,7 @@ from mngr import clock, names, onhost, store
 from mngr.errors import MngrError, NotFound, Unreachable
 from mngr.fanout import fanout
 from mngr.model import Outcome
+from mngr.ops import hosts
 from mngr.ops import save as saving
 from mngr.ops import stage
 from mngr.ops.discard import discard, end_processes, is_claimed, is_restoring, settle
@@ -23,12 +24,43 @@ if TYPE_CHECKING:
     from mngr.ops.context import Context
     from mngr.ops.list import Seen
 
-_LEAVING = {"leaving": True}  # in a grave's meta.json: its host has not yet said that the agent is gone
+LEAVING = {"leaving": True}  # in a grave's meta.json: its host has not yet said that the agent is gone
 SAVED = "saved"  # in the agent's directory: the grave is whole, so taking things away has begun
 
 
 def destroy(ctx: Context, wanted: list[str], *, force: bool = False) -> list[Outcome]:
-    """Destroy agents: all processes end in one go, then each is saved and taken away."""
+    """Destroy agents, and hosts (`@HOST`) with all agents on them."""
+    agents, places = hosts.split(ctx, wanted)
+    outcomes = _destroy_agents(ctx, agents, force=force)
+    for word, place in places.items():
+        try:
+            outcomes[word] = _destroy_host(ctx, *place, force=force)
+        except MngrError as error:
+            outcomes[word] = failed(word, error)
+    return [outcomes[name] for name in wanted if name in outcomes]
+
+
+def _destroy_host(ctx: Context, provider: str, name: str, *, force: bool) -> Outcome:
+    """A host goes when all its agents are in the graveyard."""
+    found = hosts.look_to_destroy(ctx, provider, name)
+    live = [seen.record.name for seen in found if seen.record and seen.state.state in LIVE]
+    if live and not force:
+        raise MngrError(
+            f"{', '.join(live)} on {name} runs" if len(live) == 1 else f"{', '.join(live)} on {name} run",
+            f"stop them first, or: mngr destroy --force @{name}.{provider}",
+        )
+    outcomes = put_away(ctx, found)
+    bad = [outcome for outcome in outcomes if not outcome.ok]
+    if bad:
+        raise MngrError(f"{name} stays, for {bad[0].name} could not be put away: {bad[0].error}", bad[0].hint)
+    hosts.take_away(ctx, provider, name)
+    notes = tuple(note for outcome in outcomes for note in outcome.notes)
+    extra = {"agents": [outcome.id for outcome in outcomes]}
+    return Outcome(id=None, name=f"@{name}.{provider}", extra=extra, notes=notes)
+
+
+def _destroy_agents(ctx: Context, wanted: list[str], *, force: bool) -> dict[str, Outcome]:
+    """All processes end in one go, then each is saved and taken away; a host that was made for them goes with the last."""
     outcomes: dict[str, Outcome] = {}
     targets: dict[str, tuple[str, Seen]] = {}
     for name, seen in zip(wanted, resolve(ctx, wanted), strict=True):
@@ -45,12 +77,19 @@ def destroy(ctx: Context, wanted: list[str], *, force: bool = False) -> list[Out
         put_away(ctx, [seen for _, seen in targets.values()]), targets.values(), strict=True
     ):
         outcomes[name] = outcome
-    return [outcomes[name] for name in wanted if name in outcomes]
+    hosts.retire(ctx, [seen.host for name, seen in targets.values() if outcomes[name].ok])
+    return outcomes
 
 
 def put_away(ctx: Context, targets: list[Seen]) -> list[Outcome]:
     """All steps for agents that may be destroyed; an outcome each."""
-    marked = fanout(lambda seen: _mark(ctx, seen), targets, at_once=4)
+
+    def begin(seen: Seen) -> AgentRecord | None:
+        if seen.record is not None:
+            ctx.hooks.step("destroy", seen.record)("mark")
+        return mark(ctx, seen)
+
+    marked = fanout(begin, targets, at_once=4)
     _end(
         ctx, [seen for seen, before in zip(targets, marked, strict=True) if not isinstance(before, Exception)]
     )
@@ -85,17 +124,16 @@ def _check(seen: Seen, force: bool) -> None:
         )
 
 
-def _mark(ctx: Context, seen: Seen) -> AgentRecord | None:
+def mark(ctx: Context, seen: Seen) -> AgentRecord | None:
     """From here on `list` shows that it is being destroyed, and `gc` can finish it. The record as it was before."""
     if seen.record is None:
         return None
     host = seen.host
-    ctx.hooks.step("destroy", seen.record)("mark")
     with host.lock(os.path.join(host.home.agent(seen.id), "lock")):
         before = store.load(host, seen.id)
         if before.phase != "ready" and store.is_alive(before.owner, not host.is_here):
             raise MngrError(f"another command is at work on {before.name}", "see: mngr list")
-        if before.phase == "ready" and is_restoring(host, before):
+        if before.phase == "ready" and (not host.is_here or is_restoring(host, before)):
             settle(host, before)
         store.save(host, before.replace(phase="destroying", owner=store.this_process()))
     return before
@@ -130,11 +168,11 @@ def _finish(ctx: Context, host: Host, before: AgentRecord) -> Outcome:
         claimed = is_claimed(host, record)  # then what is there now is another agent's
         mine = record.replace(work_dir=f"{record.work_dir}-{record.id[2:8]}") if claimed else record
         meta = (
-            saving.load(grave) if again else stage.save(ctx, host, mine, grave, why="destroy", more=_LEAVING)
+            saving.load(grave) if again else stage.save(ctx, host, mine, grave, why="destroy", more=LEAVING)
         )
         announce("remove")
     except BaseException:
-        _unmark(host, before)
+        unmark(host, before)
         raise
     if host.is_here:
         host.write(marker, b"")
@@ -151,7 +189,7 @@ def _finish(ctx: Context, host: Host, before: AgentRecord) -> Outcome:
     return _outcome(record, meta, kept, grave)
 
 
-def _unmark(host: Host, before: AgentRecord) -> None:
+def unmark(host: Host, before: AgentRecord) -> None:
     """The agent as it was; on a host that is out of reach it stays marked, which can be seen and repeated."""
     try:
         store.save(host, before)

@@ -46,7 +46,8 @@ def base(home: Home, host: Host) -> dict[str, str]:
     """What every agent needs to find its programs and its language."""
     if not host.is_here:
         facts = registry.load(home, host.provider, host.name) or {}
-        return {str(name): str(value) for name, value in (facts.get("env") or {}).items() if name in _BASE}
+        found = {str(name): str(value) for name, value in (facts.get("env") or {}).items()}
+        return {name: value for name, value in found.items() if _NAME.fullmatch(name) and name[:5] != "MNGR_"}
     return {name: os.environ[name] for name in _BASE if os.environ.get(name)}
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mngr.host import Host
     from mngr.model import AgentRecord
     from mngr.ops.context import Context
+    from mngr.ops.gc_hosts import World
     from mngr.ops.list import Seen
 
 CACHE_TIME = 30 * 86400.0
@@ -43,10 +44,13 @@ def gc(ctx: Context, *, dry_run: bool = False) -> list[Outcome]:
     """Clean up; an outcome per thing found."""
     if not ctx.home.exists():
         return []
+    from mngr.ops import gc_hosts
+
     with Lock(os.path.join(ctx.home.cache, "gc.lock")):
-        outcomes = []
-        for find in (_agents, _names, _sessions, _graves, _parts, _setups, _strangers):
-            for task in find(ctx):
+        world = gc_hosts.look_around(ctx)
+        outcomes = [_do(task, dry_run) for task in gc_hosts.silent(world)]
+        for find in (_agents, _names, _sessions, _graves, _parts, _setups, _strangers, gc_hosts.leftovers):
+            for task in find(ctx, world):
                 outcomes.append(_do(task, dry_run))
         return outcomes
 
@@ -71,18 +75,14 @@ def _do(task: Task, dry_run: bool) -> Outcome:
     )
 
 
-def _hosts(ctx: Context) -> list[Host]:
-    return [ctx.host(*place) for place in ctx.places()]
-
-
-def _agents(ctx: Context) -> list[Task]:
+def _agents(ctx: Context, world: World) -> list[Task]:
     """Agents whose making or destroying was interrupted."""
     found = []
-    for host in _hosts(ctx):
-        for seen in listing.look(ctx, host):
+    for host, agents in world.answers:
+        for seen in agents:
             record = seen.record
             if record is None:
-                if _is_empty(host.home.agent(seen.id)):
+                if host.is_here and _is_empty(host.home.agent(seen.id)):
                     found.append(
                         _removal("interrupted create", seen.id, ctx, host.home.agent(seen.id), seen.id)
                     )
@@ -162,16 +162,17 @@ def _removal(what: str, name: str, ctx: Context, path: str, agent_id: str | None
     return Task(what=what, name=name, id=agent_id, act=act)
 
 
-def _names(ctx: Context) -> list[Task]:
+def _names(ctx: Context, world: World) -> list[Task]:
     """Names of agents that are no longer there."""
     found = []
     for name in store.list_names(ctx.home):
         holder = store.find_id(ctx.home, name)
-        if (
-            holder is not None
-            and not store.is_elsewhere(ctx.home, name)
-            and not os.path.isdir(ctx.home.agent(holder))
-        ):
+        if holder is not None and store.is_elsewhere(ctx.home, name):
+            if world.has_lost(ctx, name, holder):
+                found.append(
+                    Task(what="dangling name", name=name, id=holder, act=_release(ctx, name, holder))
+                )
+        elif holder is not None and not os.path.isdir(ctx.home.agent(holder)):
             found.append(Task(what="dangling name", name=name, id=holder, act=_release(ctx, name, holder)))
         elif holder is not None and _is_old_name(ctx, name, holder):
             found.append(Task(what="old name", name=name, id=holder, act=_release(ctx, name, holder)))
@@ -194,16 +195,16 @@ def _release(ctx: Context, name: str, holder: str) -> Callable[[], None]:
     return lambda: store.release_name(ctx.home, name, holder)
 
 
-def _sessions(ctx: Context) -> list[Task]:
+def _sessions(ctx: Context, world: World) -> list[Task]:
     """Sessions of our tmux server whose agent is no longer there."""
     found = []
-    for host in _hosts(ctx):
-        if not os.path.exists(host.socket):
+    for host, _ in world.answers:
+        if host.is_here and not os.path.exists(host.socket):
             continue
         listed = host.run(tmux.argv(host, "list-sessions", "-F", "#{session_id} #{@mngr_id} #{session_name}"))
         for row in listed.text.split("\n"):
             session, agent_id, name = [*row.split(" ", 2), "", "", ""][:3]
-            if names.is_id(agent_id) and not os.path.isdir(host.home.agent(agent_id)):
+            if names.is_id(agent_id) and not host.has(host.home.agent(agent_id)):
                 found.append(Task(what="stray session", name=name, id=agent_id, act=_kill(host, session)))
     return found
 
@@ -215,14 +216,13 @@ def _kill(host: Host, session: str) -> Callable[[], None]:
     return act
 
 
-def _graves(ctx: Context) -> list[Task]:
+def _graves(ctx: Context, world: World) -> list[Task]:
     """Graves that are older than `graveyard.keep`."""
     limit = clock.stamp(time.time() - keep_time(ctx))
-    homes = [host.home for host in _hosts(ctx)]
     old = [
         g
         for g in list_graves(ctx)
-        if g.destroyed_at < limit and not any(os.path.isdir(h.agent(g.id)) for h in homes)
+        if g.destroyed_at < limit and g.id not in world.ids and (g.provider, g.host) not in world.errors
     ]
     return [Task(what="old grave", name=g.name, id=g.id, act=_forget(ctx, g.place)) for g in old]
 
@@ -231,7 +231,7 @@ def _forget(ctx: Context, place: str) -> Callable[[], None]:
     return lambda: remove_saved(ctx, place)
 
 
-def _parts(ctx: Context) -> list[Task]:
+def _parts(ctx: Context, world: World) -> list[Task]:
     """What an interrupted save left."""
     found = []
     for folder in (ctx.home.graveyard, ctx.home.snapshots):
@@ -251,7 +251,7 @@ def _is_owned(path: str) -> bool:
         return time.time() - os.lstat(path).st_mtime < YOUNG
 
 
-def _setups(ctx: Context) -> list[Task]:
+def _setups(ctx: Context, world: World) -> list[Task]:
     """Results of set-ups that nobody has used for long, and half-written ones."""
     folder = os.path.join(ctx.home.cache, "setup")
     found = []
@@ -279,16 +279,21 @@ def _drop_setup(ctx: Context, folder: str, key: str, path: str) -> Callable[[], 
     return act
 
 
-def _strangers(ctx: Context) -> list[Task]:
+def _strangers(ctx: Context, world: World) -> list[Task]:
     """Directories among the work dirs that no agent has: somebody's, perhaps."""
     found = []
-    for host in _hosts(ctx):
-        if not os.path.isdir(host.home.work):
+    for host, _ in world.answers:
+        if host.is_here:
+            entries = sorted(os.listdir(host.home.work)) if os.path.isdir(host.home.work) else []
+        else:
+            entries = [name for name in host.run(["ls", "-A", host.home.work]).text.split("\n") if name]
+        if not entries:
             continue
         known = {os.path.basename(s.record.work_dir) for s in listing.look(ctx, host) if s.record}
-        for name in sorted(os.listdir(host.home.work)):
+        for name in entries:
             if name not in known:
                 path = os.path.join(host.home.work, name)
-                note = f"{path} belongs to no agent and was left; if you do not need it: rm -r {path}"
+                where = "" if host.is_here else f" on {host.name}"
+                note = f"{path}{where} belongs to no agent and was left; if you do not need it: rm -r {path}"
                 found.append(Task(what="unknown directory", name=path, note=note))
     return found

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from mngr import registry
+from mngr import registry, store
 from mngr.config import as_list
-from mngr.errors import HostStopped, MngrError, UsageError
+from mngr.errors import HostStopped, MngrError, NotFound, Unreachable, UsageError
 from mngr.fanout import fanout
 from mngr.model import Outcome
 from mngr.ops import find
 from mngr.ops import list as listing
-from mngr.ops.targets import failed
+from mngr.ops.targets import failed, resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,21 +19,27 @@ if TYPE_CHECKING:
     from mngr.host import Host
     from mngr.names import Address
     from mngr.ops.context import Context
-    from mngr.ops.create import CreateRequest
     from mngr.ops.list import Seen
 
 
-def choose(ctx: Context, wanted: Address, request: CreateRequest) -> tuple[Host, bool]:
+def choose_host(ctx: Context, wanted: Address) -> Host:
+    """Where an agent shall live, with a home for it; made where there is none and its provider makes hosts."""
+    return choose(ctx, wanted, [], None)[0]
+
+
+def choose(
+    ctx: Context, wanted: Address, build_args: list[str], network: str | None, *, new: bool = False
+) -> tuple[Host, bool]:
     """Where new agents shall live, with a home for them; and whether the host was made for them just now."""
     is_local = wanted.provider in (None, "local") and wanted.host in (None, "local")
-    if is_local and not request.build_args and not request.new_host:
+    if is_local and not build_args and not new:
         return ctx.local, False
     name = wanted.provider or ("local" if wanted.host is None else ctx.find_host(wanted.host)[0])
     provider = ctx.provider(name)
     is_known = wanted.host is not None and registry.load(ctx.home, name, wanted.host) is not None
     if not provider.can_create_hosts:
-        if request.build_args or request.new_host:
-            flag = "-b" if request.build_args else "--new-host"
+        if build_args or new:
+            flag = "-b" if build_args else "--new-host"
             raise UsageError(f"{name} makes no hosts, so {flag} has no meaning", "leave it out")
         host = provider.create(None, {}) if wanted.host is None else ctx.host(name, wanted.host)
         if not host.is_here:
@@ -42,14 +48,14 @@ def choose(ctx: Context, wanted: Address, request: CreateRequest) -> tuple[Host,
             ctx.home.make()
             move_in(ctx.home, host)
         return host, False
-    if request.new_host and is_known:
+    if new and is_known:
         raise MngrError(
             f"there is already a host {wanted.host!r}", f"leave out --new-host, or write NAME@.{name}"
         )
     ctx.home.make()
-    options = _options(ctx, name, request)
-    if is_known:  # whether it has this network is for its first agent to choose, and checked for all others
-        options.pop("network", None)
+    options = _options(ctx, name, build_args)
+    if network is not None and not is_known:  # its first agent chooses; for all others it is checked
+        options["network"] = network
     made = provider.create(wanted.host, options)
     return ctx.host(name, made.name), not is_known
 
@@ -63,27 +69,17 @@ def give_back(ctx: Context, host: Host) -> None:
         ctx.note(f"{host.name} was made and is left: {error.message}")
 
 
-def get(ctx: Context, provider: str, name: str) -> Host:
-    """A host by provider and name, made anew where the provider can do that and it is gone."""
-    if registry.load(ctx.home, provider, name) is None and ctx.provider(provider).can_create_hosts:
-        ctx.home.make()
-        ctx.provider(provider).create(name, {})
-    return ctx.host(provider, name)
-
-
-def _options(ctx: Context, provider: str, request: CreateRequest) -> dict[str, Any]:
+def _options(ctx: Context, provider: str, build_args: list[str]) -> dict[str, Any]:
     """What a new host shall be like: -b as the settings of its provider, `+=` adds to a list of theirs."""
     settings = ctx.settings.table(f"providers.{provider}")
     found: dict[str, Any] = {}
-    for text in request.build_args:
+    for text in build_args:
         key, eq, value = text.partition("=")
         plain = key.removesuffix("+")
         if not eq or not plain:
             raise UsageError(f"-b: {text!r} is not KEY=VALUE", "for example: -b image=debian:stable")
         more = [*as_list(found.get(plain, settings.get(plain))), value]
         found[plain] = more if key.endswith("+") else value
-    if request.network is not None:
-        found["network"] = request.network
     return found
 
 
@@ -101,11 +97,24 @@ def split(ctx: Context, wanted: list[str]) -> tuple[list[str], dict[str, tuple[s
     return [word for word in wanted if word not in hosts], hosts
 
 
+def wake(ctx: Context, wanted: list[str]) -> list[Seen | MngrError]:
+    """What each name stands for, once the hosts that are stopped have been started."""
+    found = resolve(ctx, wanted)
+    asleep = {(e.provider, e.host): f"@{e.host}.{e.provider}" for e in found if isinstance(e, HostStopped)}
+    if not asleep:
+        return found
+    outcomes = start_hosts(ctx, {word: place for place, word in asleep.items()})
+    for at, error in enumerate(resolve(ctx, wanted)):
+        outcome = outcomes[f"@{error.host}.{error.provider}"] if isinstance(error, HostStopped) else None
+        found[at] = MngrError(outcome.error, outcome.hint) if outcome and outcome.error else error
+    return found
+
+
 def start_hosts(ctx: Context, places: dict[str, tuple[str, str]]) -> dict[str, Outcome]:
     """Start hosts; one that runs is left alone."""
 
     def one(place: tuple[str, str]) -> Outcome:
-        _able(ctx, place).start(place[1])
+        _able(ctx, place, "start").start(place[1])
         return Outcome(id=None, name=f"@{place[1]}.{place[0]}", extra={"was": None})
 
     return _each(places, one)
@@ -118,7 +127,7 @@ def stop_hosts(
 
     def one(place: tuple[str, str]) -> Outcome:
         name = f"@{place[1]}.{place[0]}"
-        provider = _able(ctx, place)
+        provider = _able(ctx, place, "stop")
         host = ctx.host(*place)
         try:
             end(host, listing.look(ctx, host))
@@ -131,8 +140,51 @@ def stop_hosts(
     return _each(places, one)
 
 
-def _able(ctx: Context, place: tuple[str, str]) -> Any:
+def look_to_destroy(ctx: Context, provider: str, name: str) -> list[Seen]:
+    """The agents of a host that is to go, started if it is stopped; none when nothing is left of it."""
+    makes = ctx.provider(provider)
+    if not makes.can_create_hosts:
+        raise MngrError(
+            f"{provider} hosts are not ours to destroy", "name its agents: mngr list --host " + name
+        )
+    host = ctx.host(provider, name)
+    if (registry.load(ctx.home, provider, name) or {}).get("guest"):
+        return []  # what is on it is its owner's to destroy
+    try:
+        return listing.look(ctx, host)
+    except Unreachable:
+        try:
+            makes.start(name)
+        except NotFound:
+            return []
+        return listing.look(ctx, host)
+
+
+def take_away(ctx: Context, provider: str, name: str) -> None:
+    """Destroy a host and forget those of our names whose agents were on it."""
+    ctx.provider(provider).destroy(name)
+    for agent in store.list_names(ctx.home):
+        if store.find_place(ctx.home, agent) == (provider, name):
+            store.release_name(ctx.home, agent, store.find_id(ctx.home, agent) or "")
+
+
+def retire(ctx: Context, places: list[Host]) -> None:
+    """Destroy hosts that were made for agents, and now have none."""
+    for host in {id(place): place for place in places}.values():
+        facts = registry.load(ctx.home, host.provider, host.name) if not host.is_here else None
+        if facts is None or not facts.get("auto"):
+            continue
+        try:
+            if not listing.look(ctx, host):
+                take_away(ctx, host.provider, host.name)
+        except MngrError as error:
+            ctx.note(f"{host.name} has no agents any more and stays: {error.message}")
+
+
+def _able(ctx: Context, place: tuple[str, str], verb: str) -> Any:
     provider = ctx.provider(place[0])
+    if verb == "stop" and (registry.load(ctx.home, *place) or {}).get("guest"):
+        raise MngrError(f"{place[1]} was made from another home, and is not ours to stop", "stop it there")
     if not provider.can_stop_hosts:
         raise MngrError(
             f"{place[0]} hosts are not ours to start and stop",

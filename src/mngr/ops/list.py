@@ -7,7 +7,7 @@ import os
 import time
 
 from mngr import clock, names, onhost, registry, store, tmux
-from mngr.errors import MngrError
+from mngr.errors import HostStopped, MngrError
 from mngr.fanout import fanout
 from mngr.model import AgentRecord, AgentView, Evidence, Record, State
 
@@ -47,10 +47,12 @@ def list_agents(ctx: Context) -> Listing:
     agents: list[AgentView] = []
     errors: list[dict[str, str]] = []
     notes: list[str] = []
-    for provider, host, answer in _look_everywhere(ctx):
-        if isinstance(answer, MngrError):
+    for provider, host, answer in look_everywhere(ctx):
+        if isinstance(answer, HostStopped):
+            agents.extend(view(seen, "STOPPED") for seen in _last_seen(ctx, provider, host, is_stopped=True))
+        elif isinstance(answer, MngrError):
             errors.append({"provider": provider, "host": host, "error": answer.message})
-            agents.extend(view(seen) for seen in _last_seen(ctx, provider, host))
+            agents.extend(view(seen, "UNKNOWN") for seen in _last_seen(ctx, provider, host))
         else:
             agents.extend(view(seen) for seen in answer)
             if any(_misses_watcher(seen) for seen in answer):
@@ -62,7 +64,7 @@ def list_agents(ctx: Context) -> Listing:
     return Listing(agents=agents, errors=errors, notes=notes)
 
 
-def _look_everywhere(ctx: Context) -> list[tuple[str, str, list[Seen] | MngrError]]:
+def look_everywhere(ctx: Context) -> list[tuple[str, str, list[Seen] | MngrError]]:
     """(provider, host, what it shows or why it does not answer) of every host, asked in parallel."""
     places = ctx.places()
     answers = fanout(lambda place: look(ctx, ctx.host(*place)), places, at_once=32)
@@ -92,16 +94,30 @@ def _look_once(ctx: Context, host: Host, ids: list[str] | None) -> list[Seen]:
     return _parse(ctx, host, result.out, ids, time.time())
 
 
-def _last_seen(ctx: Context, provider: str, name: str) -> list[Seen]:
-    """The agents of a host that does not answer, as it last showed them: nobody knows how they are now."""
+def _last_seen(ctx: Context, provider: str, name: str, *, is_stopped: bool = False) -> list[Seen]:
+    """The agents of a host that does not answer, as it last showed them: nobody knows how they are now, unless it is stopped."""
     kept = registry.load_seen(ctx.home, provider, name)
     if kept is None:
         return []
     out, at = kept
     reason = f"its host does not answer; last seen {clock.age(time.time() - at)} ago"
     state = State(state="UNKNOWN", reason=reason, source="cache", since=clock.stamp(at))
-    host = _Silent(name, provider)
-    return [seen.replace(state=state) for seen in _parse(ctx, host, out, None, at) if seen.record]
+    found = [seen for seen in _parse(ctx, _Silent(name, provider), out, None, at) if seen.record]
+    found = [seen for seen in found if not os.path.isdir(os.path.join(ctx.home.graveyard, seen.id))]
+    if not is_stopped:
+        return [seen.replace(state=state) for seen in found]
+    state = State(state="STOPPED", reason="host stopped", source="cache", since=clock.stamp(at))
+    ended = ("DONE", "FAILED", "STOPPED")
+    return [
+        s if s.state.state in ended and s.state.reason != "lost" else s.replace(state=state) for s in found
+    ]
+
+
+def remember(ctx: Context, host: Host, record: AgentRecord) -> None:
+    """An agent that was just made, in the last answer of its host: that may stop before it is asked again."""
+    if not host.is_here:
+        row = f"dir {record.id}\n{record.id}/agent.json:".encode() + store.encode(record)
+        registry.add_seen(ctx.home, host.provider, host.name, row)
 
 
 class _Silent:
@@ -180,13 +196,14 @@ def _understand(
     return Seen(host=host, id=agent_id, record=record, evidence=evidence, state=state)
 
 
-def view(seen: Seen) -> AgentView:
+def view(seen: Seen, host_state: str = "RUNNING") -> AgentView:
     """What the outside sees."""
     record, evidence, state = seen.record, seen.evidence, seen.state
     if record is None:
         return AgentView(
             id=seen.id, name=seen.id, kind="?", state=state.state, state_reason=state.reason,
-            state_source=state.source, host=seen.host.name, provider=seen.host.provider, project="?", work_dir="?",
+            state_source=state.source, host=seen.host.name, provider=seen.host.provider, host_state=host_state,
+            project="?", work_dir="?",
         )  # fmt: skip
     return AgentView(
         id=record.id,
@@ -201,6 +218,7 @@ def view(seen: Seen) -> AgentView:
         parked_until=state.parked_until,
         host=seen.host.name,  # as we call it; another client may have another name for it
         provider=seen.host.provider,
+        host_state=host_state,
         project=record.project,
         work_dir=record.work_dir,
         branch=record.branch,
@@ -225,7 +243,7 @@ def view_of_started(host: Host, record: AgentRecord) -> AgentView:
 def list_hosts(ctx: Context) -> list[dict[str, Any]]:
     """Every host, whether it answers, and how many agents it has."""
     rows: list[dict[str, Any]] = []
-    for provider, host, answer in _look_everywhere(ctx):
+    for provider, host, answer in look_everywhere(ctx):
         row: dict[str, Any] = {
             "host": host,
             "provider": provider,
@@ -233,7 +251,9 @@ def list_hosts(ctx: Context) -> list[dict[str, Any]]:
             "agents": None,
             "error": None,
         }
-        if isinstance(answer, MngrError):
+        if isinstance(answer, HostStopped):
+            row.update(state="STOPPED", agents=len(_last_seen(ctx, provider, host, is_stopped=True)))
+        elif isinstance(answer, MngrError):
             row.update(state="UNKNOWN", error=answer.message)
         else:
             row["agents"] = len(answer)

@@ -9,6 +9,7 @@ from mngr import onhost, store
 from mngr.agents.delivery import check_plain, check_text
 from mngr.errors import MngrError, TimedOut
 from mngr.model import Outcome
+from mngr.ops.hosts import wake
 from mngr.ops.targets import LIVE, each
 
 TYPE_CHECKING = False
@@ -59,7 +60,8 @@ def send(
         return Outcome(id=record.id, name=record.name, extra={"delivered": True, "proof": delivery.proof})
 
     blank = {"delivered": False, "proof": None}
-    outcomes = [o if o.extra else o.replace(extra=blank) for o in each(ctx, names, one, at_once=16)]
+    found = wake(ctx, names) if start else None
+    outcomes = [o if o.extra else o.replace(extra=blank) for o in each(ctx, names, one, 16, found)]
     if not wait:
         return outcomes
     return _wait(ctx, outcomes, None if timeout is None else max(0.0, timeout - (time.monotonic() - began)))

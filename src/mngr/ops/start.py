@@ -7,7 +7,7 @@ import os
 from mngr import store
 from mngr.errors import MngrError
 from mngr.model import Outcome
-from mngr.ops import limit
+from mngr.ops import hosts, limit
 from mngr.ops import list as listing
 from mngr.ops.discard import end_processes
 from mngr.ops.launch import launch, write_command
@@ -22,7 +22,14 @@ if TYPE_CHECKING:
 
 
 def start(ctx: Context, wanted: list[str]) -> list[Outcome]:
-    """Start agents that do not run; one that runs is left alone."""
+    """Start agents that do not run, and hosts (`@HOST`) that are stopped; what runs is left alone."""
+    agents, places = hosts.split(ctx, wanted)
+    outcomes = hosts.start_hosts(ctx, places)
+    outcomes.update(zip(agents, _start_agents(ctx, agents), strict=True))
+    return [outcomes[word] for word in wanted]
+
+
+def _start_agents(ctx: Context, wanted: list[str]) -> list[Outcome]:
 
     def one(seen: Seen, record: AgentRecord) -> Outcome:
         if record.phase != "ready":
@@ -34,7 +41,7 @@ def start(ctx: Context, wanted: list[str]) -> list[Outcome]:
         start_record(ctx, seen.host, record)
         return Outcome(id=record.id, name=record.name, extra={"was": seen.state.state})
 
-    return each(ctx, wanted, one)
+    return each(ctx, wanted, one, found=hosts.wake(ctx, wanted))
 
 
 def start_record(ctx: Context, host: Host, record: AgentRecord) -> None:

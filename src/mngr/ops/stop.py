@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from mngr import clock, store
-from mngr.errors import MngrError
+from mngr.errors import HostStopped, MngrError
 from mngr.model import Outcome
+from mngr.ops import hosts
 from mngr.ops.discard import end_processes
 from mngr.ops.targets import LIVE, failed, record_of, resolve
 
@@ -16,12 +17,23 @@ if TYPE_CHECKING:
 
 
 def stop(ctx: Context, wanted: list[str], grace: float | None = None) -> list[Outcome]:
-    """Stop agents, all of a host in one go; one that has ended already is left as it is."""
+    """Stop agents, and hosts (`@HOST`) with all agents on them; what has ended already is left as it is."""
     if grace is None:
         grace = clock.parse_length(str(ctx.settings.get("stop.grace")))
+    agents, places = hosts.split(ctx, wanted)
+    outcomes = dict(zip(agents, _stop_agents(ctx, agents, grace), strict=True))
+    outcomes.update(hosts.stop_hosts(ctx, places, lambda host, seen: _end(ctx, host, seen, grace)))
+    return [outcomes[word] for word in wanted]
+
+
+def _stop_agents(ctx: Context, wanted: list[str], grace: float) -> list[Outcome]:
+    """All of a host in one go."""
     outcomes: list[Outcome] = []
     live: dict[int, tuple[Host, list[Seen]]] = {}
     for name, seen in zip(wanted, resolve(ctx, wanted), strict=True):
+        if isinstance(seen, HostStopped):
+            outcomes.append(Outcome(id=store.find_id(ctx.home, name), name=name, extra={"was": "STOPPED"}))
+            continue
         if isinstance(seen, MngrError):
             outcomes.append(failed(name, seen))
             continue
@@ -34,8 +46,14 @@ def stop(ctx: Context, wanted: list[str], grace: float | None = None) -> list[Ou
             live.setdefault(id(seen.host), (seen.host, []))[1].append(seen)
         outcomes.append(Outcome(id=seen.id, name=record.name, extra={"was": seen.state.state}))
     for host, group in live.values():
-        end_processes(host, [seen.id for seen in group], grace=grace, reason="")
-        for seen in group:
-            store.add_event(host, seen.id, "stopped", reason="user")
-            ctx.hooks.tell("mngr_stopped", agent=seen.record)
+        _end(ctx, host, group, grace)
     return outcomes
+
+
+def _end(ctx: Context, host: Host, group: list[Seen], grace: float) -> None:
+    live = [seen for seen in group if seen.state.state in LIVE]
+    if live:
+        end_processes(host, [seen.id for seen in live], grace=grace, reason="")
+    for seen in live:
+        store.add_event(host, seen.id, "stopped", reason="user")
+        ctx.hooks.tell("mngr_stopped", agent=seen.record)

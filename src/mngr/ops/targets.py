@@ -64,9 +64,13 @@ def failed(name: str, error: Exception, agent_id: str | None = None) -> Outcome:
 
 
 def each(
-    ctx: Context, wanted: list[str], work: Callable[[Seen, AgentRecord], Outcome], at_once: int = 8
+    ctx: Context,
+    wanted: list[str],
+    work: Callable[[Seen, AgentRecord], Outcome],
+    at_once: int = 8,
+    found: list[Seen | MngrError] | None = None,
 ) -> list[Outcome]:
-    """`work` on every target in parallel; what it raises becomes that target's outcome."""
+    """`work` on every target in parallel; what it raises becomes that target's outcome. `found`: what they stand for."""
 
     def one(pair: tuple[str, Seen | MngrError]) -> Outcome:
         name, seen = pair
@@ -77,7 +81,8 @@ def each(
         except MngrError as error:
             return failed(seen.record.name if seen.record else name, error, seen.id)
 
-    answers = fanout(one, list(zip(wanted, resolve(ctx, wanted), strict=True)), at_once)
+    found = resolve(ctx, wanted) if found is None else found
+    answers = fanout(one, list(zip(wanted, found, strict=True)), at_once)
     return [a if not isinstance(a, Exception) else failed(n, a) for n, a in zip(wanted, answers, strict=True)]
 
 

@@ -11,15 +11,16 @@ from mngr.errors import MngrError, NotFound, UsageError, closest
 from mngr.lock import Lock
 from mngr.paths import find_project_root
 from mngr.pipehost import PipeHost
-from mngr.providers import docker_engine, docker_image, probe
+from mngr.providers import docker_engine, docker_image, docker_leftovers, probe
 from mngr.providers.docker_engine import DockerWire, Engine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import builtins
     from collections.abc import Callable
     from typing import Any
 
-    from mngr.host import Host
+    from mngr.host import Host, Leftover
     from mngr.paths import Home
     from mngr.providers.docker_image import Image
 
@@ -30,6 +31,7 @@ USERS = {"agent": ("1000:1000", "/home/agent"), "root": ("0:0", "/root")}
 PIDS = "4096"
 STARTS = 120.0  # seconds that an engine may take to start a container
 HALT = "/tmp/.mngr-halt"
+_NEEDS = "use an image that has sh, git, tmux and tar, for example by a Dockerfile that adds them"
 # The container's first process: ends when asked to, or when the watcher leaves word that all is idle.
 _STAY = 'trap "exit 0" TERM; rm -f "$0"; while [ ! -e "$0" ]; do sleep 3 & wait $!; done'
 
@@ -81,7 +83,6 @@ class DockerProvider:
 
     def stop(self, host: str) -> None:
         facts = self._facts(host)
-        _refuse_guest(host, facts, "stop")
         Engine(facts["engine"]).must(f"{host} could not be stopped", "stop", "-t", "5", host)
 
     def destroy(self, host: str) -> None:
@@ -89,9 +90,12 @@ class DockerProvider:
         if not facts.get("guest"):
             registry.save(self._home, self.name, host, {**facts, "owner": store.this_process()}, "ending")
             self._remove(host, facts)
-            kept = {key: facts.get(key) for key in ("options", "auto")}
-            registry.save(self._home, self.name, host, kept, "gone")
-        registry.forget(self._home, self.name, host)
+        else:
+            registry.forget(self._home, self.name, host)
+
+    def leftovers(self) -> builtins.list[Leftover]:
+        engine = docker_engine.choose(self._options)
+        return docker_leftovers.find(self._home, self.name, engine, self._key(), self._remove)
 
     def _facts(self, host: str) -> dict[str, Any]:
         facts = registry.load(self._home, self.name, host)
@@ -154,30 +158,33 @@ class DockerProvider:
         registry.save(self._home, self.name, name, {**facts, "owner": store.this_process()}, "making")
         try:
             engine.must("the volume could not be made", "volume", "create", *labels, volume)
+        except MngrError:
+            registry.forget(self._home, self.name, name)
+            raise
+        try:
             self._run(engine, name, argv, image, user)
-            found = probe.settle_in(self._wire(name, facts), name)
+            found = self._settle_in(engine, name, facts)
         except BaseException as error:
-            self._undo(name, facts)
+            try:
+                self._remove(name, facts)
+            except MngrError:
+                pass  # it stays noted, for `gc`
             if isinstance(error, probe.Lacking):
                 what = error.message.removeprefix(f"{name} has ")
-                hint = (
-                    "use an image that has sh, git, tmux and tar, for example by a Dockerfile that adds them"
-                )
-                raise MngrError(f"{image.about} has {what}", hint) from None
+                raise MngrError(f"{image.about} has {what}", _NEEDS) from None
             raise
         registry.save(self._home, self.name, name, {**found, **facts})
         registry.drop(self._home, self.name, name, "making", "gone")
 
-    def _run(self, engine: Engine, name: str, argv: list[str], image: Image | None, user: str) -> None:
+    def _run(
+        self, engine: Engine, name: str, argv: builtins.list[str], image: Image | None, user: str
+    ) -> None:
         """Start the container, get its image first if it is not here, and give it its user."""
         result = engine.run(*argv, timeout=STARTS)
         if docker_engine.lacks_image(result) and image is not None:
             docker_image.get(engine, image, self._note)
             result = engine.run(*argv, timeout=STARTS)
         if result.code:
-            said = docker_engine.complaint(result.err)
-            if '"sh"' in said or "executable file" in said:
-                raise MngrError("the image has no sh", "use one that has sh, git, tmux and tar")
             raise _failed(f"the container {name} could not be started", result.err)
         number, home = USERS[user]
         author = [shell.run(["git", "config", f"user.{key}"]).text for key in ("name", "email")]
@@ -191,14 +198,19 @@ class DockerProvider:
             home,
             *author,
         ]
-        engine.must(f"the user {user} could not be made in {name}", "exec", "-u", "0:0", name, *argv)
+        done = engine.run("exec", "-u", "0:0", name, *argv)
+        if docker_engine.is_stopped(done):
+            said = docker_engine.complaint(engine.run("logs", "--tail", "5", name).err)
+            raise MngrError(f"the container ended at once: {said}", _NEEDS)
+        if done.code:
+            raise _failed(f"the user {user} could not be made in {name}", done.err)
 
     def _make_again(self, engine: Engine, host: str, facts: dict[str, Any]) -> None:
         """The container was taken away by somebody; its volume holds everything that agents have."""
         if engine.run("volume", "inspect", facts["volume"]).code:
-            raise MngrError(
+            raise NotFound(
                 f"the container {host} is gone, and so is its volume {facts['volume']}",
-                f"what destroyed agents had is in the graveyard; forget the host: mngr destroy @{host}.{self.name}",
+                f"forget it: mngr destroy @{host}.{self.name}",
             )
         self._note(f"the container {host} was gone and is made anew from its volume")
         self._run(engine, host, facts["argv"], None, facts["user"])
@@ -222,12 +234,21 @@ class DockerProvider:
             "network": labels.get("mngr.network", "on"), "guest": labels["mngr.home"] != self._key(),
         }  # fmt: skip
         if engine.run("start", name, timeout=STARTS).code == 0:
-            found = probe.settle_in(self._wire(name, facts), name)
+            found = self._settle_in(engine, name, facts)
             registry.save(self._home, self.name, name, {**found, **facts})
         return True
 
+    def _settle_in(self, engine: Engine, name: str, facts: dict[str, Any]) -> dict[str, Any]:
+        """What is known of a host with a home for agents; they find what the image sets, too."""
+        said = engine.must(
+            f"{name} could not be looked at", "container", "inspect", "--format", "{{json .Config.Env}}", name
+        )
+        image = dict(word.split("=", 1) for word in json.loads(said or "[]") or [] if "=" in word)
+        found = probe.settle_in(self._wire(name, facts), name)
+        return {**found, "env": {**image, **found["env"]}}
+
     def _remove(self, name: str, facts: dict[str, Any]) -> None:
-        """Take container and volume away; that they are not there is no trouble."""
+        """Take container and volume away; that they are not there is no trouble. What it was like stays known."""
         engine = Engine(facts["engine"])
         gone = engine.run("rm", "-f", "-v", name, timeout=STARTS)
         if gone.code and not docker_engine.is_gone(gone):
@@ -235,13 +256,9 @@ class DockerProvider:
         result = engine.run("volume", "rm", "-f", facts["volume"])
         if result.code and b"no such volume" not in result.err:
             raise _failed(f"the volume {facts['volume']} could not be removed", result.err)
-
-    def _undo(self, name: str, facts: dict[str, Any]) -> None:
-        """Leave nothing of a host that could not be made; what cannot be removed now stays noted for `gc`."""
-        try:
-            self._remove(name, facts)
-        except MngrError:
-            return
+        if registry.load(self._home, self.name, name) is not None:  # else it never came to be
+            kept = {key: facts.get(key) for key in ("options", "auto")}
+            registry.save(self._home, self.name, name, kept, "gone")
         registry.forget(self._home, self.name, name)
 
     def _key(self) -> str:
@@ -277,9 +294,9 @@ def _argv(
             argv += [f"--{key}", str(wish[key])]
     if wish.get("network") not in (None, "on"):
         argv += ["--network", "none" if wish["network"] == "off" else str(wish["network"])]
-    for place in as_list(wish.get("volumes")):
+    for place in filter(None, as_list(wish.get("volumes"))):
         argv += ["-v", str(place)]
-    argv += [str(word) for word in as_list(wish.get("run_args"))]
+    argv += [str(word) for word in as_list(wish.get("run_args")) if word]
     return [*argv, "--entrypoint", "sh", image, "-c", _STAY, HALT]
 
 
@@ -289,11 +306,6 @@ def _refuse_options(host: str, options: dict[str, Any]) -> None:
         raise UsageError(
             f"{host} is there already, so {key} cannot be chosen", "leave it out, or make a new host"
         )
-
-
-def _refuse_guest(host: str, facts: dict[str, Any], verb: str) -> None:
-    if facts.get("guest"):
-        raise MngrError(f"{host} was made from another home, and is not ours to {verb}", f"{verb} it there")
 
 
 def _failed(what: str, err: bytes) -> MngrError:

@@ -130,14 +130,22 @@ def choose(options: dict[str, Any]) -> Engine:
 
 def is_gone(result: Result) -> bool:
     """Whether it failed because there is no such container."""
-    said = result.err.decode("utf-8", "replace").lower()
-    return result.code != 0 and any(word in said for word in _GONE)
+    return _says(result, _GONE)
+
+
+def is_stopped(result: Result) -> bool:
+    """Whether it failed because the container does not run."""
+    return _says(result, _STOPPED)
 
 
 def lacks_image(result: Result) -> bool:
     """Whether it failed because the image is not here."""
+    return _says(result, _NO_IMAGE)
+
+
+def _says(result: Result, words: tuple[str, ...]) -> bool:
     said = result.err.decode("utf-8", "replace").lower()
-    return result.code != 0 and any(word in said for word in _NO_IMAGE)
+    return result.code != 0 and any(word in said for word in words)
 
 
 def complaint(err: bytes) -> str:

@@ -124,7 +124,7 @@ class SshProvider:
             facts = probe.hello(wire, host, self._options.get("home"))
         return PipeHost(host, self.name, wire, str(facts["home"]), int(facts["uid"]))
 
-    def create(self, host: str | None, options: dict[str, str]) -> Host:
+    def create(self, host: str | None, options: dict[str, Any]) -> Host:
         if host is not None:
             return self.open(host)
         if not self._pool:

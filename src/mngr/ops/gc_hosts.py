@@ -1,0 +1,91 @@
+"""`gc` beyond this machine: what every host shows, and what providers have that no command knows of."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from mngr import registry, store
+from mngr.errors import HostStopped, MngrError
+from mngr.model import Record
+from mngr.ops import hosts
+from mngr.ops import list as listing
+from mngr.ops.gc import YOUNG, Task
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mngr.host import Host
+    from mngr.ops.context import Context
+    from mngr.ops.list import Seen
+
+
+class World(Record):
+    """What the hosts that answer show of their agents, and why the others do not."""
+
+    answers: list[tuple[Host, list[Seen]]]
+    errors: dict[tuple[str | None, str | None], MngrError]
+
+    @property
+    def ids(self) -> set[str]:
+        """Every agent that was seen."""
+        return {seen.id for _, agents in self.answers for seen in agents}
+
+    def has_lost(self, ctx: Context, name: str, agent_id: str) -> bool:
+        """Whether the host that a name points to says that there is no such agent, and nobody is just making it."""
+        place = store.find_place(ctx.home, name)
+        looked = {(host.provider, host.name) for host, _ in self.answers}
+        if place not in looked or agent_id in self.ids or _age(os.path.join(ctx.home.names, name)) < YOUNG:
+            return False
+        host = ctx.host(*place)
+        return not host.has(host.home.agent(agent_id))
+
+
+def look_around(ctx: Context) -> World:
+    """Ask every host once."""
+    answers: list[tuple[Host, list[Seen]]] = []
+    errors: dict[tuple[str | None, str | None], MngrError] = {}
+    for provider, name, answer in listing.look_everywhere(ctx):
+        if isinstance(answer, MngrError):
+            errors[provider, name] = answer
+        else:
+            answers.append((ctx.host(provider, name), answer))
+    return World(answers=answers, errors=errors)
+
+
+def silent(world: World) -> list[Task]:
+    """Hosts that could not be looked at. One that is stopped is as it should be."""
+    return [
+        Task(what="host", name=f"@{name}.{provider}", note=f"{name} was not looked at: {error.message}")
+        for (provider, name), error in world.errors.items()
+        if not isinstance(error, HostStopped)
+    ]
+
+
+def leftovers(ctx: Context, world: World) -> list[Task]:
+    """Hosts that were made for agents and have none, and what providers found."""
+    found = []
+    for host, agents in world.answers:
+        facts = {} if host.is_here else registry.load(ctx.home, host.provider, host.name) or {}
+        if facts.get("auto") and not agents and registry.age(ctx.home, host.provider, host.name) > YOUNG:
+            found.append(Task(what="host without agents", name=host.name, act=_retire(ctx, host)))
+    for name in registry.providers(ctx.home):
+        try:
+            look = getattr(ctx.provider(name), "leftovers", None)
+            for left in look() if look else ():
+                found.append(Task(what=left.what, name=left.name, act=left.act, note=left.note))
+        except MngrError as error:
+            found.append(Task(what="provider", name=name, note=f"{name} was not looked at: {error.message}"))
+    return found
+
+
+def _retire(ctx: Context, host: Host) -> Callable[[], None]:
+    return lambda: hosts.retire(ctx, [host])
+
+
+def _age(path: str) -> float:
+    try:
+        return time.time() - os.lstat(path).st_mtime
+    except OSError:
+        return 0.0
