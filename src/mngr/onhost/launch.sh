@@ -2,7 +2,6 @@
 # Signals of the terminal reach the command itself; this shell only outlives it.
 dir=$1
 lib=${0%/*}
-cd / # what lies in the work dir is not for this shell to run
 . "$dir/command" || exit 125
 trap : INT QUIT TERM # not HUP: when the terminal goes, this shell's end is what tells the command
 env -i TERM="$TERM" COLORTERM="${COLORTERM:-}" sh "$lib/enter.sh" -p -f "$dir/unstarted" "$dir" "$@"
