@@ -313,8 +313,26 @@ def test_what_cannot_be_reached_says_why_in_ssh_itself(wired: Wired, request: py
     assert "there is no agent 'nobody' (see: mngr list)" in wired.ssh(*proxy, "foo.mngr", "true", code=255)
     if wired.host == "h1.ssh":
         request.getfixturevalue("farm").cut("h1")
+        assert "Received disconnect" in (said := wired.ssh(*control, "foo.mngr", "true", code=255))
+        assert "h1 cannot be reached" in said
+    if wired.host == "box.docker":
+        request.getfixturevalue("docker_engine").run("kill", "box")
         said = wired.ssh(*control, "foo.mngr", "true", code=255)
-        assert "Received disconnect" in said and "h1" in said
+        assert "the host box is stopped (start it: mngr start @box.docker)" in said
+
+
+def test_a_connection_that_is_cut_ends_the_session(mngr: Mngr, farm: Farm) -> None:
+    mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
+    mngr("create", "foo@h1", *RUN)
+    mngr("ssh-config", "--write")
+    argv = ["ssh", "-F", str(mngr.home / "ssh/config"), "-o", "ControlPath=none", "foo.mngr", "echo up; cat"]
+    process = subprocess.Popen(
+        argv, env=mngr.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None and process.stdout.readline() == b"up\n"
+    farm.cut("h1")
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (255, b"") and b"Corrupted" not in err and b"Bad packet" not in err
 
 
 def test_a_sandbox_is_entered_by_files_and_commands(mngr: Mngr, tmp_path: Path) -> None:

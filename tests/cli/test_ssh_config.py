@@ -140,20 +140,19 @@ def test_a_home_with_an_odd_path(mngr: Mngr, tmp_path: Path) -> None:
     mngr("create", "foo", *RUN)
     mngr("ssh-config", "--write")
     config = home / "ssh/config"
-    assert understood(mngr, config, "foo.mngr")["controlmaster"] in ("auto", "false")
     argv = ["ssh", "-F", str(config), "-o", "ControlPath=none", "foo.mngr", "pwd"]
     done = subprocess.run(argv, env=mngr.env, capture_output=True, text=True, timeout=30, check=False)
     assert (done.stdout, done.stderr) == (f"{home}/work/foo\n", "")
 
 
-def test_connections_are_shared_where_the_path_of_a_socket_fits(mngr: Mngr, tmp_path: Path) -> None:
+def test_sharing(mngr: Mngr, tmp_path: Path) -> None:
+    """One connection for several commands, where the path of its socket is not too long."""
     config = tmp_path / "config"
     for home, shared in ((tmp_path / "h", True), (tmp_path / ("x" * 80), False)):
         mngr.env["MNGR_HOME"] = str(home)
         mngr("create", "foo", "--transfer", "copy", *RUN)
         config.write_text(mngr("ssh-config").out)
         found = understood(mngr, config, "foo.mngr")
-        assert ("controlpath" in found, found["controlmaster"]) == (shared, "auto" if shared else "false")
+        assert ("controlpath" in found) is shared
         if shared:
-            agent = mngr.agent("foo")["id"]
-            assert found["controlpath"] == f"{home}/ssh/{agent}.c"
+            assert found["controlpath"].startswith(f"{home}/ssh/{mngr.agent('foo')['id'][2:]}")

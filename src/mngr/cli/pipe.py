@@ -8,7 +8,7 @@ import sys
 
 from mngr.cli.spec import Argument, Command
 from mngr.cli.table import COMMANDS
-from mngr.errors import MngrError, UsageError
+from mngr.errors import Lost, MngrError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ def run(cli: Cli, args: Args) -> int:
     try:
         return cli.fleet.pipe(args["address"])
     except MngrError as error:
-        _refuse(error)
+        if not isinstance(error, Lost):
+            _refuse(error)
         raise
 
 

@@ -35,7 +35,7 @@ _KEPT = 'TERM="${TERM:-dumb}" SSH_CONNECTION="$SSH_CONNECTION" ${SSH_TTY:+SSH_TT
 
 
 def serve(ctx: Context, address: str) -> int:
-    """Be the server of an ssh client on this process's streams; MngrError only as long as nothing was sent."""
+    """Be the server of an ssh client on this process's streams; once something was sent, no error but Lost."""
     host, agent_id = _find(ctx, address)
     key = client_key(ctx.home)
     _learn_key(ctx, host)
@@ -52,7 +52,7 @@ def serve(ctx: Context, address: str) -> int:
             f"ForceCommand={_session(host, agent_id)}",
         ]
     words = [word for option in options for word in ("-o", option)]
-    code = shell.wait(host.stream([*_program(host), "serve", client, key, *words]))
+    code = host.run_here([*_program(host), "serve", client, key, *words])
     if code == 9:
         os.unlink(registry.known_hosts(ctx.home, host.provider, host.name))
     _raise_failed(host, code, "")

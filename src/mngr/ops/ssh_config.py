@@ -32,8 +32,9 @@ Host *.mngr
     ForwardX11 no
     KexAlgorithms ^curve25519-sha256
     Ciphers ^aes128-gcm@openssh.com
+    ControlMaster auto
+    ControlPersist 60
 """
-_SHARED = "    ControlMaster auto\n    ControlPersist 60\n"
 
 
 class Entry(Record):
@@ -56,7 +57,7 @@ def list_entries(ctx: Context) -> list[Entry]:
     agents = []
     for name in store.list_names(home):
         place = store.find_place(home, name) or ("local", "local")
-        control = _control(home, store.find_id(home, name) or "")
+        control = _control(home, place, store.find_id(home, name) or "")
         agents.append(_entry(home, name, place).replace(address=name, agent=name, control=control))
     places = [(p, host) for p in registry.providers(home) for host in registry.names(home, p)]
     return agents + [_entry(home, f"{host}.{provider}", (provider, host)) for provider, host in places]
@@ -69,8 +70,6 @@ def text(ctx: Context, entries: list[Entry]) -> str:
     client_key(ctx.home)
     parts = [_lines(ctx.home, entry) for entry in entries]
     common = _COMMON.format(key=quote(os.path.join(ctx.home.ssh, "id_ed25519")))
-    if _control(ctx.home, ""):
-        common += _SHARED
     return "\n".join([*parts, common])
 
 
@@ -86,12 +85,10 @@ def write(ctx: Context) -> str:
 
 
 def _entry(home: Home, name: str, place: tuple[str, str]) -> Entry:
-    import zlib
-
-    control = _control(home, f"h-{zlib.crc32(name.encode()):08x}")
-    user = _user(home, *place)
+    provider, host = place
+    user, control = _user(home, provider, host), _control(home, place)
     return Entry(
-        alias=f"{name}.mngr", address=f"@{name}", host=place[1], provider=place[0], user=user, control=control
+        alias=f"{name}.mngr", address=f"@{name}", host=host, provider=provider, user=user, control=control
     )
 
 
@@ -124,13 +121,19 @@ def _user(home: Home, provider: str, host: str) -> str | None:
     if provider == "local":
         import pwd
 
-        return pwd.getpwuid(os.getuid()).pw_name
+        try:
+            return pwd.getpwuid(os.getuid()).pw_name
+        except KeyError:
+            return None
     import re
 
     said = str((registry.load(home, provider, host) or {}).get("login") or "")
     return said if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\$?", said) else None
 
 
-def _control(home: Home, name: str) -> str | None:
-    path = os.path.join(home.ssh, f"{name or 'a-0123456789ab'}.c")
+def _control(home: Home, place: tuple[str, str], agent_id: str = "") -> str | None:
+    """A socket for this agent at this place: after a `migrate` it is another. None where its path would be too long."""
+    import zlib
+
+    path = os.path.join(home.ssh, f"{agent_id[2:]}{zlib.crc32('.'.join(place).encode()):08x}.c")
     return path if len(os.fsencode(path)) <= _LONGEST else None
