@@ -247,11 +247,13 @@ class Fleet:
 
         return destroy(self.context, names, force=force)
 
-    def undestroy(self, names: builtins.list[str], *, new_name: str | None = None) -> builtins.list[Outcome]:
-        """Bring agents back from the graveyard, stopped."""
+    def undestroy(
+        self, names: builtins.list[str], *, new_name: str | None = None, on: str | None = None
+    ) -> builtins.list[Outcome]:
+        """Bring agents back from the graveyard, stopped, where they were or `on` another host (`@HOST`)."""
         from mngr.ops.undestroy import undestroy
 
-        return undestroy(self.context, names, new_name=new_name)
+        return undestroy(self.context, names, new_name=new_name, on=on)
 
     def graves(self) -> builtins.list[Grave]:
         """What is in the graveyard, the latest last."""
@@ -269,7 +271,13 @@ class Fleet:
         """A second agent from an agent's whole state, on a branch of its own."""
         from mngr.ops.clone import clone
 
-        return self.get(clone(self.context, name, new, start=start).id)
+        return self.get(clone(self.context, name, new, start=start).name)
+
+    def migrate(self, name: str, address: str) -> AgentView:
+        """Move an agent to another host (`@HOST`, `@HOST.PROVIDER`, `@.PROVIDER`), running if it ran."""
+        from mngr.ops.migrate import migrate
+
+        return self.get(migrate(self.context, name, address).name)
 
     def create_snapshot(self, agent: str, name: str | None = None) -> Snapshot:
         """Keep an agent's whole state under a name."""
@@ -287,7 +295,7 @@ class Fleet:
         """A new agent from a snapshot."""
         from mngr.ops.snapshot import restore_snapshot
 
-        return self.get(restore_snapshot(self.context, name, address, start=start).id)
+        return self.get(restore_snapshot(self.context, name, address, start=start).name)
 
     def destroy_snapshots(self, names: builtins.list[str]) -> builtins.list[Outcome]:
         """Delete snapshots for good."""

@@ -20,11 +20,16 @@ COMMAND = Command(
     ),
     arguments=(
         Argument(name="AGENT", help="an agent's name or id", complete="agents"),
-        Argument(name="NEW", help="what to call the new one (default: AGENT-2, AGENT-3, …)", required=False),
+        Argument(
+            name="NEW",
+            help="the new one's name (default: AGENT-2, AGENT-3, …), NAME@HOST, or @HOST for another host",
+            required=False,
+        ),
     ),
     options=(Option(flags=("--start",), default=True, help="start it; --no-start leaves it STOPPED"),),
     examples=(
         ("mngr clone foo foo-b", "try a second way from where foo is now"),
+        ("mngr clone foo foo-b@box", "the same on the ssh host box"),
         ("mngr clone foo foo-b --no-start", "only its work tree and conversation"),
     ),
 )

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rename": ("Life", "give an agent another name"),
     "label": ("Life", "set or remove an agent's labels"),
     "clone": ("Life", "make a second agent from an agent's whole state"),
+    "migrate": ("Life", "move an agent to another host with all its work"),
     "limit": ("Life", "stop an agent when it is idle or too old"),
     "snapshot create": ("Life", "keep an agent's whole state under a name"),
     "snapshot list": ("Life", "show the snapshots"),

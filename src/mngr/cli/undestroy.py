@@ -18,8 +18,8 @@ COMMAND = Command(
     name="undestroy",
     summary=COMMANDS["undestroy"][1],
     description=(
-        "The agent has its id, branch, index, files and conversation again, and is STOPPED. If its branch has moved on\n"
-        "since, it gets a new branch beside it, and that is said."
+        "The agent has its id, branch, index, files and conversation again, on the host it was on, and is STOPPED. If its\n"
+        "branch has moved on since, it gets a new branch beside it, and that is said."
     ),
     arguments=(
         Argument(
@@ -28,11 +28,13 @@ COMMAND = Command(
     ),
     options=(
         Option(flags=("--as",), metavar="NAME", help="another name, if its own is taken by now"),
+        Option(flags=("--on",), metavar="@HOST", help="another host than the one it was on"),
         Option(flags=("--list",), help="show what is in the graveyard"),
     ),
     examples=(
         ("mngr undestroy --list", "what could be brought back"),
         ("mngr undestroy foo && mngr start foo", "bring foo back and go on"),
+        ("mngr undestroy foo --on @box", "bring it back on another host"),
         ("mngr undestroy a-0123456789ab --as old-foo", "one of several that were called foo"),
     ),
 )
@@ -44,7 +46,7 @@ def run(cli: Cli, args: Args) -> int:
         return _list(cli)
     if not args["name"]:
         raise UsageError("mngr undestroy needs NAME", "see what there is: mngr undestroy --list")
-    return cli.results(cli.fleet.undestroy(names_of(args), new_name=args["as"]), human=_line)
+    return cli.results(cli.fleet.undestroy(names_of(args), new_name=args["as"], on=args["on"]), human=_line)
 
 
 def _line(outcome: Outcome) -> str:

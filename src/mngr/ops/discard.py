@@ -22,7 +22,9 @@ def discard(ctx: Context, host: Host, record: AgentRecord) -> None:
     """Session, work dir, branch if nothing is on it, files, name; each step may be repeated."""
     end_processes(host, [record.id], grace=0.5, reason="discarded")
     # A name that is another's, or a work dir that is another's by now: what is there is not this agent's.
-    if store.find_id(ctx.home, record.name) == record.id and not is_claimed(host, record):
+    # On another host the agent may be known here by no name: another client's.
+    is_mine = not host.is_here or store.find_id(ctx.home, record.name) == record.id
+    if is_mine and not is_claimed(host, record):
         made = _restored(host, record)
         remove_work_dir(host, record if made is None else record.replace(branch_is_new=False), undo=True)
         for branch, oid in made or ():  # they came out of a saved directory, which still has them

@@ -80,8 +80,11 @@ class _Task(Record):
 def restore(ctx: Context, place: str, meta: dict[str, Any], wish: Wish) -> Restored:
     """Make the agent; on any failure nothing is left but the saved directory. The caller settles it."""
     saved = decode(place, meta)
-    host = wish.host or _host_of(ctx, saved, wish)
-    record = _record(host, saved, meta, wish)
+    try:
+        host = wish.host or _host_of(ctx, saved)
+        record = _record(host, saved, meta, wish)
+    except Unreachable as error:
+        raise error if wish.host is not None else _elsewhere(saved, wish, error) from None
     moved = (host.provider, host.name) != (saved.provider, saved.host)
     task = _Task(ctx=ctx, host=host, build=host, place=place, meta=meta, wish=wish, has_moved=moved, notes=[])
     if host.is_here:
@@ -104,19 +107,22 @@ def decode(place: str, meta: dict[str, Any]) -> AgentRecord:
         ) from None
 
 
-def _host_of(ctx: Context, saved: AgentRecord, wish: Wish) -> Host:
-    """The host that an agent was on; Unreachable says how to do without it."""
+def _host_of(ctx: Context, saved: AgentRecord) -> Host:
+    """The host that an agent was on."""
     from mngr.ops.hosts import choose_host
 
     try:
         return choose_host(ctx, names.Address(host=saved.host, provider=saved.provider))
-    except (Unreachable, NotFound) as error:
-        elsewhere = {
-            "undestroy": f"mngr undestroy {saved.name} --on @HOST",
-            "snapshot restore": "mngr snapshot restore SNAPSHOT NAME@HOST",
-        }.get(wish.operation, f"mngr clone {saved.name} NAME@HOST")
-        hint = f"{error.hint}; or bring it back elsewhere: {elsewhere}" if error.hint else elsewhere
-        raise Unreachable(f"{saved.name} was on {saved.host}: {error.message}", hint) from None
+    except NotFound as error:
+        raise Unreachable(error.message, error.hint) from None
+
+
+def _elsewhere(saved: AgentRecord, wish: Wish, error: Unreachable) -> Unreachable:
+    """The same error, which says how to do without that host."""
+    snapshot = "mngr snapshot restore SNAPSHOT NAME@HOST"
+    other = f"mngr undestroy {saved.name} --on @HOST" if wish.operation == "undestroy" else snapshot
+    hint = f"{error.hint}; or bring it back elsewhere: {other}" if error.hint else f"elsewhere: {other}"
+    return Unreachable(f"{saved.name} was on {saved.host}: {error.message}", hint)
 
 
 def _take_steps(task: _Task, record: AgentRecord) -> Restored:
@@ -206,7 +212,7 @@ def _work_dir(task: _Task, record: AgentRecord) -> AgentRecord:
     _own_files(task, made)
     if is_far:
         land.land(build, host, made)
-    return store.save(host, made)
+    return store.save(host, made) if made != record else made
 
 
 def _own_files(task: _Task, record: AgentRecord) -> None:

@@ -207,7 +207,8 @@ def _take_over(work: Work, repo: Repo, there: str) -> None:
 def _set_mirror_branch(work: Work, record: AgentRecord) -> AgentRecord:
     """HEAD as it was, or on the new branch."""
     host, there, branch = work.host, record.work_dir, work.meta["branch"]
-    if work.branch is not None:
+    if work.branch not in (None, record.branch):
+        assert work.branch is not None
         if git.has_branch(host, there, work.branch):
             raise branch_taken(work.branch)
         if work.meta["head"]:
