@@ -67,9 +67,11 @@ def many_hosts(away: Away, repo: Path) -> list[Case]:
 
 def hosts(world: World, repo: Path) -> list[Case]:
     """Everything about other hosts."""
+    from tests.bench.moving import moving
+
     with Farm(10) as farm:
         away = Away(world, farm)
         try:
-            return [*many_hosts(away, repo)]
+            return [*many_hosts(away, repo), *moving(away, repo)]
         finally:
             away.close()

@@ -97,6 +97,7 @@ def receive(host: Host, source: str, names: list[str], target: str, most: Limits
         argv = ["sh", "-c", _PACK + _SAY, "pack", source, *names]
         pack = host.stream(argv, stdout=shell.PIPE, stderr=complaints)
         assert pack.stdout is not None
+        _widen(pack.stdout)
         try:
             with pack.stdout:
                 for archive, member in _members(pack.stdout, most):
@@ -112,6 +113,8 @@ def receive(host: Host, source: str, names: list[str], target: str, most: Limits
     if code == 4:
         raise NotFound(f"there is no {names[0]!r} in {source}")
     bad = [line for line in said if not any(words in line for words in _MOVING)]
+    if damage and code == 0 and not host.is_here:
+        raise Unreachable(f"{host.name}: the connection was lost: {damage}", "try again")
     if damage or (code and (bad or not said)):
         why = (bad or ["it is gone" if code == 3 else str(damage)])[0]
         raise MngrError(f"cannot copy from {source}: {why}", "try again")
@@ -137,51 +140,67 @@ def _members(stream: IO[bytes], most: Limits) -> Iterator[tuple[tarfile.TarFile,
     total = count = 0
     ration = _Ration(stream, most.seconds)
     try:
-        with tarfile.open(fileobj=ration, mode="r|", bufsize=_CHUNK) as archive:  # type: ignore[call-overload]
+        with tarfile.TarFile(fileobj=ration) as archive:  # type: ignore[arg-type]
             while (member := archive.next()) is not None:
-                archive.members.clear()  # or it would remember them all
+                archive.members = []  # type: ignore[attr-defined]  # or it would remember them all
                 total, count = total + member.size, count + 1
                 if not 0 <= member.size <= most.file_bytes:
-                    raise _too_much(
-                        f"{member.name!r} has {size(member.size)}", "max_file_bytes", most.file_bytes
-                    )
+                    what = f"{member.name!r} has {size(member.size)}"
+                    raise _too_much(what, "max_file_bytes", most.file_bytes)
                 if total > most.bytes:
                     raise _too_much("there is more", "max_bytes", most.bytes)
                 if count > most.files:
                     raise _too_much("there is more", "max_files", most.files)
-                ration.left += member.size + 16 * 1024
+                ration.most += member.size + 16 * 1024
                 yield archive, member
+            if ration.last != bytes(512):  # an empty block is the end
+                raise tarfile.ReadError("not all of it came")
     except (ValueError, LookupError, ArithmeticError, RecursionError) as error:
         raise tarfile.ReadError(str(error)) from None
 
 
 class _Ration:
-    """A stream that gives no more than its files need, so that no header fills our memory, and for so long."""
+    """A file that is read once: for so long, and no more than its files need, so that no header fills our memory."""
 
     def __init__(self, stream: IO[bytes], seconds: float) -> None:
         self._fd = stream.fileno()
+        self._poll = select.poll()
+        self._poll.register(self._fd, select.POLLIN)
         self._seconds = seconds
         self._deadline = time.monotonic() + seconds
-        self.left = 4 * 1024 * 1024
+        self._held = b""
+        self._at = 0
+        self.last = b""  # what was read last
+        self.most = 4 * 1024 * 1024
 
     def read(self, count: int) -> bytes:
-        """As much, or less at the end."""
-        parts: list[bytes] = []
-        while count:
-            wait = max(0.0, self._deadline - time.monotonic())
-            if not select.select([self._fd], [], [], wait)[0]:
-                raise TimedOut(
-                    f"the files did not come within {clock.age(self._seconds)}", "copy less at once"
-                )
-            data = os.read(self._fd, count)
+        """As many bytes, or less at the end."""
+        parts, self._held = [self._held[:count]], self._held[count:]
+        need = count - len(parts[0])
+        while need > 0:
+            if not self._poll.poll(max(0.0, self._deadline - time.monotonic()) * 1000):
+                said = f"the files did not come within {clock.age(self._seconds)}"
+                raise TimedOut(said, "copy less at once")
+            data = os.read(self._fd, max(need, 1 << 16))
             if not data:
                 break
-            parts.append(data)
-            count -= len(data)
-            self.left -= len(data)
-        if self.left < 0:
+            parts.append(data[:need])
+            self._held = data[need:]
+            need -= len(parts[-1])
+        self.last = b"".join(parts)
+        self._at += len(self.last)
+        if self._at > self.most:
             raise MngrError("refused: the archive that came is not one that tar makes", "look at the host")
-        return b"".join(parts)
+        return self.last
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, to: int) -> None:
+        if to < self._at:
+            raise ValueError("it leads backwards")
+        while self._at < to and self.read(min(to - self._at, _CHUNK)):
+            pass
 
 
 def _too_much(what: str, setting: str, most: int) -> MngrError:
@@ -347,6 +366,7 @@ def push_path(host: Host, source: str, work_dir: str, path: str) -> str:
         argv = ["sh", "-c", _UNPACK + _SAY, "push", work_dir, end, base, last, how]
         unpack = host.stream(argv, stdin=shell.PIPE, stdout=shell.PIPE, stderr=complaints)
         assert unpack.stdin is not None and unpack.stdout is not None
+        _widen(unpack.stdin)
         try:
             _send(unpack.stdin, source, base, last)
         except BrokenPipeError:
@@ -376,11 +396,36 @@ def _send(stream: IO[bytes], source: str, base: str, last: str) -> None:
         member.uname = member.gname = ""
         return member
 
-    with tarfile.open(
-        fileobj=stream, mode="w|", bufsize=1 << 16, format=tarfile.GNU_FORMAT, encoding="utf-8", errors="surrogateescape"
-    ) as archive:  # fmt: skip
+    with tarfile.TarFile(
+        fileobj=_Onward(stream),  # type: ignore[arg-type]
+        mode="w",
+        format=tarfile.GNU_FORMAT,
+        encoding="utf-8",
+        errors="surrogateescape",
+        copybufsize=_CHUNK,
+    ) as archive:
         archive.add(source, arcname=base, filter=anybodys)
         archive.addfile(tarfile.TarInfo(last))
+
+
+class _Onward:
+    """A file that is only written."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.write = stream.write
+
+    def tell(self) -> int:
+        return 0
+
+
+def _widen(pipe: IO[bytes]) -> None:
+    """Let more be under way at a time, where the system can: half as many changes between processes."""
+    import fcntl
+
+    try:
+        fcntl.fcntl(pipe.fileno(), getattr(fcntl, "F_SETPIPE_SZ", -1), 1 << 20)
+    except OSError:
+        pass
 
 
 def _close(stream: IO[bytes]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import tarfile
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -35,9 +36,15 @@ def unpack(entries: list[tuple[str, str, str]], target: Path) -> None:
             else:
                 member.linkname = text
                 archive.addfile(member)
-    data.seek(0)
-    with tarfile.open(fileobj=data, mode="r|") as archive:
-        for member in archive:
+    take(data.getvalue(), target)
+
+
+def take(data: bytes, target: Path, most: files.Limits | None = None) -> None:
+    """Read an archive as it comes from an agent."""
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        for archive, member in files._members(file, most or files.Limits()):
             files._extract(archive, member, str(target))
 
 
@@ -95,20 +102,20 @@ def test_no_archive_leaves_the_target(
         assert os.path.realpath(path).startswith(str(target))
 
 
-def test_limits_stop_a_flood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_stop_a_flood(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
     for number in range(20):
         (source / str(number)).write_text("x" * 100)
     host = LocalHost(Home(str(tmp_path / "home")))
     assert files.receive(host, str(source), ["."], str(tmp_path / "a")) == 20
-    monkeypatch.setattr(files, "MOST_FILES", 10)
-    with pytest.raises(MngrError, match="more than 10 files"):
-        files.receive(host, str(source), ["."], str(tmp_path / "b"))
-    monkeypatch.setattr(files, "MOST_FILES", 1000)
-    monkeypatch.setattr(files, "MOST_BYTES", 1000)
-    with pytest.raises(MngrError, match="more than"):
-        files.receive(host, str(source), ["."], str(tmp_path / "c"))
+    for most, said in (
+        (files.Limits(files=10), "at most 10 files"),
+        (files.Limits(bytes=1000), "at most 1 kB"),
+        (files.Limits(file_bytes=99), "has 100 bytes, and at most 99 bytes"),
+    ):
+        with pytest.raises(MngrError, match=said):
+            files.receive(host, str(source), ["."], str(tmp_path / "b"), most)
 
 
 def test_git_of_the_agents_does_not_come_along(tmp_path: Path) -> None:
