@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from mngr import onhost
 from mngr.contract.terminal import Terminal
 from tests.conftest import BIN, FULL, Mngr, wait_for
 from tests.contract.test_docker import settings
@@ -255,6 +256,17 @@ def test_a_host_without_an_agent(wired: Wired) -> None:
     assert wired.run(*argv, "pwd; echo ${MNGR_AGENT_ID-none}") == f"{wired.place}\nnone\n"
 
 
+@pytest.mark.parametrize("shell", ["dash", "bash", "busybox sh"])
+def test_of_many_who_make_a_host_key_one_does(shell: str, tmp_path: Path) -> None:
+    argv = [*shell.split(), "-c", onhost.program("pipe.sh"), "pipe.sh", str(tmp_path / "ssh"), "key"]
+    many = [subprocess.Popen(argv, stdout=subprocess.PIPE) for _ in range(6)]
+    keys = {process.communicate(timeout=20)[0] for process in many}
+    assert len(keys) == 1 and keys.pop().startswith(b"ssh-ed25519 ")
+    assert os.listdir(tmp_path / "ssh") == ["host_key"]
+    assert (tmp_path / "ssh/host_key").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("wired", ["local", "ssh"], indirect=True)
 def test_another_host_key_is_refused(wired: Wired) -> None:
     wired.alone("foo.mngr", "true")
     key = wired.home / "ssh/host_key"
@@ -269,6 +281,7 @@ def test_another_host_key_is_refused(wired: Wired) -> None:
     wired.alone("foo.mngr", "true")
 
 
+@pytest.mark.parametrize("wired", ["local", "ssh"], indirect=True)
 def test_a_host_key_that_is_gone_is_made_anew(wired: Wired) -> None:
     wired.alone("foo.mngr", "true")
     (wired.home / "ssh/host_key").unlink()
@@ -291,6 +304,7 @@ def test_nobody_else_is_let_in(wired: Wired, tmp_path: Path) -> None:
         (wired.work / "it-ran").unlink(missing_ok=True)
 
 
+@pytest.mark.parametrize("wired", ["local", "ssh"], indirect=True)
 def test_two_clients_of_one_host(wired: Wired, tmp_path: Path) -> None:
     """Each has a key of its own, and neither locks the other out."""
     wired.alone("foo.mngr", "true")
@@ -354,7 +368,7 @@ def test_a_sandbox_is_entered_by_files_and_commands(mngr: Mngr, tmp_path: Path) 
 WORLDS = {
     "no sshd": ("mount --bind /dev/null /usr/sbin/sshd", "local has no sshd (install openssh-server there"),
     "no /run/sshd": ("mount -t tmpfs none /run", None),
-    "no way to make it": ("mount -t tmpfs -o ro none /run", "Missing privilege separation directory"),
+    "no way to make it": ("mount -t tmpfs -o ro none /run", "sshd does not work on local"),
     "an account without a password": (
         "sed 's/^root:[^:]*/root:!/' /etc/shadow >shadow; mount --bind shadow /etc/shadow",
         None,
@@ -362,8 +376,11 @@ WORLDS = {
 }
 
 
+@pytest.mark.parametrize("reached", [False, True], ids=["never reached", "reached before"])
 @pytest.mark.parametrize("world", WORLDS)
-def test_machines_differ(here: Wired, world: str, tmp_path: Path) -> None:
+def test_machines_differ(here: Wired, world: str, reached: bool, tmp_path: Path) -> None:
+    if reached:
+        here.alone("foo.mngr", "true")
     change, expected = WORLDS[world]
     script = f'cd {tmp_path}; {change}; exec "$@"'
     argv = ["unshare", "-m", "sh", "-ec", script, "sh", "ssh", *here.flags, "-o", "ControlPath=none"]
