@@ -33,7 +33,7 @@ class SshWire:
         place = f"/tmp/mngr-{os.getuid()}"
         import zlib
 
-        self._control = f"{place}/c-{zlib.crc32(name.encode()):08x}"
+        self._control = f"{place}/c-{zlib.crc32(name.encode()):08x}{zlib.adler32(name.encode()):08x}"
         self._options = [
             *self._config,
             *_set("ControlPath", self._control),
@@ -50,7 +50,7 @@ class SshWire:
         self._alive = str(options.get("alive") or 5)
 
     def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
-        if not os.path.exists(self._control):
+        if not (_is_ours(os.path.dirname(self._control)) and os.path.exists(self._control)):
             self._connect()
         shape = ["-tt"] if terminal else ["-T"]
         words = ["ssh", *shape, *_set("ControlMaster", "no"), *self._options, "--", self._destination]
@@ -69,7 +69,7 @@ class SshWire:
 
         place = os.path.dirname(self._control)
         os.makedirs(place, mode=0o700, exist_ok=True)
-        if os.path.islink(place) or os.stat(place).st_uid != os.getuid():
+        if not _is_ours(place):
             raise MngrError(f"{place} is not a directory of yours", "have its owner remove it")
         master = ["ssh", "-f", "-N", "-M", "-T", *_set("ControlPersist", str(PERSIST)), *self._options]
         master += [*_set("ConnectTimeout", self._timeout), *_set("ServerAliveInterval", self._alive)]
@@ -146,6 +146,15 @@ class SshProvider:
         raise MngrError(
             "a host reached by ssh is not ours to destroy", "destroy its agents: mngr destroy NAME"
         )
+
+
+def _is_ours(place: str) -> bool:
+    """Whether nobody else could have put a socket there."""
+    try:
+        found = os.lstat(place)
+    except FileNotFoundError:
+        return False
+    return found.st_uid == os.getuid() and found.st_mode & 0o170022 == 0o040000
 
 
 def _set(option: str, value: str) -> list[str]:
