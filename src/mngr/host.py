@@ -105,6 +105,18 @@ class Provider(Protocol):
         ...
 
 
+class Snapshots(Protocol):
+    """What a provider with `can_snapshot_hosts` can do too; the option `snapshot=NAME` of `create` makes a host from one."""
+
+    def snapshot(self, host: str, place: str) -> dict[str, Any]:
+        """Keep a running host's files, without its agents: what fits in `place`; what to remember of the rest."""
+        ...
+
+    def drop_snapshot(self, facts: dict[str, Any]) -> None:
+        """Delete what is not in the place, by what was remembered of it."""
+        ...
+
+
 class Leftover(Record):
     """Something of a provider's that no command knows of; without `act` it is only named."""
 

@@ -147,7 +147,7 @@ def test_what_a_host_shall_be_like_is_checked_before_it_is_made(mngr: Mngr, dock
         (("foo@.docker", "-b", "memory"), "not KEY=VALUE"),
         (("foo@.docker", "-b", "program=podman"), "no option 'program'"),
         (("foo@.docker", "-b", "user=nobody"), "user cannot be"),
-        (("foo@.docker", "-b", "image=a", "-b", "dockerfile=b"), "needs no dockerfile"),
+        (("foo@.docker", "-b", "image=a", "-b", "dockerfile=b"), "leave out all but one"),
         (("foo@.docker", "-S", "providers.docker.imgae=x"), "no setting 'imgae'"),
         (("foo", "-b", "memory=1g"), "local makes no hosts"),
         (("foo", "--new-host"), "local makes no hosts"),
@@ -349,6 +349,36 @@ def test_root_is_for_who_asks(mngr: Mngr, docker: Docker) -> None:
         mngr("exec", "foo", "--", "sh", "-c", "id -u; echo $HOME; touch /x; chown 7 /x").out == "0\n/root\n"
     )
     assert mngr.agent("foo")["work_dir"].startswith("/root/.mngr/")
+
+
+@pytest.mark.parametrize("program", ["docker", "podman"])
+def test_a_host_can_be_made_from_another(
+    program: str, mngr: Mngr, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    engine: Engine = request.getfixturevalue(f"{program}_engine")
+    kind = {"MNGR__PROVIDERS__PODMAN__KIND": "docker", "MNGR__PROVIDERS__PODMAN__PROGRAM": "podman"}
+    mngr.env.update({**settings(program), **(kind if program == "podman" else {}), **engine.env})
+    mngr("create", f"foo@box.{program}", "--env", "TOKEN=hunter2", "-b", "user=root", *RUN)
+    mngr("exec", "foo", "--", "sh", "-c", "echo tool >/opt-tool; mkdir ~/.cache; echo warm >~/.cache/x")
+    said = mngr("snapshot", "create", f"@box.{program}", "warm").out
+    assert said == f"warm is a snapshot of @box.{program}\n"
+    (row,) = mngr.json("snapshot", "list")["snapshots"]
+    assert (row["name"], row["agent"], row["kind"]) == ("warm", f"@box.{program}", "host")
+    assert b"hunter2" not in (mngr.home / "snapshots/warm/home.tar").read_bytes()
+    mngr("destroy", "--force", f"@box.{program}")
+    mngr("create", f"bar@.{program}", "-b", "snapshot=warm", "-b", "user=root", *RUN)
+    assert mngr("exec", "bar", "--", "sh", "-c", "cat /opt-tool ~/.cache/x").out == "tool\nwarm\n"
+    assert [agent["name"] for agent in mngr.agents()] == ["bar"]
+    assert "is a snapshot of the host" in mngr("snapshot", "restore", "warm", code=1).err
+    assert (
+        "there is no snapshot 'cold'"
+        in mngr("create", f"x@.{program}", "-b", "snapshot=cold", *RUN, code=1).err
+    )
+    mngr("destroy", "--force", "bar")
+    assert mngr.json("gc", "--dry-run")["results"] == []
+    mngr("snapshot", "destroy", "warm")
+    assert "mngr-snapshot" not in engine.run("images").stdout
+    assert "have no snapshots" in mngr("snapshot", "create", "@local", code=1).err
 
 
 def test_podman_is_the_same_with_another_program(mngr: Mngr, podman_engine: Podman, tmp_path: Path) -> None:

@@ -16,15 +16,19 @@ COMMAND = Command(
     summary=COMMANDS["snapshot create"][1],
     description=(
         "Keeps commits, index, uncommitted and untracked files, conversation and record; ignored files are not kept.\n"
-        "A running agent goes on running: its files are read meanwhile."
+        "A running agent goes on running: its files are read meanwhile. @HOST keeps a host of a provider that can do that,\n"
+        "without its agents: mngr create NAME@.PROVIDER -b snapshot=NAME makes a new host from it."
     ),
     arguments=(
-        Argument(name="AGENT", help="an agent's name or id", complete="agents"),
+        Argument(name="AGENT", help="an agent's name or id, or @HOST", complete="agents"),
         Argument(
             name="NAME", help="what to call the snapshot (default: the agent and the time)", required=False
         ),
     ),
-    examples=(("mngr snapshot create foo before-merge", "keep foo as it is now"),),
+    examples=(
+        ("mngr snapshot create foo before-merge", "keep foo as it is now"),
+        ("mngr snapshot create @box.docker warm", "keep what is installed in a container"),
+    ),
 )
 
 

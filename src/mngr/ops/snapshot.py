@@ -8,7 +8,7 @@ import time
 from mngr import names, store
 from mngr.errors import MngrError, NotFound, Unreachable, UsageError, closest
 from mngr.model import AgentRecord, Outcome, Record
-from mngr.ops import find, stage
+from mngr.ops import find, snapshot_host, stage
 from mngr.ops import save as saving
 from mngr.ops.discard import discard, settle
 from mngr.ops.restore import Restored, Wish, restore
@@ -45,22 +45,32 @@ class Snapshot(Record):
 
 
 def create_snapshot(ctx: Context, agent: str, name: str | None = None) -> Snapshot:
-    """Keep an agent's state as it is now; it may run meanwhile."""
+    """Keep an agent's state, or that of a host (`@HOST`), as it is now; it may run meanwhile."""
+    if agent.startswith("@"):
+        name, place = _new(ctx, name, agent[1:].partition(".")[0].lower())
+        snapshot_host.keep(ctx, agent, place)
+        return get_snapshot(ctx, name)
     seen = find.get_seen(ctx, agent)
     host, record = find.find(ctx, seen.id)
     if record.phase != "ready":
         raise MngrError(f"{record.name} is not whole ({seen.state.reason})", "see: mngr list")
+    name, place = _new(ctx, name, record.name)
+    is_live = seen.state.state in LIVE
+    stage.save(ctx, host, record, place, why="snapshot", agent_files=True, was_running=is_live)
+    return get_snapshot(ctx, name)
+
+
+def _new(ctx: Context, name: str | None, of: str) -> tuple[str, str]:
+    """Name and place of a new snapshot."""
     ctx.home.make()
-    name = names.check_name(name or f"{record.name[:40]}-{time.strftime('%Y%m%d-%H%M%S')}")
+    name = names.check_name(name or f"{of[:40]}-{time.strftime('%Y%m%d-%H%M%S')}")
     place = os.path.join(ctx.home.snapshots, name)
     if os.path.lexists(place):
         raise MngrError(
             f"there is already a snapshot called {name!r}",
             f"choose another name, or: mngr snapshot destroy {name}",
         )
-    is_live = seen.state.state in LIVE
-    stage.save(ctx, host, record, place, why="snapshot", agent_files=True, was_running=is_live)
-    return get_snapshot(ctx, name)
+    return name, place
 
 
 def list_snapshots(ctx: Context) -> list[Snapshot]:
@@ -96,7 +106,7 @@ def get_snapshot(ctx: Context, name: str) -> Snapshot:
         name=name,
         agent=str(meta.get("name")),
         agent_id=str(meta.get("id")),
-        kind=record.get("kind"),
+        kind="host" if meta.get("host") else record.get("kind"),
         project=record.get("project"),
         branch=meta.get("branch") or record.get("branch"),
         created_at=str(meta.get("at")),
@@ -112,6 +122,7 @@ def restore_snapshot(
 ) -> AgentRecord:
     """A new agent from a snapshot, called as asked, else as the one it was taken of if that name is free."""
     snapshot = get_snapshot(ctx, name)
+    snapshot_host.refuse(name, snapshot.meta)
     wanted, host = new_place(ctx, address) if address is not None else (None, None)
     if wanted is None:
         wanted = next((n for n in (snapshot.agent, name) if _is_free(ctx, n)), None)
@@ -186,7 +197,9 @@ def destroy_snapshots(ctx: Context, wanted: list[str]) -> list[Outcome]:
     outcomes = []
     for name in wanted:
         try:
-            remove_saved(ctx, get_snapshot(ctx, name).place)
+            snapshot = get_snapshot(ctx, name)
+            snapshot_host.drop(ctx, snapshot.meta)
+            remove_saved(ctx, snapshot.place)
             outcomes.append(Outcome(id=None, name=name))
         except MngrError as error:
             outcomes.append(failed(name, error))

@@ -11,7 +11,7 @@ from mngr.errors import MngrError, NotFound, UsageError, closest
 from mngr.lock import Lock
 from mngr.paths import find_project_root
 from mngr.pipehost import PipeHost
-from mngr.providers import docker_engine, docker_image, docker_leftovers, probe
+from mngr.providers import docker_engine, docker_image, docker_leftovers, docker_snapshot, probe
 from mngr.providers.docker_engine import DockerWire, Engine
 
 TYPE_CHECKING = False
@@ -25,7 +25,19 @@ if TYPE_CHECKING:
     from mngr.providers.docker_image import Image
 
 # What -b can say of a host, and a setting of all; the engine itself is the provider's.
-OPTIONS = ("image", "dockerfile", "memory", "cpus", "pids", "network", "user", "volumes", "run_args")
+OPTIONS = (
+    "image",
+    "dockerfile",
+    "snapshot",
+    "memory",
+    "cpus",
+    "pids",
+    "network",
+    "user",
+    "volumes",
+    "run_args",
+)
+_ORIGINS = ("image", "dockerfile", "snapshot")
 ENGINE = ("kind", "program", "context", "host")
 USERS = {"agent": ("1000:1000", "/home/agent"), "root": ("0:0", "/root")}
 PIDS = "4096"
@@ -93,6 +105,16 @@ class DockerProvider:
         else:
             registry.forget(self._home, self.name, host)
 
+    def snapshot(self, host: str, place: str) -> dict[str, Any]:
+        facts = self._facts(host)
+        tag = f"mngr-snapshot:{self._key()}-{os.path.basename(place).partition('.')[0]}"
+        return docker_snapshot.take(Engine(facts["engine"]), self.open(host), place, tag)
+
+    def drop_snapshot(self, facts: dict[str, Any]) -> None:
+        result = Engine(facts["engine"]).run("rmi", str(facts["image"]))
+        if result.code and not docker_engine.lacks_image(result):
+            raise _failed("the image of the snapshot could not be removed", result.err)
+
     def leftovers(self) -> builtins.list[Leftover]:
         engine = docker_engine.choose(self._options)
         return docker_leftovers.find(self._home, self.name, engine, self._key(), self._remove)
@@ -121,8 +143,8 @@ class DockerProvider:
                 hint = closest(key, list(OPTIONS)) or f"known: {', '.join(OPTIONS)}, arg.NAME"
                 raise UsageError(f"-b: {self.name} has no option {key!r}", hint)
         kept = self._options
-        if options.get("image") or options.get("dockerfile"):  # the one replaces the other
-            kept = {k: v for k, v in kept.items() if k not in ("image", "dockerfile") and k[:4] != "arg."}
+        if any(options.get(key) for key in _ORIGINS):  # the one replaces the other
+            kept = {k: v for k, v in kept.items() if k not in _ORIGINS and k[:4] != "arg."}
         merged = {**kept, **options}
         if options.get("network") == "on" and kept.get("network") != "off":
             merged["network"] = kept.get("network")
@@ -144,7 +166,7 @@ class DockerProvider:
             }
         wish = self._check(options)
         engine = docker_engine.choose(self._options)
-        image = docker_image.choose(wish, find_project_root(os.getcwd()) or os.getcwd())
+        image, kept = docker_image.choose(wish, find_project_root(os.getcwd()) or os.getcwd(), self._home)
         user = str(wish.get("user") or "agent")
         volume = f"mngr-{os.urandom(6).hex()}"
         network = "off" if wish.get("network") == "off" else "on"
@@ -164,6 +186,9 @@ class DockerProvider:
         try:
             self._run(engine, name, argv, image, user)
             found = self._settle_in(engine, name, facts)
+            if kept is not None:
+                host = PipeHost(name, self.name, self._wire(name, facts), found["home"], int(found["uid"]))
+                docker_snapshot.fill(host, kept)
         except BaseException as error:
             try:
                 self._remove(name, facts)

@@ -8,6 +8,7 @@ import re
 from mngr import shell
 from mngr.errors import MngrError, UsageError
 from mngr.model import Record
+from mngr.providers import docker_snapshot
 from mngr.providers.docker_engine import complaint
 
 TYPE_CHECKING = False
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from mngr.paths import Home
     from mngr.providers.docker_engine import Engine
 
 LONGEST = 3600.0  # seconds that a pull or a build may take
@@ -38,12 +40,21 @@ class Image(Record):
     about: str = ""  # where it comes from, for people
 
 
-def choose(options: dict[str, Any], base: str) -> Image:
-    """The image that the options ask for; a relative path starts at `base`. Nothing is built yet."""
+def choose(options: dict[str, Any], base: str, home: Home) -> tuple[Image, str | None]:
+    """The image that the options ask for, and the tar file of a snapshot. A relative path starts at `base`; nothing is built."""
+    if len([key for key in ("image", "dockerfile", "snapshot") if options.get(key)]) > 1:
+        raise UsageError("a host has an image, a dockerfile or a snapshot", "leave out all but one")
+    if options.get("snapshot"):
+        name, kept = docker_snapshot.load(home, str(options["snapshot"]))
+        return Image(name=name, about=f"the snapshot {options['snapshot']}"), kept
+    return _choose(options, base), None
+
+
+def _choose(options: dict[str, Any], base: str) -> Image:
     args = {key[4:]: str(value) for key, value in sorted(options.items()) if key.startswith("arg.")}
     if options.get("image"):
-        if options.get("dockerfile") or args:
-            raise UsageError("an image needs no dockerfile and no arg.NAME", "leave out one or the other")
+        if args:
+            raise UsageError("an image that is only named takes no arg.NAME", "they are for a dockerfile")
         name = str(options["image"])
         return Image(name=name, about=f"the image {name}")
     if not options.get("dockerfile"):

@@ -1,0 +1,58 @@
+"""Snapshots of hosts: what a new host of the same provider can be made from. Agents have snapshots of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from mngr import clock, store
+from mngr.errors import MngrError
+from mngr.ops import hosts
+from mngr.ops import save as saving
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.ops.context import Context
+
+
+def keep(ctx: Context, word: str, place: str) -> None:
+    """Write a snapshot of the host that `word` names to `place` in one step; MngrError when it can have none."""
+    _, found = hosts.split(ctx, [word])
+    provider, name = found[word]
+    makes: Any = ctx.provider(provider)
+    if not makes.can_snapshot_hosts:
+        raise MngrError(
+            f"{provider} hosts have no snapshots", "keep its agents, each with: mngr snapshot create NAME"
+        )
+    ctx.host(provider, name)
+    part = place + saving.PART
+    os.makedirs(part, mode=0o700)
+    try:
+        ctx.local.write(os.path.join(part, saving.OWNER), json.dumps(store.this_process()).encode())
+        facts = makes.snapshot(name, part)
+    except BaseException:
+        ctx.local.run(["rm", "-rf", "--", part])
+        raise
+    meta = {"v": 1, "id": "", "name": f"@{name}.{provider}", "at": clock.stamp(), "why": "snapshot"}
+    saving.write_meta(ctx.local, part, {**meta, "record": None, "host": {"provider": provider, **facts}})
+    saving.publish(ctx.local, part, place)
+
+
+def drop(ctx: Context, meta: dict[str, Any]) -> None:
+    """Delete what the provider keeps for a snapshot, if it is one of a host."""
+    facts = meta.get("host")
+    if facts:
+        makes: Any = ctx.provider(str(facts["provider"]))
+        makes.drop_snapshot(facts)
+
+
+def refuse(name: str, meta: dict[str, Any]) -> None:
+    """MngrError when an agent is to be made from a snapshot of a host."""
+    facts = meta.get("host")
+    if facts:
+        raise MngrError(
+            f"{name} is a snapshot of the host {meta['name']}, not of an agent",
+            f"make a host from it: mngr create NAME@.{facts['provider']} -b snapshot={name}",
+        )
