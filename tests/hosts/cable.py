@@ -31,7 +31,7 @@ class Cable:
         if self._listener is not None:
             _end(self._listener)
             self._listener = None
-            self.path.unlink()
+            self.path.unlink(missing_ok=True)
         with self._lock:
             for one in self._open:
                 _end(one)

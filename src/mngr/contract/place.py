@@ -78,7 +78,7 @@ class Checks:
 
     @pytest.fixture
     def place(self) -> Place:
-        """To be overridden; what follows its `yield` cleans up on the host."""
+        """To be overridden; what follows its `yield` cleans up on the host, when `tmp_path` is gone already."""
         raise NotImplementedError("a provider's test class has a fixture `place`")
 
     @pytest.fixture
