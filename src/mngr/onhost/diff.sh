@@ -4,12 +4,17 @@
 
 enter "$1" "$2"
 base=$3 what=$4
+case $base in '' | *[!0-9a-f]*)
+    echo "its base is not a commit" >&2
+    exit 1
+    ;;
+esac
 shift 4
 [ "$what" = all ] || exec git diff --no-ext-diff --no-textconv ${still:-} "$@" "$base" HEAD
-# A copy of the index takes up new files, so that the agent's own index is left alone.
+# A copy of the index takes up new files, so that the agent's own is left alone. Its age tells git which files to read again.
 index=$(mktemp) || exit 1
 trap 'rm -f "$index"' EXIT
-cp "$(git rev-parse --git-path index)" "$index" 2>/dev/null
+cp -p "$(git rev-parse --git-path index)" "$index" 2>/dev/null
 GIT_INDEX_FILE=$index
 export GIT_INDEX_FILE
 git ls-files --others --exclude-standard -z |

@@ -1,6 +1,7 @@
 # Merge a commit into an agent's branch, where it works: own|shared WORK BRANCH COMMIT stash|keep MESSAGE
 # Answers: HOW COMMIT. Refuses with 9 no work dir, 8 no repository of its own, 7 another branch, 6 commit not there,
-# 5 uncommitted changes, 4 a conflict, 3 a conflict with uncommitted changes; the last three say where.
+# 5 uncommitted changes, 4 a conflict, 3 a conflict with uncommitted changes, 2 a repository inside that cannot be put aside.
+# 5, 4 and 2 say where.
 
 #include repo.sh
 
@@ -19,14 +20,12 @@ top() { git rev-parse --verify --quiet refs/stash; }
 
 # Worktrees share one list of stashes, so its top says nothing: the commit is what counts.
 put_aside() {
-    # A repository inside is asked for changes where `.gitmodules` wants it, and would do as it is set to.
-    for from in --file=.gitmodules --blob=:.gitmodules; do
-        while IFS= read -r key; do
-            [ -z "$key" ] || inert "$key" dirty
-        done <<END
-$(git config $from --name-only --get-regexp "^submodule\..*\.ignore$" 2>/dev/null)
-END
-    done
+    # git would ask a repository inside for its changes, which then does as it is set to.
+    [ -z "${still:-}" ] || inner=$(git ls-files --stage | sed -n 's/^160000 [^	]*	//p' | head -n 1)
+    if [ -n "${inner:-}" ]; then
+        printf '%s\n' "$inner"
+        exit 2
+    fi
     before=$(top)
     git stash push --quiet --include-untracked >&2 || exit 1
     kept=$(top)

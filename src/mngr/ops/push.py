@@ -98,4 +98,9 @@ def _refusal(record: AgentRecord, result: Result) -> MngrError:
             f"the work conflicts with uncommitted changes of {name}; undone",
             "let it commit them, then push again",
         )
+    if result.code == 2:
+        return MngrError(
+            f"{name} has a repository inside its own, {where[0]}, which --stash does not touch",
+            "let it commit its changes, then push again",
+        )
     return MngrError(f"merging failed: {result.problem}", f"look: mngr exec {name} -- git status")
