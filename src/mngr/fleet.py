@@ -235,8 +235,8 @@ class Fleet:
 
         return label(self.context, names, changes)
 
-    def limit(self, names: builtins.list[str], changes: dict[str, float | None]) -> builtins.list[Outcome]:
-        """Set `idle_timeout` and `lifetime` in seconds, None for no limit."""
+    def limit(self, names: builtins.list[str], changes: dict[str, Any]) -> builtins.list[Outcome]:
+        """Set `idle_timeout` and `lifetime` in seconds, None for no limit, and `activity`: output, input, process."""
         from mngr.ops.limit import limit
 
         return limit(self.context, names, changes)

@@ -85,6 +85,7 @@ class AgentRecord(Record):
     windows: dict[str, str] = {}
     idle_timeout: float | None = None
     lifetime: float | None = None
+    activity: str = "output"  # what keeps it from being idle: output, input, process, with commas
     sandbox: bool = False  # it sees of the machine only what ops/view.py names
     network: str = "on"  # on | off | allow=HOST[:PORT],…
 

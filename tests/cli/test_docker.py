@@ -199,6 +199,24 @@ def test_a_host_that_stopped_by_itself_shows_what_was_made_last(mngr: Mngr, dock
     assert mngr.agent("foo")["state"] == "RUNNING"
 
 
+def test_a_host_stops_when_its_last_agent_with_a_limit_is_idle(mngr: Mngr, docker: Docker) -> None:
+    mngr("create", "foo@box.docker", "--idle-timeout", "2s", *RUN)
+    mngr("create", "bar@other.docker", "--idle-timeout", "2s", *RUN)
+    mngr("create", "busy@other.docker", *RUN)
+    wait_for(lambda: hosts(mngr)["box"] == "STOPPED", 30)
+    assert {a["name"]: (a["state"], a["host_state"]) for a in mngr.agents()} == {
+        "foo": ("STOPPED", "STOPPED"),
+        "bar": ("STOPPED", "RUNNING"),
+        "busy": ("RUNNING", "RUNNING"),
+    }
+    mngr("start", "@box")
+    mngr("limit", "foo", "--idle", "none")
+    mngr("start", "foo")
+    assert mngr.agent("foo")["state"] == "RUNNING"
+    mngr("stop", "busy")
+    wait_for(lambda: hosts(mngr) == {"box": "RUNNING", "other": "STOPPED"}, 30)
+
+
 def test_a_host_made_for_an_agent_goes_with_it_and_comes_back_with_it(mngr: Mngr, docker: Docker) -> None:
     (agent,) = mngr.json("create", "foo@.docker", "-b", "memory=300m", *RUN)["agents"]
     mngr("exec", "foo", "--", "sh", "-c", "echo draft >draft.txt")

@@ -30,6 +30,39 @@ def test_an_idle_agent_is_stopped_and_a_busy_one_is_not(mngr: Mngr) -> None:
     wait_for(lambda: mngr.agent("idle")["state"] == "STOPPED")
 
 
+def test_what_counts_as_activity_is_chosen(mngr: Mngr) -> None:
+    spin = "while :; do :; done"
+    mngr("create", "silent", "--idle-timeout", "2s", "--activity", "output,process", "--", spin)
+    mngr("create", "asleep", "--idle-timeout", "2s", "--activity", "process", *RUN)
+    mngr(
+        "create",
+        "noisy",
+        "--idle-timeout",
+        "2s",
+        "--activity",
+        "input",
+        "--",
+        "yes | while read -r x; do echo $x; sleep 1; done",
+    )
+    mngr("create", "asked", "--", "cat")
+    assert (
+        mngr("limit", "asked", "--idle", "4s", "--activity", "input").out
+        == "asked: idle 4s, activity is input\n"
+    )
+
+    def states() -> dict[str, str]:
+        return {agent["name"]: agent["state"] for agent in mngr.agents()}
+
+    def others_ended() -> bool:
+        mngr("message", "asked", "-m", "still here")
+        return states()["asleep"] == states()["noisy"] == "STOPPED"
+
+    wait_for(others_ended)
+    assert states() == {"silent": "RUNNING", "asleep": "STOPPED", "noisy": "STOPPED", "asked": "RUNNING"}
+    assert "--activity cannot be 'mood'" in mngr("limit", "asked", "--activity", "mood", code=2).err
+    assert "--activity cannot be 'mood'" in mngr("create", "--activity", "input,mood", *RUN, code=2).err
+
+
 def test_a_lifetime_ends_also_what_is_busy(mngr: Mngr) -> None:
     mngr("create", "busy", "--", "while :; do echo tick; sleep 0.2; done")
     mngr("limit", "busy", "--lifetime", "1s")

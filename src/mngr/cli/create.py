@@ -6,7 +6,7 @@ from mngr.cli import render
 from mngr.cli.connect import CONNECT_COMMAND, check_connect
 from mngr.cli.parse import Args, parse
 from mngr.cli.run import raise_if_alone
-from mngr.cli.spec import COMMON, Argument, Command, Option
+from mngr.cli.spec import ACTIVITY, COMMON, Argument, Command, Option
 from mngr.cli.table import COMMANDS
 from mngr.config import as_list
 from mngr.errors import MngrError, PartialFailure, UsageError, closest
@@ -89,6 +89,7 @@ COMMAND = Command(
             kind="length",
             help="stop it after so long without activity",
         ),
+        ACTIVITY,
         Option(
             flags=("--sandbox",),
             help="behind walls: it sees the system's programs, its own copy, and no network unless --network says so",
@@ -220,6 +221,7 @@ def _request(cli: Cli, args: Args, *, on_terminal: bool) -> CreateRequest:
         labels=pairs(args["label"], "--label"),
         windows=pairs(args["window"], "--window"),
         idle_timeout=args["idle_timeout"],
+        activity=args["activity"] or "output",
         sandbox=args["sandbox"],
         network=args["network"],
         build_args=args["build_arg"],

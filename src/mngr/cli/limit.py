@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from mngr.cli.run import names_of
-from mngr.cli.spec import NAMES, Command, Option
+from mngr.cli.spec import ACTIVITY, NAMES, Command, Option
 from mngr.cli.table import COMMANDS
 from mngr.clock import parse_length
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from mngr.cli.parse import Args
     from mngr.cli.run import Cli
     from mngr.model import Outcome
@@ -17,8 +19,10 @@ COMMAND = Command(
     name="limit",
     summary=COMMANDS["limit"][1],
     description=(
-        "Idle means that nothing was written to or typed into the agent's terminal. A stopped agent keeps everything and\n"
-        "can be started again. Without options the limits are shown."
+        "What counts as activity can be chosen: output (something was written to or typed into its terminal), input (a key\n"
+        "of yours or a message), process (its processes used processor time), or several with commas. A stopped agent keeps\n"
+        "everything and can be started again; a host that mngr can start again stops with its last agent that has a limit.\n"
+        "Without options the limits are shown."
     ),
     arguments=(NAMES,),
     options=(
@@ -32,9 +36,11 @@ COMMAND = Command(
             metavar="TIME",
             help="stop so long after it was made; none takes the limit away",
         ),
+        ACTIVITY,
     ),
     examples=(
         ("mngr limit foo --idle 30m", "stop foo when it has been idle for half an hour"),
+        ("mngr limit foo --idle 2h --activity output,process", "a silent computation is no idleness"),
         ("mngr limit foo --idle none", "no limit"),
     ),
 )
@@ -42,11 +48,13 @@ COMMAND = Command(
 
 def run(cli: Cli, args: Args) -> int:
     """Set or show the limits."""
-    changes = {
+    changes: dict[str, Any] = {
         key: None if args[flag] == "none" else parse_length(args[flag])
         for key, flag in (("idle_timeout", "idle"), ("lifetime", "lifetime"))
         if args[flag] is not None
     }
+    if args["activity"] is not None:
+        changes["activity"] = args["activity"]
     return cli.results(cli.fleet.limit(names_of(args), changes), human=_line)
 
 
@@ -56,4 +64,6 @@ def _line(outcome: Outcome) -> str:
         for key, field in (("idle", "idle_timeout"), ("lifetime", "lifetime"))
         if outcome.extra[field]
     ]
+    if outcome.extra["idle_timeout"] and outcome.extra["activity"] != "output":
+        said.append(f"activity is {outcome.extra['activity']}")
     return f"{outcome.name}: " + (", ".join(said) or "no limits")

@@ -79,6 +79,11 @@ COMMON = (
     Option(flags=("-h", "--help"), help="this help"),
 )
 
+ACTIVITY = Option(
+    flags=("--activity",),
+    metavar="WHAT",
+    help="what keeps it from being idle: output (the default), input, process; several with commas",
+)
 NAMES = Argument(
     name="NAME", help="an agent's name or id; - reads names from standard input", many=True, complete="agents"
 )

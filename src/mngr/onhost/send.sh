@@ -49,6 +49,7 @@ else
     said=$(paste) && { sleep "$pause" 2>/dev/null || sleep 1; } && [ "$said" != mngr:dead ] && said=$(tmux -S "$socket" $enter 2>&1 9>&-)
 fi || [ "$said" = mngr:dead ] || answer failed "$said"
 [ "$said" != mngr:dead ] || answer not-running
+if [ -f limit ] && ! [ -L input ] && { [ -f input ] || ! [ -e input ]; }; then date +%s >input; fi # for watch.sh
 [ -n "$mark" ] || answer sent
 
 # The text can be seen where the cursor stands: Enter was lost.

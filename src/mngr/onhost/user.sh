@@ -1,8 +1,9 @@
-# user.sh NAME NUMBER HOME AUTHOR EMAIL: once, as root in a new container: there is a user of that number, HOME is his, and
-# his commits have an author. Needs no capability but CHOWN; what the image says of that number stays, but for the home.
-name=$1 number=$2 home=$3 author=$4 email=$5
+# user.sh NAME NUMBER HOME HALT AUTHOR EMAIL: once, as root in a new container: there is a user of that number, HOME is his,
+# and his commits have an author; the watcher makes HALT when all is idle. Needs no capability but CHOWN; what the image says of that number stays, but for the home.
+name=$1 number=$2 home=$3 author=$5 email=$6
 umask 022
 set -e
+echo "$4" >/etc/mngr-halt
 is_new= # root without capabilities sees nothing in a home that was given away
 if [ -O "$home" ] && [ ! -e "$home/.mngr" ]; then is_new=1; fi
 if [ -n "$is_new" ] && [ -n "$author" ] && [ ! -e "$home/.gitconfig" ] && command -v git >/dev/null; then

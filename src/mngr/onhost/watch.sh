@@ -1,24 +1,76 @@
 # watch.sh SOCKET HOME LIB GRACE: stop agents that reached a limit; ends when no agent has one.
-# An agent's `limit` file holds: idle seconds or -, lifetime seconds or -, and when it was made.
+# An agent's `limit` file holds: idle seconds or -, lifetime seconds or -, when it was made, and what counts as activity
+# (output, input, process, or several of them with commas; output when nothing is said).
 #include rows.sh
 socket=$1 home=$2 lib=$3 grace=$4
-quiet=0
+quiet=0 spent=
 cd "$home/agents" || exit 1
+look() {
+    tmux -S "$socket" list-panes -a -F 'pane #{@mngr_id} #{window_activity} #{pane_dead} #{session_activity} #{pane_pid}' 2>/dev/null
+    printf '%s\n' "$spent"
+    [ -z "$spent" ] || cat /proc/[0-9]*/stat 2>/dev/null | sed 's/^/stat /'
+    rows a-*/limit a-*/input | tr / ' '
+}
+# Of each agent with a limit and a live pane: `agent`, id, idle, life, made, last activity; and `spent`, id, the processor time
+# of its processes, since when that is what it is. Agents can write anything there.
+weigh() {
+    awk -v now="$now" '
+        function is_number(text) { return text ~ /^(0|[1-9][0-9]*)$/ && length(text) < 12 }
+        function later(a, b) { return a + 0 > b + 0 ? a : b }
+        $1 == "pane" {
+            if ($4 != "0") next
+            output[$2] = later(output[$2], $3); input[$2] = later(input[$2], $5); leader[$6] = $2
+            next
+        }
+        $1 == "spent" { before[$2] = $3; since[$2] = $4; next }
+        $1 == "stat" {
+            sub(/^stat [0-9]+ .*\) /, "")
+            if ($4 in leader) ticks[leader[$4]] += $12 + $13 + $14 + $15
+            next
+        }
+        $2 ~ /^input:/ { at = substr($2, 7); if (NF == 2 && is_number(at)) input[$1] = later(input[$1], at); next }
+        sub(/^limit:/, "", $2) && (NF == 4 || NF == 5) && output[$1] && ($2 == "-" || is_number($2)) &&
+            ($3 == "-" || is_number($3)) && is_number($4) { limit[$1] = $2 " " $3 " " $4; what[$1] = NF == 5 ? $5 : "output" }
+        END {
+            for (id in limit) {
+                active = 0
+                if (what[id] ~ /output/) active = later(active, output[id])
+                if (what[id] ~ /input/) active = later(active, input[id])
+                if (what[id] ~ /process/) {
+                    if (!(id in before) || before[id] != ticks[id] + 0) since[id] = now
+                    print "spent", id, ticks[id] + 0, since[id]
+                    active = later(active, since[id])
+                }
+                print "agent", id, limit[id], active
+            }
+        }'
+}
+# A host that may stop by itself names in a file what to make for that. It does when no agent runs or is being made, and each
+# that has a limit was stopped by it, or has been over for as long as it might have been idle.
+is_idle() {
+    [ -r /etc/mngr-halt ] || return 1
+    {
+        tmux -S "$socket" list-panes -a -F 'pane #{@mngr_role} #{pane_dead}' 2>/dev/null
+        rows a-*/agent.json | grep -q '"phase":"creating"' && echo busy
+        rows a-*/limit a-*/exit a-*/stopped | tr / ' '
+    } | awk -v now="$now" '
+        $1 == "busy" || $0 == "pane agent 0" { busy = 1 }
+        sub(/^limit:/, "", $2) { limit[$1] = $2 + 0 }
+        match($0, /"at":[0-9]+/) { at = substr($0, RSTART + 5, RLENGTH - 5); if (at > over[$1] + 0) over[$1] = at }
+        /"reason":"(idle|lifetime)"/ { reached[$1] = 1 }
+        END {
+            for (id in limit) { any = 1; if (!(id in reached) && over[id] + limit[id] > now) busy = 1 }
+            exit busy || !any
+        }'
+}
 while :; do
     now=$(date +%s)
     pause=5
     quiet=$((quiet + 1))
-    # Of each agent with a limit and a live pane: id, idle, life, made, last activity. Agents can write anything there.
-    limited=$({
-        tmux -S "$socket" list-panes -a -F 'pane #{@mngr_id} #{window_activity} #{pane_dead}' 2>/dev/null
-        rows a-*/limit | tr / ' '
-    } | awk '
-        BEGIN { number = "^(0|[1-9][0-9]*)$" }
-        $1 == "pane" { if ($4 == "0" && $3 > active[$2]) active[$2] = $3; next }
-        sub(/^limit:/, "", $2) && NF == 4 && length($2) < 12 && length($3) < 12 && length($4) < 12 && $4 ~ number &&
-            ($2 == "-" || $2 ~ number) && ($3 == "-" || $3 ~ number) && active[$1] { print $0, active[$1] }')
-    while read -r id idle life made active; do
-        if [ -z "$id" ] || [ -e "$id/stopped" ] || [ -e "$id/exit" ]; then continue; fi
+    seen=$(look | weigh)
+    spent=$(printf '%s\n' "$seen" | grep '^spent ')
+    while read -r word id idle life made active; do
+        if [ "$word" != agent ] || [ -e "$id/stopped" ] || [ -e "$id/exit" ]; then continue; fi
         quiet=0
         for limit in "$idle" "$life"; do
             if [ "$limit" != - ] && [ "$limit" -lt 60 ]; then pause=1; fi
@@ -31,11 +83,19 @@ while :; do
             sh "$lib/event.sh" "$home/agents/$id" stopped watcher "{\"reason\":\"$reason\"}" </dev/null
         fi
     done <<EOF
-$limited
+$seen
 EOF
     if [ $quiet -gt 0 ]; then
-        [ $quiet -lt 3 ] || exit 0 # right after a look; `list` says so when a limit set in this very moment is missed
         pause=1
+        if [ $quiet -ge 3 ]; then # right after a look; `list` says so when a limit set in this very moment is missed
+            [ -r /etc/mngr-halt ] || exit 0
+            if is_idle; then
+                read -r marker </etc/mngr-halt
+                : >"$marker"
+                exit 0
+            fi
+            pause=5
+        fi
     fi
     sleep "$pause"
 done

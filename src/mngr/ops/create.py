@@ -11,7 +11,6 @@ from mngr.model import AgentRecord, Record
 from mngr.ops import environment, find, hosts, limit, project, relay, sandbox, transfer
 from mngr.ops import list as listing
 from mngr.ops.discard import discard
-from mngr.ops.hosts import choose_host as choose_host
 from mngr.ops.launch import launch, settle, write_command
 from mngr.ops.source import Source, are_near, choose_transfer, find_source
 from mngr.ops.start import start
@@ -43,6 +42,7 @@ class CreateRequest(Record):
     labels: dict[str, str] = {}
     windows: dict[str, str] = {}
     idle_timeout: float | None = None
+    activity: str = "output"
     sandbox: bool = False
     network: str | None = None  # None: off in a sandbox, else on
     build_args: list[str] = []  # of a new host: KEY=VALUE or KEY+=VALUE, as in the provider's settings
@@ -75,6 +75,7 @@ def create(ctx: Context, request: CreateRequest) -> list[AgentView | Exception]:
     if request.count < 1:
         raise UsageError("--count must be at least 1", "leave it out for one agent")
     limit.check(request.idle_timeout)
+    limit.check_activity(request.activity)
     ctx.home.exists()  # or it is not ours to use
     name = wanted.name or _free_name(ctx)
     wished = [name] if request.count == 1 else [f"{name}-{i}" for i in range(1, request.count + 1)]
@@ -227,6 +228,7 @@ def _record(ctx: Context, plan: Plan, name: str) -> AgentRecord:
         command=plan.args,
         windows=plan.request.windows,
         idle_timeout=plan.request.idle_timeout,
+        activity=plan.request.activity,
         sandbox=plan.request.sandbox,
         network=plan.request.network or "on",
     )

@@ -12,16 +12,24 @@ from mngr.ops.targets import each
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from mngr.host import Host
     from mngr.model import AgentRecord
     from mngr.ops.context import Context
     from mngr.ops.list import Seen
 
 
-def limit(ctx: Context, wanted: list[str], changes: dict[str, float | None]) -> list[Outcome]:
-    """Change `idle_timeout` and `lifetime` of agents; None takes a limit away. Without changes: what they are."""
-    for value in changes.values():
-        check(value)
+ACTIVITIES = ("output", "input", "process")
+
+
+def limit(ctx: Context, wanted: list[str], changes: dict[str, Any]) -> list[Outcome]:
+    """Change `idle_timeout`, `lifetime` and `activity` of agents; None takes a limit away. Without changes: what they are."""
+    for key, value in changes.items():
+        if key == "activity":
+            check_activity(value)
+        else:
+            check(value)
 
     def one(seen: Seen, record: AgentRecord) -> Outcome:
         if changes:
@@ -29,7 +37,7 @@ def limit(ctx: Context, wanted: list[str], changes: dict[str, float | None]) -> 
             with seen.host.lock(os.path.join(seen.host.home.agent(record.id), "lock")):
                 record = store.save(seen.host, store.load(seen.host, record.id).replace(**changes))
             watch(ctx, seen.host, record)
-        extra = {"idle_timeout": record.idle_timeout, "lifetime": record.lifetime}
+        extra = {key: getattr(record, key) for key in ("idle_timeout", "lifetime", "activity")}
         return Outcome(id=record.id, name=record.name, extra=extra)
 
     return each(ctx, wanted, one)
@@ -41,6 +49,15 @@ def check(seconds: float | None) -> None:
         raise UsageError(
             f"a limit of {seconds:g}s is less than a second", "give a second or more; none takes a limit away"
         )
+
+
+def check_activity(text: str) -> str:
+    """What counts as activity, if it is one of those a watcher can see, or several with commas."""
+    wrong = [word for word in text.split(",") if word not in ACTIVITIES]
+    if wrong:
+        hint = "output, input (keys and messages), process (processor time), or several with commas"
+        raise UsageError(f"--activity cannot be {wrong[0]!r}", hint)
+    return text
 
 
 def is_limited(record: AgentRecord) -> bool:
@@ -57,7 +74,10 @@ def watch(ctx: Context, host: Host, record: AgentRecord) -> None:
     words = [
         "-" if value is None else str(max(1, int(value))) for value in (record.idle_timeout, record.lifetime)
     ]
-    host.write(path, f"{' '.join(words)} {int(clock.parse_stamp(record.created_at))}\n".encode())
+    words.append(str(int(clock.parse_stamp(record.created_at))))
+    if record.activity != "output":
+        words.append(record.activity)
+    host.write(path, (" ".join(words) + "\n").encode())
     ensure_watcher(ctx, host)
 
 

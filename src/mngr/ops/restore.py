@@ -36,6 +36,7 @@ _OF_THE_PAST = (
     "status",
     "lock",
     "limit",
+    "input",
     "saved",
     RESTORING,
     "raw",

@@ -221,6 +221,7 @@ class DockerProvider:
             user,
             number.partition(":")[0],
             home,
+            HALT,
             *author,
         ]
         done = engine.run("exec", "-u", "0:0", name, *argv)
