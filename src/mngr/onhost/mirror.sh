@@ -3,6 +3,7 @@
 source=$1 work=$2 form=$3 base=$4 branch=$5 new=$6
 shift 6
 set -e
+case $source in */cache/sources/*.git) touch "$source" ;; esac # gc goes by the time it was last used
 git init --quiet --template= --object-format="$form" --initial-branch=mngr-unborn -- "$work"
 cd "$work"
 # Version 2 of git's protocol gives also what no branch or tag has.

@@ -8,9 +8,8 @@ from mngr import clock, names, onhost, store
 from mngr.errors import MngrError, NotFound, Unreachable
 from mngr.fanout import fanout
 from mngr.model import Outcome
-from mngr.ops import hosts
+from mngr.ops import hosts, stage
 from mngr.ops import save as saving
-from mngr.ops import stage
 from mngr.ops.discard import discard, end_processes, is_claimed, is_restoring, settle
 from mngr.ops.targets import LIVE, failed, resolve
 from mngr.ops.transfer import remove_work_dir
@@ -226,7 +225,10 @@ def is_leaving(ctx: Context, meta: dict[str, Any]) -> bool:
     """Whether an agent that is in its grave is still on its host too; asks the host. Raises Unreachable."""
     if not meta.get("leaving"):
         return False
-    host = ctx.host(str(meta["record"]["provider"]), str(meta["record"]["host"]))
+    try:
+        host = ctx.host(str(meta["record"]["provider"]), str(meta["record"]["host"]))
+    except NotFound:
+        return False  # a host that is no longer there has no agents
     return host.has(host.home.agent(str(meta["id"])))
 
 

@@ -12,8 +12,9 @@ from mngr.lock import Lock
 from mngr.model import Outcome, Record
 from mngr.ops import list as listing
 from mngr.ops import save as saving
-from mngr.ops.destroy import put_away
+from mngr.ops.destroy import is_leaving, put_away, settle_grave
 from mngr.ops.discard import RESTORING, discard
+from mngr.ops.stage import remove
 from mngr.ops.undestroy import keep_time, list_graves, remove_saved
 
 TYPE_CHECKING = False
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from mngr.ops.context import Context
     from mngr.ops.gc_hosts import World
     from mngr.ops.list import Seen
+    from mngr.ops.undestroy import Grave
 
 CACHE_TIME = 30 * 86400.0
 YOUNG = 60.0  # seconds: what is this new may be somebody's half-made thing
@@ -38,25 +40,30 @@ class Task(Record):
     id: str | None = None
     act: Callable[[], None] | None = None
     note: str | None = None
+    action: str = "left"  # what to say if it is only named
 
 
 def gc(ctx: Context, *, dry_run: bool = False) -> list[Outcome]:
     """Clean up; an outcome per thing found."""
     if not ctx.home.exists():
         return []
-    from mngr.ops import gc_hosts
+    from mngr.ops import gc_hosts, sweep
 
+    finders = (
+        _agents, _names, _leaving, sweep.sweep, _sessions, _graves, _parts, _setups, _repos, _strangers,
+        gc_hosts.leftovers,
+    )  # fmt: skip
     with Lock(os.path.join(ctx.home.cache, "gc.lock")):
         world = gc_hosts.look_around(ctx)
         outcomes = [_do(task, dry_run) for task in gc_hosts.silent(world)]
-        for find in (_agents, _names, _sessions, _graves, _parts, _setups, _strangers, gc_hosts.leftovers):
+        for find in finders:
             for task in find(ctx, world):
                 outcomes.append(_do(task, dry_run))
         return outcomes
 
 
 def _do(task: Task, dry_run: bool) -> Outcome:
-    action = "left" if task.act is None else "would clean" if dry_run else "cleaned"
+    action = task.action if task.act is None else "would clean" if dry_run else "cleaned"
     error: MngrError | None = None
     if task.act is not None and not dry_run:
         try:
@@ -128,7 +135,7 @@ def _made_branch(host: Host, record: AgentRecord) -> bool:
         record.transfer != "worktree"
         or not record.branch_is_new
         or not record.source
-        or not os.path.isdir(record.source)
+        or not host.has(record.source)
     ):
         return record.branch_is_new
     said = git.run(
@@ -155,9 +162,9 @@ def _is_empty(directory: str) -> bool:
 
 def _removal(what: str, name: str, ctx: Context, path: str, agent_id: str | None = None) -> Task:
     def act() -> None:
-        result = ctx.local.run(["rm", "-rf", "--", path])
-        if result.code:
-            raise MngrError(f"cannot remove {path}: {result.problem}", "check permissions")
+        remove(ctx.local, path)
+        if os.path.lexists(path):
+            raise MngrError(f"cannot remove {path}", "check permissions")
 
     return Task(what=what, name=name, id=agent_id, act=act)
 
@@ -172,6 +179,8 @@ def _names(ctx: Context, world: World) -> list[Task]:
                 found.append(
                     Task(what="dangling name", name=name, id=holder, act=_release(ctx, name, holder))
                 )
+            elif world.has_renamed(ctx, name, holder):
+                found.append(Task(what="old name", name=name, id=holder, act=_release(ctx, name, holder)))
         elif holder is not None and not os.path.isdir(ctx.home.agent(holder)):
             found.append(Task(what="dangling name", name=name, id=holder, act=_release(ctx, name, holder)))
         elif holder is not None and _is_old_name(ctx, name, holder):
@@ -196,10 +205,10 @@ def _release(ctx: Context, name: str, holder: str) -> Callable[[], None]:
 
 
 def _sessions(ctx: Context, world: World) -> list[Task]:
-    """Sessions of our tmux server whose agent is no longer there."""
+    """Sessions of our tmux server here whose agent is no longer there."""
     found = []
     for host, _ in world.answers:
-        if host.is_here and not os.path.exists(host.socket):
+        if not host.is_here or not os.path.exists(host.socket):
             continue
         listed = host.run(tmux.argv(host, "list-sessions", "-F", "#{session_id} #{@mngr_id} #{session_name}"))
         for row in listed.text.split("\n"):
@@ -216,13 +225,35 @@ def _kill(host: Host, session: str) -> Callable[[], None]:
     return act
 
 
+def _leaving(ctx: Context, world: World) -> list[Task]:
+    """Graves of agents that were still on their host when the connection ended, and are gone from there by now."""
+    looked = {(host.provider, host.name) for host, _ in world.answers}
+    return [
+        Task(what="interrupted destroy", name=g.name, id=g.id, act=_settle(ctx, g))
+        for g in list_graves(ctx)
+        if g.meta.get("leaving") and (g.provider, g.host) in looked and g.id not in world.ids
+    ]
+
+
+def _settle(ctx: Context, grave: Grave) -> Callable[[], None]:
+    def act() -> None:
+        if not is_leaving(ctx, grave.meta):
+            settle_grave(ctx, grave.place, grave.meta)
+            store.release_name(ctx.home, grave.name, grave.id)
+
+    return act
+
+
 def _graves(ctx: Context, world: World) -> list[Task]:
     """Graves that are older than `graveyard.keep`."""
     limit = clock.stamp(time.time() - keep_time(ctx))
     old = [
         g
         for g in list_graves(ctx)
-        if g.destroyed_at < limit and g.id not in world.ids and (g.provider, g.host) not in world.errors
+        if g.destroyed_at < limit
+        and g.id not in world.ids
+        and (g.provider, g.host) not in world.errors
+        and not g.meta.get("leaving")
     ]
     return [Task(what="old grave", name=g.name, id=g.id, act=_forget(ctx, g.place)) for g in old]
 
@@ -232,12 +263,14 @@ def _forget(ctx: Context, place: str) -> Callable[[], None]:
 
 
 def _parts(ctx: Context, world: World) -> list[Task]:
-    """What an interrupted save left."""
+    """What an interrupted save, or a copy of an agent of another host, left."""
     found = []
-    for folder in (ctx.home.graveyard, ctx.home.snapshots):
+    staging = os.path.join(ctx.home.cache, "stage")
+    for folder in (ctx.home.graveyard, ctx.home.snapshots, staging):
         for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
             path = os.path.join(folder, name)
-            if (name.endswith(saving.PART) or name.startswith(".clone-")) and not _is_owned(path):
+            is_part = name.endswith(saving.PART) or name.startswith(".clone-") or folder == staging
+            if is_part and not _is_owned(path):
                 found.append(_removal("interrupted save", name, ctx, path))
     return found
 
@@ -264,36 +297,57 @@ def _setups(ctx: Context, world: World) -> list[Task]:
             continue
         if process.isdigit() and os.path.exists(f"/proc/{process}"):
             continue
-        found.append(Task(what="unused set-up", name=key, act=_drop_setup(ctx, folder, key, path)))
+        lock = os.path.join(folder, key + ".lock")
+        found.append(Task(what="unused set-up", name=key, act=_drop(ctx, lock, path)))
     return found
 
 
-def _drop_setup(ctx: Context, folder: str, key: str, path: str) -> Callable[[], None]:
+def _drop(ctx: Context, lock: str, path: str) -> Callable[[], None]:
     def act() -> None:
         try:
-            with Lock(os.path.join(folder, key + ".lock"), timeout=0.0):
+            with Lock(lock, timeout=0.0):
                 ctx.local.run(["rm", "-rf", "--", path])
         except TimedOut:
-            raise MngrError(f"the set-up {key} is in use", "try again later") from None
+            raise MngrError(f"{path} is in use", "try again later") from None
 
     return act
+
+
+def _repos(ctx: Context, world: World) -> list[Task]:
+    """Copies of remote repositories that no agent, grave or snapshot was made from and nobody has used for long."""
+    folder = os.path.join(ctx.home.cache, "repos")
+    old = [
+        name
+        for name in (sorted(os.listdir(folder)) if os.path.isdir(folder) else ())
+        if name.endswith(".git") and time.time() - os.stat(os.path.join(folder, name)).st_mtime > CACHE_TIME
+    ]
+    if not old or world.errors:  # an agent that cannot be seen may need it
+        return []
+    used = {seen.record.source for _, agents in world.answers for seen in agents if seen.record}
+    for kept in (ctx.home.graveyard, ctx.home.snapshots):
+        for name in os.listdir(kept) if os.path.isdir(kept) else ():
+            try:
+                used.add((saving.load(os.path.join(kept, name)).get("record") or {}).get("source"))
+            except ValueError:
+                return []
+    paths = [os.path.join(folder, name) for name in old]
+    return [
+        Task(what="unused repository", name=os.path.basename(path), act=_drop(ctx, path + ".lock", path))
+        for path in paths
+        if path not in used
+    ]
 
 
 def _strangers(ctx: Context, world: World) -> list[Task]:
     """Directories among the work dirs that no agent has: somebody's, perhaps."""
     found = []
     for host, _ in world.answers:
-        if host.is_here:
-            entries = sorted(os.listdir(host.home.work)) if os.path.isdir(host.home.work) else []
-        else:
-            entries = [name for name in host.run(["ls", "-A", host.home.work]).text.split("\n") if name]
-        if not entries:
+        if not host.is_here or not os.path.isdir(host.home.work) or not os.listdir(host.home.work):
             continue
         known = {os.path.basename(s.record.work_dir) for s in listing.look(ctx, host) if s.record}
-        for name in entries:
+        for name in sorted(os.listdir(host.home.work)):
             if name not in known:
                 path = os.path.join(host.home.work, name)
-                where = "" if host.is_here else f" on {host.name}"
-                note = f"{path}{where} belongs to no agent and was left; if you do not need it: rm -r {path}"
+                note = f"{path} belongs to no agent and was left; if you do not need it: rm -r {path}"
                 found.append(Task(what="unknown directory", name=path, note=note))
     return found

@@ -41,6 +41,11 @@ class World(Record):
         host = ctx.host(*place)
         return not host.has(host.home.agent(agent_id))
 
+    def has_renamed(self, ctx: Context, name: str, agent_id: str) -> bool:
+        """Whether the agent that a name points to is called otherwise, and that not just now."""
+        called = {seen.id: seen.record.name for _, agents in self.answers for seen in agents if seen.record}
+        return called.get(agent_id, name) != name and _age(os.path.join(ctx.home.names, name)) > YOUNG
+
 
 def look_around(ctx: Context) -> World:
     """Ask every host once."""
@@ -57,7 +62,12 @@ def look_around(ctx: Context) -> World:
 def silent(world: World) -> list[Task]:
     """Hosts that could not be looked at. One that is stopped is as it should be."""
     return [
-        Task(what="host", name=f"@{name}.{provider}", note=f"{name} was not looked at: {error.message}")
+        Task(
+            what="host",
+            name=f"@{name}.{provider}",
+            note=f"{name} was not looked at: {error.message}",
+            action="unreachable",
+        )
         for (provider, name), error in world.errors.items()
         if not isinstance(error, HostStopped)
     ]

@@ -73,6 +73,7 @@ def _bring_here(ctx: Context, source: Source, repo: Repo, base: str | None) -> S
         specs = [*_HEADS, f"+{base}:refs/mngr/base"] if base else [*_HEADS]
         most = files.limits(ctx.settings_at(None))
         incoming.fetch(local, place, source.host, repo.common_dir, *specs, limits=most)
+        os.utime(place)  # gc goes by the time it was last used
     here = repo.replace(root=place, common_dir=place)
     return source.replace(host=local, path=place, repo=here, is_bare=True, by=git.GIT)
 

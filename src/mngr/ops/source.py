@@ -122,6 +122,7 @@ def _remote(ctx: Context, url: str) -> Source:
     with Lock(place + ".lock", timeout=600):
         if os.path.isdir(place):
             result = git.run(host, place, "fetch", "--quiet", "--prune", "origin")
+            os.utime(place)  # gc goes by the time it was last used
         else:
             host.run(["rm", "-rf", "--", place + ".new"])
             result = host.run(["git", "clone", "--quiet", "--mirror", "--", url, place + ".new"])

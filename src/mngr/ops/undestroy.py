@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from mngr import clock, names, store
-from mngr.errors import MngrError, NotFound, UsageError, closest
+from mngr.errors import MngrError, NotFound, Unreachable, UsageError, closest
 from mngr.model import Outcome, Record
 from mngr.ops import find
 from mngr.ops import save as saving
@@ -143,13 +143,12 @@ def _undestroy_one(ctx: Context, grave: Grave, new_name: str | None, host: Host 
         store.release_name(ctx.home, grave.name, grave.id)
     name = names.check_name(new_name or grave.name)
     holder = store.find_id(ctx.home, name)
-    is_mine = holder == grave.id and store.is_elsewhere(ctx.home, name)  # left by an interrupted undestroy
-    if holder is not None and not is_mine and is_held(ctx, name, holder):
+    if holder == grave.id and store.is_elsewhere(ctx.home, name):
+        _check_left(ctx, name, grave, host)
+    elif holder is not None and is_held(ctx, name, holder):
         raise MngrError(
             f"there is another agent called {name!r} by now", f"mngr undestroy {grave.id} --as NAME"
         )
-    if is_mine:
-        store.release_name(ctx.home, name, grave.id)
     spare = f"mngr/{new_name}" if new_name else None
     wish = Wish(operation="undestroy", name=name, host=host, agent_id=grave.id, spare=spare)
     made = restore(ctx, grave.place, grave.meta, wish)
@@ -165,9 +164,35 @@ def _undestroy_one(ctx: Context, grave: Grave, new_name: str | None, host: Host 
     return Outcome(id=record.id, name=record.name, extra=extra, notes=tuple(notes))
 
 
+def _check_left(ctx: Context, name: str, grave: Grave, host: Host | None) -> None:
+    """An undestroy was interrupted; MngrError unless nothing of it is on the host that it was for."""
+    place = store.find_place(ctx.home, name)
+    assert place is not None
+    try:
+        there = ctx.host(*place)
+        if there.has(there.home.agent(grave.id)):
+            hint = "see: mngr list; what is half made is undone by: mngr gc"
+            raise MngrError(f"{name} is on {there.name} already", hint)
+    except Unreachable as error:
+        if host is None:
+            raise
+        ctx.note(f"an earlier undestroy of {name} was cut off; {error.message}")
+    store.release_name(ctx.home, name, grave.id)
+
+
 def is_held(ctx: Context, name: str, holder: str) -> bool:
-    """Whether the agent that a name stands for may be there."""
-    return os.path.isdir(ctx.home.agent(holder)) or store.is_elsewhere(ctx.home, name)
+    """Whether the agent that a name stands for may be there; if its host says no, the name is free from now on."""
+    place = store.find_place(ctx.home, name)
+    if place is None:
+        return os.path.isdir(ctx.home.agent(holder))
+    try:
+        host = ctx.host(*place)
+        if host.has(host.home.agent(holder)):
+            return True
+    except MngrError:
+        return True
+    store.release_name(ctx.home, name, holder, host)
+    return False
 
 
 def remove_saved(ctx: Context, place: str) -> None:
