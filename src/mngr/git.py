@@ -18,12 +18,18 @@ GIT = ("git",)
 THROUGH = ("-c", "protocol.ext.allow=always")  # with words of `reach`, which may name a command of ours
 
 
-# What git says when the other end is gone, which is not a reason.
-HUNG_UP = (
-    "Could not read from remote repository", "hung up unexpectedly", "early EOF", "unexpected disconnect", "Broken pipe",
-    "Connection reset", "invalid index-pack output", "index-pack failed", "pack-objects died", "failed to push some refs",
-    "unexpected EOF", "index-pack abnormal exit", "the receiving end",
+# What git says when the other end is gone, and what it says after that or another trouble: neither is a reason.
+_HUNG_UP = (
+    "Could not read from remote repository", "hung up unexpectedly", "early EOF", "unexpected EOF", "unexpected disconnect",
+    "Broken pipe", "Connection reset", "the remote end",
 )  # fmt: skip
+_SO = (
+    "index-pack output",
+    "index-pack failed",
+    "abnormal exit",
+    "pack-objects died",
+    "failed to push some refs",
+)
 
 
 class Repo(Record):
@@ -50,12 +56,26 @@ def must(host: Host, where: str, *words: str, stdin: bytes = b"", by: Sequence[s
 
 
 def complaint(result: Result) -> str:
-    """What git, here or at the other end, said first about why a fetch or push failed."""
-    said = [line.strip() for line in result.err.decode("utf-8", "replace").splitlines()]
-    bad = [line for line in said if line.startswith(("fatal:", "error:", "remote: fatal:", "remote: error:"))]
-    own = [line for line in bad if not any(words in line for words in HUNG_UP)]
-    first = (own or bad or [result.problem])[0]
+    """Why a fetch or push failed, as git said here or at the other end."""
+    reasons, rest = _said(result)
+    first = (reasons or rest or [result.problem])[0]
     return first.removeprefix("remote: ").removeprefix("fatal: ").removeprefix("error: ")
+
+
+def is_lost(result: Result) -> bool:
+    """Whether a fetch or push failed for no other reason than that the other end was gone."""
+    reasons, rest = _said(result)
+    return not reasons and any(words in line for line in rest for words in _HUNG_UP)
+
+
+def _said(result: Result) -> tuple[list[str], list[str]]:
+    """What git complained of: reasons, and what only follows from them."""
+    lines = [line.strip() for line in result.err.decode("utf-8", "replace").splitlines()]
+    bad = [
+        line for line in lines if line.startswith(("fatal:", "error:", "remote: fatal:", "remote: error:"))
+    ]
+    rest = [line for line in bad if any(words in line for words in (*_HUNG_UP, *_SO))]
+    return [line for line in bad if line not in rest], rest
 
 
 def hint(problem: str) -> str:

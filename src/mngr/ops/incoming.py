@@ -90,7 +90,7 @@ def fetch(
     limits = limits or files.Limits()
     way = git.reach(there, path, "upload-pack", by or git.guard(path))
     argv = ["git", "-C", place, *SAFE, *git.THROUGH, "fetch", *_FETCH, *way, *specs]
-    numbers = [str(limits.bytes // 512), str((limits.file_bytes * 4 >> 10) + 512 * 1024)]
+    numbers = [str(limits.bytes // 512), str((limits.file_bytes * 4 >> 10) + 256 * 1024)]
     try:
         result = local.run(["sh", "-c", _LIMITS, "fetch", *numbers, *argv], timeout=limits.seconds)
     except TimedOut:
@@ -100,13 +100,25 @@ def fetch(
         ) from None
     if result.code == 0:
         return
-    if b"signal 25" in result.err or b"File too large" in result.err:
+    if _left_over(place) >= limits.bytes - 512:
         raise Refused(
             f"it has more than {files.size(limits.bytes)} of new objects",
             f"nothing was changed here; to take more: -S pull.max_bytes={limits.bytes * 2}",
         )
     check_line(there, result)
-    raise Refused(git.complaint(result))
+    why = git.complaint(result)
+    raise Refused(why, git.hint(why)) if "No space left" in why else Refused(why)
+
+
+def _left_over(place: str) -> int:
+    """Take away what an interrupted fetch has left; how large it was."""
+    folder, size = os.path.join(place, "objects", "pack"), 0
+    for name in os.listdir(folder):
+        if name.startswith("tmp_"):
+            path = os.path.join(folder, name)
+            size = max(size, os.path.getsize(path))
+            os.unlink(path)
+    return size
 
 
 def check_line(there: Host, result: Result) -> None:
@@ -114,9 +126,8 @@ def check_line(there: Host, result: Result) -> None:
     if there.is_here:
         return
     there.run(["true"], timeout=30)  # raises what is wrong now
-    text = git.complaint(result)
-    if any(words in text for words in git.HUNG_UP):
-        raise Unreachable(f"{there.name}: the connection was lost: {text}", "try again")
+    if git.is_lost(result):
+        raise Unreachable(f"{there.name}: the connection was lost: {git.complaint(result)}", "try again")
 
 
 def _make(repo: Repo) -> str:
