@@ -49,7 +49,7 @@ if [ -n "${MNGR_SANDBOX:-}" ]; then
     case $_mngr_at in
     /usr/* | /bin/*) ;; # seen by every agent
     *)
-        (_mngr_alone=1 _mngr_walls sh -c "$_mngr_has" has "$1") >/dev/null </dev/null ||
+        (_mngr_alone=1 _mngr_walls /bin/sh -c "$_mngr_has" has "$1") >/dev/null </dev/null ||
             _mngr_fail 127 "$1: command not found in its sandbox"
         ;;
     esac

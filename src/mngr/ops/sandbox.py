@@ -40,7 +40,7 @@ _mngr_walls() {{
     done
     _mngr_how=--new-session
     if [ -t 0 ] && [ -z "${{_mngr_alone:-}}" ]; then _mngr_how=; fi
-    set -- env --default-signal "$@"
+    set -- /usr/bin/env --default-signal "$@"
     [ -n "${{_mngr_alone:-}}" ] || set -- {within}"$@"
     set -- {closed}--seccomp 9 $_mngr_how -- "$@"
     [ -z "${{_mngr_also:-}}" ] || set -- --bind "$_mngr_also" "$_mngr_also" "$@"
@@ -93,7 +93,7 @@ def _check_host(host: Host, flag: str) -> None:
     from mngr.ops import seccomp
 
     argv = ["bwrap", *WALLS, "--ro-bind", "/", "/", "--proc", "/proc", "--seccomp", "0", "--"]
-    result = host.run([*argv, "env", "--default-signal", "true"], stdin=seccomp.program())
+    result = host.run([*argv, "/usr/bin/env", "--default-signal", "true"], stdin=seccomp.program())
     if result.code == 0:
         return
     hint = "it needs user namespaces (sysctl kernel.unprivileged_userns_clone=1, on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0) and env of GNU coreutils"
