@@ -140,8 +140,8 @@ def test_it_has_no_network(someone: Person) -> None:
 def test_nothing_of_the_person_is_seen(someone: Person) -> None:
     """The whole file system is searched, by name and by what is in files."""
     line = f"""
-    find / -xdev -name id_secret 2>/dev/null; find / -name id_secret 2>/dev/null
-    grep -rIls -e {SECRET[:10]} --exclude-dir=proc --exclude-dir=usr --exclude-dir=sys / 2>/dev/null
+    find / \\( -path /usr -o -path /proc \\) -prune -o -name id_secret -print 2>/dev/null
+    find / \\( -path /usr -o -path /proc \\) -prune -o -type f -mmin -60 -exec grep -ls {SECRET[:10]} {{}} + 2>/dev/null
     cat "{someone.env["HOME"]}/.ssh/id_secret" "{someone.repo}/README.md" && echo READ
     echo "$HOME"; ls -A "$HOME"
     """
