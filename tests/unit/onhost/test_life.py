@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,32 @@ from tests.unit.onhost.conftest import Land, Place
 ECHO = 'echo ready >"$MNGR_AGENT_DIR/ready"; while read -r line; do echo "got $line" >>"$MNGR_AGENT_DIR/events.jsonl"; done'
 
 
-def is_gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
+@dataclass(frozen=True)
+class Process:
+    """One process, and not the next that gets its number."""
+
+    pid: int
+    began: str
+
+    @classmethod
+    def of(cls, pid: int) -> Process:
+        return cls(pid, _stat(pid)[19])
+
+    def is_gone(self) -> bool:
+        try:
+            stat = _stat(self.pid)
+        except OSError:
+            return True
+        return stat[0] == "Z" or stat[19] != self.began
+
+
+def _stat(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def written(path: Path) -> Process:
+    """The process whose number stands in a file, once it does."""
+    return Process.of(int(wait_for(lambda: path.exists() and path.read_text())))
 
 
 def events(folder: Path) -> list[str]:
@@ -157,15 +179,13 @@ def stopping(request: pytest.FixtureRequest, place: Place) -> Place:
 def test_everything_of_a_session_ends(stopping: Place) -> None:
     folder = stopping.start(1, "sh", "-c", STUBBORN)
     other = stopping.start(2, "sleep", "1000")
-    child = int(
-        wait_for(lambda: (stopping.home / "child").exists() and (stopping.home / "child").read_text())
-    )
-    pids = [int((f / "proc").read_text()) for f in (folder, other)]
+    child = written(stopping.home / "child")
+    first, second = (written(f / "proc") for f in (folder, other))
     start = time.monotonic()
     stopping.stop(folder, grace=0.5)
     assert time.monotonic() - start < 5
-    wait_for(lambda: is_gone(pids[0]) and is_gone(child), 3)
-    assert not is_gone(pids[1])
+    wait_for(lambda: first.is_gone() and child.is_gone(), 3)
+    assert not second.is_gone()
     assert json.loads((folder / "stopped").read_text())["reason"] == ""
     assert stopping.tmux("list-sessions", "-F", "#{session_name}").split() == ["n2"]
 
@@ -180,28 +200,30 @@ def test_a_process_has_its_grace(stopping: Place) -> None:
 def test_an_interactive_shell_goes_at_once(stopping: Place) -> None:
     folder = stopping.start(1, "/bin/bash", "--norc", "-i")
     stopping.tmux("send-keys", "-t", "=n1:", "sleep 1002 & echo $! >child; sleep 1003", "Enter")
-    child = int(
-        wait_for(lambda: (stopping.home / "child").exists() and (stopping.home / "child").read_text())
-    )
+    child = written(stopping.home / "child")
     start = time.monotonic()
     stopping.stop(folder, grace=15)
     assert time.monotonic() - start < 10
-    wait_for(lambda: is_gone(child), 3)
+    wait_for(child.is_gone, 3)
 
 
 def test_a_process_that_outlived_its_terminal_is_found(stopping: Place) -> None:
     folder = stopping.start(1, "sh", "-c", "trap '' HUP; echo yes >started; while :; do sleep 1; done")
     wait_for((stopping.home / "started").exists)
     other = stopping.agent(2, "true")
-    (other / "proc").write_text(f"{os.getpid()}\n")  # a lie
-    pid = int((folder / "proc").read_text())
-    server = int(stopping.tmux("display-message", "-p", "#{pid}"))
+    stranger = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    (other / "proc").write_text(f"{stranger.pid}\n")  # a lie
+    process = written(folder / "proc")
+    server = Process.of(int(stopping.tmux("display-message", "-p", "#{pid}")))
     os.kill(int(stopping.tmux("list-panes", "-a", "-F", "#{pane_pid}")), signal.SIGKILL)
-    os.kill(server, signal.SIGKILL)
-    wait_for(lambda: is_gone(server))
-    assert not is_gone(pid)
+    os.kill(server.pid, signal.SIGKILL)
+    wait_for(server.is_gone)
+    assert not process.is_gone()
     stopping.stop(folder, other, grace=1)
-    wait_for(lambda: is_gone(pid), 3)
+    wait_for(process.is_gone, 3)
+    assert stranger.poll() is None
+    stranger.kill()
+    stranger.wait()
 
 
 def test_what_an_agent_puts_in_the_place_of_its_files_does_not_hold_a_stop_up(place: Place) -> None:

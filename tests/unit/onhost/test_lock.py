@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import time
@@ -27,6 +28,7 @@ def hold(some: Land, path: Path, seconds: int = 10) -> subprocess.Popen[str]:
 
 def answer(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
+    assert select.select([process.stdout], [], [], 20)[0], "no answer"
     return process.stdout.readline().rstrip("\n")
 
 
@@ -61,6 +63,8 @@ def test_one_holds_it_until_its_input_ends(any_land: Land, path: Path) -> None:
 def test_a_holder_that_is_ended_holds_no_more(any_land: Land, path: Path, how: signal.Signals) -> None:
     first = hold(any_land, path)
     first.send_signal(how)
+    if how != signal.SIGKILL:
+        wait_for(lambda: not (path.parent / "lock.owner").is_symlink(), 5)
     second = hold(any_land, path, 5)  # nobody has asked yet how the first one ended: it is still a zombie
     release(second)
 
