@@ -317,8 +317,9 @@ class Fleet:
 
     def pull_path(self, name: str, path: str, target: str = ".") -> str:
         """Copy a file or directory of the agent's here; where it ended up."""
-        from mngr.ops.files import limits, pull_path
+        from mngr.ops.files import pull_path
         from mngr.ops.find import find
+        from mngr.ops.ration import limits
         from mngr.ops.sandbox import inside
 
         host, record = find(self.context, name)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import select
-import time
 
-from mngr import clock, shell
-from mngr.errors import MngrError, NotFound, TimedOut, Unreachable
-from mngr.model import Record
+from mngr import onhost, shell
+from mngr.errors import MngrError, NotFound, Unreachable
+from mngr.ops.ration import CHUNK, Limits, Ration, size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,71 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import IO
 
-    from mngr.config import Settings
     from mngr.host import Host
 
 DEEPEST = 100
-_CHUNK = 1 << 18
-# The end of a stream says nothing about the program at its other end, so that says itself how it ended.
-_SAY = "\nprintf '\\nmngr ended %s' $? >&2"
-_PACK = """(
-[ -d "$1" ] && [ ! -L "$1" ] && cd -- "$1" || exit 3
-shift
-for name; do [ -e "$name" ] || [ -L "$name" ] || exit 4; done
-exec tar -cf - -- "$@"
-)"""
-# Beside the target first, into its place when all has come. A link of the agent's must not lead out of its work dir.
-_UNPACK = """(
-set -e
-root=$(cd -P -- "$1" && pwd) t=$2 b=$3 last=$4
-if [ "$5" = in ] || [ -d "$t" ]; then t=$t/$b; echo in; fi
-d=$(dirname -- "$t") p=$t
-until [ -d "$p" ]; do p=$(dirname -- "$p"); done
-case $(cd -P -- "$p" && pwd)/ in "$root"/*) ;; *) echo "a link there leads out of the work dir" >&2; exit 3 ;; esac
-mkdir -p -- "$d"
-x=$(mktemp -d "$d/.mngr-XXXXXX")
-trap 'rm -rf "$x"' EXIT
-tar -C "$x" -xf -
-[ -f "$x/$last" ] || { echo "not all of it came" >&2; exit 3; }
-if [ ! -d "$t" ]; then mv -f -- "$x/$b" "$t"
-elif [ -d "$x/$b" ] && [ ! -L "$x/$b" ]; then (cd "$x/$b" && tar -cf - .) | tar -C "$t" -xpf -
-else echo "there is a directory of that name" >&2; exit 3
-fi
-)"""
 # What tar says of files that change or go while it reads them, as a running agent's do.
 _MOVING = ("changed as we read it", "removed before we read it", "Exiting with failure status")
 # Letters that some file systems do not see.
 _UNSEEN = dict.fromkeys((*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))
-
-
-class Limits(Record):
-    """How much may come from an agent at once."""
-
-    bytes: int = 10 * 1024**3
-    file_bytes: int = 1024**3
-    files: int = 100_000
-    seconds: float = 3600.0
-
-
-def limits(settings: Settings) -> Limits:
-    """As the user has set them."""
-    most = Limits()
-    return Limits(
-        bytes=settings.get("pull.max_bytes", most.bytes),
-        file_bytes=settings.get("pull.max_file_bytes", most.file_bytes),
-        files=settings.get("pull.max_files", most.files),
-        seconds=clock.parse_length(settings.get("pull.timeout", "1h")),
-    )
-
-
-def size(count: int) -> str:
-    """A number of bytes as people write it."""
-    number, unit = float(count), "bytes"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if number < 1000:
-            break
-        number, unit = number / 1000, larger
-    return f"{number:.4g} {unit}"
 
 
 def receive(host: Host, source: str, names: list[str], target: str, most: Limits | None = None) -> int:
@@ -94,7 +34,7 @@ def receive(host: Host, source: str, names: list[str], target: str, most: Limits
     most = most or Limits()
     count, damage = 0, None
     with tempfile.TemporaryFile() as complaints:
-        argv = ["sh", "-c", _PACK + _SAY, "pack", source, *names]
+        argv = ["sh", "-c", onhost.program("pack.sh"), "pack.sh", source, *names]
         pack = host.stream(argv, stdout=shell.PIPE, stderr=complaints)
         assert pack.stdout is not None
         _widen(pack.stdout)
@@ -138,7 +78,7 @@ def _members(stream: IO[bytes], most: Limits) -> Iterator[tuple[tarfile.TarFile,
     import tarfile
 
     total = count = 0
-    ration = _Ration(stream, most.seconds)
+    ration = Ration(stream, most.seconds)
     try:
         with tarfile.TarFile(fileobj=ration) as archive:  # type: ignore[arg-type]
             while (member := archive.next()) is not None:
@@ -155,52 +95,10 @@ def _members(stream: IO[bytes], most: Limits) -> Iterator[tuple[tarfile.TarFile,
                 yield archive, member
             if ration.last != bytes(512):  # an empty block is the end
                 raise tarfile.ReadError("not all of it came")
+            while ration.read(CHUNK):  # tar fills its last record, and fails where nobody reads that
+                pass
     except (ValueError, LookupError, ArithmeticError, RecursionError) as error:
         raise tarfile.ReadError(str(error)) from None
-
-
-class _Ration:
-    """A file that is read once: for so long, and no more than its files need, so that no header fills our memory."""
-
-    def __init__(self, stream: IO[bytes], seconds: float) -> None:
-        self._fd = stream.fileno()
-        self._poll = select.poll()
-        self._poll.register(self._fd, select.POLLIN)
-        self._seconds = seconds
-        self._deadline = time.monotonic() + seconds
-        self._held = b""
-        self._at = 0
-        self.last = b""  # what was read last
-        self.most = 4 * 1024 * 1024
-
-    def read(self, count: int) -> bytes:
-        """As many bytes, or less at the end."""
-        parts, self._held = [self._held[:count]], self._held[count:]
-        need = count - len(parts[0])
-        while need > 0:
-            if not self._poll.poll(max(0.0, self._deadline - time.monotonic()) * 1000):
-                said = f"the files did not come within {clock.age(self._seconds)}"
-                raise TimedOut(said, "copy less at once")
-            data = os.read(self._fd, max(need, 1 << 16))
-            if not data:
-                break
-            parts.append(data[:need])
-            self._held = data[need:]
-            need -= len(parts[-1])
-        self.last = b"".join(parts)
-        self._at += len(self.last)
-        if self._at > self.most:
-            raise MngrError("refused: the archive that came is not one that tar makes", "look at the host")
-        return self.last
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, to: int) -> None:
-        if to < self._at:
-            raise ValueError("it leads backwards")
-        while self._at < to and self.read(min(to - self._at, _CHUNK)):
-            pass
 
 
 def _too_much(what: str, setting: str, most: int) -> MngrError:
@@ -283,7 +181,7 @@ def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, target: str, path:
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     try:
         with data, os.fdopen(fd, "wb") as file:
-            shutil.copyfileobj(data, file, _CHUNK)
+            shutil.copyfileobj(data, file, CHUNK)
         os.replace(fresh, path)
     except BaseException:
         os.unlink(fresh)
@@ -363,7 +261,7 @@ def push_path(host: Host, source: str, work_dir: str, path: str) -> str:
     last = f".mngr-{os.urandom(6).hex()}"
     how = "in" if path.endswith("/") or end == work_dir else "as"
     with tempfile.TemporaryFile() as complaints:
-        argv = ["sh", "-c", _UNPACK + _SAY, "push", work_dir, end, base, last, how]
+        argv = ["sh", "-c", onhost.program("unpack.sh"), "unpack.sh", work_dir, end, base, last, how]
         unpack = host.stream(argv, stdin=shell.PIPE, stdout=shell.PIPE, stderr=complaints)
         assert unpack.stdin is not None and unpack.stdout is not None
         _widen(unpack.stdin)
@@ -402,7 +300,7 @@ def _send(stream: IO[bytes], source: str, base: str, last: str) -> None:
         format=tarfile.GNU_FORMAT,
         encoding="utf-8",
         errors="surrogateescape",
-        copybufsize=_CHUNK,
+        copybufsize=CHUNK,
     ) as archive:
         archive.add(source, arcname=base, filter=anybodys)
         archive.addfile(tarfile.TarInfo(last))

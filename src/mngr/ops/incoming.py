@@ -7,13 +7,13 @@ import os
 from mngr import clock, git
 from mngr.errors import MngrError, TimedOut, Unreachable
 from mngr.lock import Lock
-from mngr.ops import files
+from mngr.ops import files, ration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.git import Repo
     from mngr.host import Host
-    from mngr.ops.files import Limits
+    from mngr.ops.ration import Limits
     from mngr.shell import Result
 
 # Nothing the other repository says may run here, and every object is checked.
@@ -87,7 +87,7 @@ def fetch(
 
     Raises Refused, TimedOut, Unreachable.
     """
-    limits = limits or files.Limits()
+    limits = limits or ration.Limits()
     way = git.reach(there, path, "upload-pack", by or git.guard(path))
     argv = ["git", "-C", place, *SAFE, *git.THROUGH, "fetch", *_FETCH, *way, *specs]
     numbers = [str(limits.bytes // 512), str((limits.file_bytes * 4 >> 10) + 256 * 1024)]
@@ -102,7 +102,7 @@ def fetch(
         return
     if _left_over(place) >= limits.bytes - 512:
         raise Refused(
-            f"it has more than {files.size(limits.bytes)} of new objects",
+            f"it has more than {ration.size(limits.bytes)} of new objects",
             f"nothing was changed here; to take more: -S pull.max_bytes={limits.bytes * 2}",
         )
     check_line(there, result)
@@ -181,9 +181,9 @@ def _check(local: Host, place: str, pack: str, limits: Limits) -> None:
     for row in result.text.split("\n"):
         if row.startswith("large "):
             _, bytes_, path = row.split(" ", 2)
-            most = files.size(limits.file_bytes)
+            most = ration.size(limits.file_bytes)
             raise Refused(
-                f"{path!r} has {files.size(int(bytes_))}, and the most that a file may have is {most}",
+                f"{path!r} has {ration.size(int(bytes_))}, and the most that a file may have is {most}",
                 f"nothing was changed here; to take it: -S pull.max_file_bytes={bytes_}",
             )
         modes, _, path = row.partition("\t")

@@ -8,7 +8,7 @@ from mngr import git, paths, store
 from mngr.errors import MngrError
 from mngr.lock import Lock
 from mngr.model import Record
-from mngr.ops import files, find, incoming, sandbox
+from mngr.ops import files, find, incoming, ration, sandbox
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _commits(ctx: Context, host: Host, repo: Repo, record: AgentRecord) -> tuple
             sandbox.inside(host, record),
             record.work_dir,
             record.branch,
-            files.limits(ctx.settings_at(None)),
+            ration.limits(ctx.settings_at(None)),
         )
     except incoming.Refused as error:
         if "couldn't find remote ref" in error.message:
@@ -165,7 +165,7 @@ def _outputs(ctx: Context, host: Host, root: str, record: AgentRecord) -> tuple[
                 f"{place} is a link, so outputs would land elsewhere", "take it away, then pull again"
             )
     source = os.path.join(host.home.agent(record.id), "outputs")
-    most = files.limits(ctx.settings_at(None))
+    most = ration.limits(ctx.settings_at(None))
     count = files.receive(sandbox.inside(host, record), source, ["."], place, most)
     if not os.path.isdir(place):
         return 0, None

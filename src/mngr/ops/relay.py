@@ -59,7 +59,7 @@ def bring_near(ctx: Context, source: Source, host: Host, transfer: str, base: st
 
 def _bring_here(ctx: Context, source: Source, repo: Repo, base: str | None) -> Source:
     """A copy in our cache of a repository that is on a host, checked like everything that comes from there."""
-    from mngr.ops import files, incoming
+    from mngr.ops import incoming, ration
 
     local = ctx.local
     key = _key(f"{source.host.provider}/{source.host.name}:{source.kept}")
@@ -71,7 +71,7 @@ def _bring_here(ctx: Context, source: Source, repo: Repo, base: str | None) -> S
         if made.code:
             raise MngrError(f"git init failed: {made.problem}", git.hint(made.problem))
         specs = [*_HEADS, f"+{base}:refs/mngr/base"] if base else [*_HEADS]
-        most = files.limits(ctx.settings_at(None))
+        most = ration.limits(ctx.settings_at(None))
         incoming.fetch(local, place, source.host, repo.common_dir, *specs, limits=most)
         os.utime(place)  # gc goes by the time it was last used
     here = repo.replace(root=place, common_dir=place)

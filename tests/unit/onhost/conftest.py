@@ -15,8 +15,8 @@ import pytest
 from mngr import onhost, shell, tmux
 
 TOOLS = (
-    "awk cat chmod cut date df dirname env find getconf git grep head id infocmp ln ls mkdir mv nproc ps readlink rm rmdir"
-    " sleep sort tail tar timeout tmux touch tr true uname wc"
+    "awk cat chmod cp cut date df dirname env find getconf git grep head id infocmp ln ls mkdir mktemp mv nproc ps readlink rm rmdir"
+    " sed sleep sort tail tar timeout tmux touch tr true uname wc xargs"
 ).split()
 # What busybox's own flock knows, which not every build of it has.
 FLOCK = '#!/bin/sh\ncase $1 in -w) echo "flock: invalid option -- w" >&2; exit 1 ;; esac\nexec {flock} "$@"\n'

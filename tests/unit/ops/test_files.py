@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mngr.errors import MngrError
-from mngr.ops import files
+from mngr.ops import files, ration
 from mngr.paths import Home
 from mngr.providers.local import LocalHost
 
@@ -39,12 +39,12 @@ def unpack(entries: list[tuple[str, str, str]], target: Path) -> None:
     take(data.getvalue(), target)
 
 
-def take(data: bytes, target: Path, most: files.Limits | None = None) -> None:
+def take(data: bytes, target: Path, most: ration.Limits | None = None) -> None:
     """Read an archive as it comes from an agent."""
     with tempfile.TemporaryFile() as file:
         file.write(data)
         file.seek(0)
-        for archive, member in files._members(file, most or files.Limits()):
+        for archive, member in files._members(file, most or ration.Limits()):
             files._extract(archive, member, str(target))
 
 
@@ -110,9 +110,9 @@ def test_limits_stop_a_flood(tmp_path: Path) -> None:
     host = LocalHost(Home(str(tmp_path / "home")))
     assert files.receive(host, str(source), ["."], str(tmp_path / "a")) == 20
     for most, said in (
-        (files.Limits(files=10), "at most 10 files"),
-        (files.Limits(bytes=1000), "at most 1 kB"),
-        (files.Limits(file_bytes=99), "has 100 bytes, and at most 99 bytes"),
+        (ration.Limits(files=10), "at most 10 files"),
+        (ration.Limits(bytes=1000), "at most 1 kB"),
+        (ration.Limits(file_bytes=99), "has 100 bytes, and at most 99 bytes"),
     ):
         with pytest.raises(MngrError, match=said):
             files.receive(host, str(source), ["."], str(tmp_path / "b"), most)
