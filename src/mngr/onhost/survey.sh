@@ -1,5 +1,6 @@
 # survey.sh WORK: what is to be known of a work dir before its files are fetched, each piece ended by a NUL: `umask N`, `git KIND`
-# (dir; file, of a worktree; borrows, from another repository; else none), `ignored BYTES`, and the rows of git status.
+# (dir; file, of a worktree; borrows, from another repository; else none), `pack SIZE NAME` of each, `ignored BYTES`, and the
+# rows of git status.
 cd "$1" 2>/dev/null || exit 4
 kind=none
 if [ -L .git ]; then
@@ -12,6 +13,11 @@ elif [ -d .git ]; then
 fi
 printf 'umask %s\0git %s\0' "$(umask)" "$kind"
 [ $kind != none ] && [ "$(git rev-parse --show-prefix 2>/dev/null)" = '' ] || exit 0
+if [ $kind = dir ]; then
+    ls -ln .git/objects/pack 2>/dev/null | awk '$NF ~ /^pack-[0-9a-f]+\.pack$/ { print $5, $NF }' | while read -r pack; do
+        printf 'pack %s\0' "$pack"
+    done
+fi
 calm() { git -c core.fsmonitor=false -c core.hooksPath=/dev/null --no-optional-locks "$@" 2>/dev/null; }
 bytes=$(calm ls-files --others --ignored --exclude-standard --directory -z | xargs -0 sh -c '[ $# -eq 0 ] || exec du -sk -- "$@"' du 2>/dev/null |
     awk '/^[0-9]+\t/ { n += $1 } END { printf "%d", n * 1024 }')

@@ -7,7 +7,7 @@ import stat
 
 from mngr import onhost, shell
 from mngr.errors import MngrError
-from mngr.ops import stage
+from mngr.ops import packs, stage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +23,15 @@ def work_dir(build: Host, record: AgentRecord) -> str:
     return os.path.join(build.home.agent(record.id), _WORK)
 
 
-def land(build: Host, host: Host, record: AgentRecord) -> None:
-    """Send the agent's files and work dir into the directory that is reserved for it; raises MngrError, Unreachable."""
+class Lacking(MngrError):
+    """The copy of the source on the host does not have all that the agent's repository needs."""
+
+
+def land(build: Host, host: Host, record: AgentRecord, near: str = "") -> None:
+    """Send the agent's files and work dir into the directory that is reserved for it; raises MngrError, Unreachable.
+
+    With `near` the repository borrows objects here, and is made whole there from that one. Lacking.
+    """
     directory, work = build.home.agent(record.id), work_dir(build, record)
     mode = "0"
     if record.transfer != "none":
@@ -33,15 +40,28 @@ def land(build: Host, host: Host, record: AgentRecord) -> None:
         mode = f"{bits:o}"
     build.write(os.path.join(build.home.root, _COMPLETE), b"")
     # Plain tar there knows long names of this format only.
-    argv = ["tar", "--format=gnu", "-C", directory, "-cf", "-", ".", "-C", build.home.root, _COMPLETE]
+    argv = [
+        "tar",
+        "--format=gnu",
+        f"--exclude=./{_WORK}/.git/{packs.BORROWED}",
+        "-C",
+        directory,
+        "-cf",
+        "-",
+        ".",
+    ]
+    argv += ["-C", build.home.root, _COMPLETE]
     pack = build.stream(argv, stdin=shell.DEVNULL, stdout=shell.PIPE, stderr=shell.DEVNULL)
     words = [
         host.home.root,
         record.id,
         os.path.basename(record.work_dir) if record.transfer != "none" else "",
         mode,
+        near,
     ]
     result = stage.send(host, ["sh", "-c", onhost.program("land.sh"), "land.sh", *words], pack)
+    if result.code == 9:
+        raise Lacking(result.problem)
     if result.code == 8:
         raise MngrError(f"{record.work_dir} on {host.name} is somebody else's by now", "try again")
     if result.code or pack.returncode:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import os
 
-from mngr import clock, config, names, store
+from mngr import clock, config, git, names, store
 from mngr.errors import MngrError, NotFound, Unreachable
 from mngr.model import Record
-from mngr.ops import environment, land, launch, project, sandbox
+from mngr.ops import environment, land, launch, packs, project, relay, sandbox
 from mngr.ops.discard import RESTORING, discard
-from mngr.ops.restore_work import Work, restore_work
+from mngr.ops.restore_work import Work, make_whole, restore_work
 from mngr.ops.save import AGENT
+from mngr.ops.source import Source
 from mngr.ops.stage import Stage
 
 TYPE_CHECKING = False
@@ -197,7 +198,7 @@ def _work_dir(task: _Task, record: AgentRecord) -> AgentRecord:
     host, build = task.host, task.build
     is_far = build is not host
     branch = task.wish.branch if record.transfer in ("worktree", "mirror") else None
-    made = record
+    made, near = record, _near(task, record) if is_far else ""
     if record.transfer != "none":
         work = Work(
             host=build,
@@ -207,13 +208,40 @@ def _work_dir(task: _Task, record: AgentRecord) -> AgentRecord:
             branch=branch,
             spare=task.wish.spare,
             is_alone=is_far,
+            borrows=bool(near),
             notes=task.notes,
         )
         made = restore_work(work).replace(work_dir=record.work_dir)
     _own_files(task, made)
     if is_far:
-        land.land(build, host, made)
+        try:
+            land.land(build, host, made, near)
+        except land.Lacking:
+            make_whole(build, land.work_dir(build, made))
+            land.land(build, host, made)
     return store.save(host, made) if made != record else made
+
+
+def _near(task: _Task, record: AgentRecord) -> str:
+    """A copy on the host of the repository that the agent was made from, so that it need not travel with it; or nothing."""
+    if (
+        record.transfer not in ("worktree", "mirror")
+        or record.source is None
+        or not os.path.isdir(record.source)
+    ):
+        return ""
+    local = task.ctx.local
+    repo = git.find_repo(local, record.source)
+    if repo is None or task.meta.get("saved") != "git" or not packs.are_large(local, repo):
+        return ""
+    origin = Source(host=local, path=record.source, repo=repo, kept=record.source, project=record.project)
+    try:
+        near = relay.bring_near(task.ctx, origin, task.host, "mirror", None).near
+    except Unreachable:
+        raise
+    except MngrError:
+        return ""
+    return near.root if near is not None else ""
 
 
 def _own_files(task: _Task, record: AgentRecord) -> None:

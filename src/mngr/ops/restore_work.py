@@ -9,7 +9,7 @@ from mngr import git, store
 from mngr.errors import MngrError
 from mngr.lock import Lock
 from mngr.model import Record
-from mngr.ops import archive, rawgit
+from mngr.ops import archive, packs, rawgit
 from mngr.ops.discard import RESTORING
 from mngr.ops.save import BUNDLE, FILES, GIT
 from mngr.ops.transfer import branch_taken
@@ -31,6 +31,7 @@ _UNFINISHED = (
     "BISECT_START",
     "BISECT_NAMES",
 )
+_QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
 _SETTINGS = ("config", "hooks")  # of a mirror: the agent's own, put back when we are done with git there
 
 
@@ -44,6 +45,7 @@ class Work(Record):
     branch: str | None
     spare: str | None  # a branch to take if its own is checked out elsewhere
     is_alone: bool = False  # it shall have a repository of its own, whatever it had
+    borrows: bool = False  # that repository may use the source's objects: `make_whole` comes later
     notes: list[str]
 
 
@@ -156,11 +158,8 @@ def _restore_mirror(work: Work, repo: Repo | None) -> AgentRecord:
     made = host.run(["git", "init", "--quiet", "--template=", f"--object-format={meta['form']}", there])
     if made.code:
         raise MngrError(f"git init failed: {made.problem}", "see: mngr doctor")
-    borrowed = os.path.join(there, ".git", "objects", "info", "alternates")
     if repo is not None:
-        host.write(
-            borrowed, os.path.join(repo.common_dir, "objects").encode("utf-8", "surrogateescape") + b"\n"
-        )
+        packs.borrow(host, repo, os.path.join(there, ".git"))
     if has_bundle:
         _unbundle(work, there)
     if record.transfer == "worktree":
@@ -177,15 +176,20 @@ def _restore_mirror(work: Work, repo: Repo | None) -> AgentRecord:
     kept = _unpack_git_dir(work, record, skip=(*_SETTINGS, *(_UNFINISHED if work.branch else ())))
     record = _set_mirror_branch(work, record)
     _drop_dangling(work, there)
-    if repo is not None:
-        git.must(host, there, "repack", "-a", "-d", "-k", "-q")
-        host.run(["rm", "-f", "--", borrowed])
+    if repo is not None and not work.borrows:
+        make_whole(host, there)
     _fill(work, record)
     _relink(work, record)
     settings = [f"./{name}" for name in _SETTINGS if name in kept]
     if settings and work.record.transfer == "mirror":
         archive.unpack(host, os.path.join(work.place, GIT), os.path.join(there, ".git"), *settings)
     return record
+
+
+def make_whole(host: Host, there: str) -> None:
+    """Give a repository that borrows objects all that it needs of them."""
+    git.must(host, there, *_QUIET, "repack", "-a", "-d", "-k", "-q")
+    host.run(["rm", "-f", "--", os.path.join(there, ".git", packs.BORROWED)])
 
 
 def _take_over(work: Work, repo: Repo, there: str) -> None:

@@ -30,7 +30,12 @@ class Origin(Record):
 
     record: AgentRecord
     umask: str
+    is_part: bool = False  # without the source, where that is here, the copy is not whole
     more: dict[str, Any]  # for its meta.json
+
+
+class NotWhole(MngrError):
+    """The copy cannot be read with git, and as files it would not be whole."""
 
 
 def save(
@@ -116,10 +121,14 @@ def _save_work(host: Host, record: AgentRecord, part: str, origin: Origin | None
     if place is not None and is_whole == (record.transfer == "mirror"):
         try:
             return _save_git(host, record, place, part, origin)
-        except MngrError:  # a damaged index or the like: then every file as it is
+        except MngrError as error:  # a damaged index or the like: then every file as it is
+            if origin and origin.is_part:
+                raise NotWhole(error.message) from None
             for name in (BUNDLE, FILES, GIT):
                 host.run(["rm", "-f", "--", os.path.join(part, name)])
             rawgit.remove(os.path.join(part, "raw"))
+    elif origin and origin.is_part:
+        raise NotWhole(f"{work} did not become a repository")
     branch = _save_branch(host, record, part) if record.transfer == "worktree" else {}
     archive.pack(there, work, archive.tree(there, work, ["."]), os.path.join(part, FILES))
     return {**branch, "saved": "files", "dirty": (origin.record if origin else record).transfer != "copy"}

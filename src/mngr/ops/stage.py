@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import stat
 
-from mngr import onhost, shell, store
+from mngr import git, onhost, shell, store
 from mngr.errors import MngrError
 from mngr.model import Record
-from mngr.ops import archive, worktree_state
+from mngr.ops import archive, packs, worktree_state
 from mngr.ops import save as saving
 from mngr.paths import Home
 from mngr.pipehost import PipeHost
@@ -19,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from mngr.git import Repo
     from mngr.host import Host
     from mngr.model import AgentRecord
     from mngr.ops.context import Context
@@ -71,6 +73,7 @@ class Survey(Record):
     umask: str = "022"
     ignored: list[str] = []
     ignored_bytes: int = 0
+    packs: list[str] = []  # large ones
     git_dir: str = ""  # of a worktree: where its own part of the repository was
 
 
@@ -92,28 +95,60 @@ def save(
     if host.is_here:
         return saving.save(host, record, place, why=why, agent_files=agent_files, was_running=was_running)
     real = record.replace(host=host.name, provider=host.provider)
+    save_copy = functools.partial(_save_copy, ctx, host, real, place, why, was_running, more or {})
+    try:
+        return save_copy(whole=False)
+    except _Part:
+        return save_copy(whole=True)
+
+
+class _Part(MngrError):
+    """What came builds on the repository here, and cannot be read with it."""
+
+
+def _save_copy(
+    ctx: Context,
+    host: Host,
+    real: AgentRecord,
+    place: str,
+    why: str,
+    was_running: bool,
+    more: dict[str, Any],
+    *,
+    whole: bool,
+) -> dict[str, Any]:
+    """Bring an agent home and save the copy; without `whole` what is here already need not come."""
+    record = real
     with Stage(ctx) as stage:
         try:
-            staged, seen = bring_home(ctx, host, real, stage)
+            staged, seen = bring_home(ctx, host, real, stage, whole=whole)
         except OSError as error:
             raise MngrError(
                 f"cannot copy {record.name} to {stage.root}: {error}", "check space and permissions"
             ) from None
         if why == "destroy":
             store.add_event(stage.host, record.id, "destroyed", name=record.name, branch=record.branch)
-        facts = {"staged": True, "ignored_bytes": seen.ignored_bytes, **(more or {})}
+        facts = {"staged": True, "ignored_bytes": seen.ignored_bytes, **more}
         if seen.git_dir:
             facts["git_dir"] = seen.git_dir
-        origin = saving.Origin(record=real, umask=seen.umask, more=facts)
-        return saving.save(
-            stage.host, staged, place, why=why, agent_files=True, was_running=was_running, origin=origin
-        )
+        origin = saving.Origin(record=real, umask=seen.umask, is_part=bool(seen.packs), more=facts)
+        try:
+            return saving.save(
+                stage.host, staged, place, why=why, agent_files=True, was_running=was_running, origin=origin
+            )
+        except saving.NotWhole as error:
+            raise _Part(error.message) from None
 
 
-def bring_home(ctx: Context, host: Host, record: AgentRecord, stage: Stage) -> tuple[AgentRecord, Survey]:
+def bring_home(
+    ctx: Context, host: Host, record: AgentRecord, stage: Stage, *, whole: bool = True
+) -> tuple[AgentRecord, Survey]:
     """Copy an agent's directory and work dir from its host; the record that fits the copy, and what the host said."""
     name = work_name(host, record)
     facts = _survey(host, record.work_dir) if name else Survey()
+    repo = None if whole or not facts.packs else _source(ctx, record)
+    known = packs.known(ctx.local, repo, host, record.work_dir, facts.packs, stage.root) if repo else []
+    facts = facts.replace(packs=known)
     apart = record.branch or "HEAD" if facts.git in ("file", "borrows") else ""
     _fetch_files(host, record.id, name, apart, _prunes(name, facts), stage)
     work = os.path.join(stage.host.home.work, name or record.name)
@@ -127,8 +162,19 @@ def bring_home(ctx: Context, host: Host, record: AgentRecord, stage: Stage) -> t
         return staged, facts
     # What git here would follow out of the copy is kept as files, and git is kept from it.
     kind = "mirror" if _is_plain(os.path.join(work, ".git")) else "copy"
+    if repo is not None and known:
+        if kind == "copy":
+            raise _Part(f"the repository of {record.name} leads elsewhere")
+        packs.borrow(ctx.local, repo, os.path.join(work, ".git"))
     source = record.source if record.transfer == "mirror" else None  # a worktree's is on that host
     return staged.replace(transfer=kind, source=source), facts
+
+
+def _source(ctx: Context, record: AgentRecord) -> Repo | None:
+    """The repository here that a mirror was made from."""
+    if record.transfer != "mirror" or record.source is None or not os.path.isdir(record.source):
+        return None
+    return git.find_repo(ctx.local, record.source)
 
 
 def bring_files(host: Host, agent_id: str, stage: Stage) -> None:
@@ -147,22 +193,26 @@ def _survey(host: Host, work: str) -> Survey:
     result = host.run(["sh", "-c", onhost.program("survey.sh"), "survey.sh", work])
     facts: dict[str, str] = {}
     rows = result.out.split(b"\0")
-    while rows and rows[0].split(b" ")[0] in (b"umask", b"git", b"ignored"):
+    large: list[str] = []
+    while rows and rows[0].split(b" ")[0] in (b"umask", b"git", b"ignored", b"pack"):
         key, _, value = rows.pop(0).decode("ascii", "replace").partition(" ")
         facts[key] = value
+        large += [value] if key == "pack" else []
     umask, size = facts.get("umask", ""), facts.get("ignored", "")
     return Survey(
         git=facts.get("git", "none"),
         umask=umask if umask and set(umask) <= set("01234567") and len(umask) < 5 else "022",
         ignored=[os.fsdecode(row[2:]) for row in rows if row.startswith(b"! ")],
         ignored_bytes=int(size) if size.isascii() and size.isdigit() and len(size) < 16 else 0,
+        packs=packs.parse(large),
     )
 
 
 def _prunes(name: str, facts: Survey) -> list[str]:
-    """Words for find that leave ignored directories out. Only so many: what comes all the same is dropped here."""
+    """Words for find that leave out ignored directories and packs. Only so many: what comes all the same is dropped here."""
     big = [path.rstrip("/") for path in facts.ignored if path.endswith("/")][:_MOST_PRUNES]
     paths = [f"work/{name}/{path}".translate(worktree_state.LITERAL) for path in big]
+    paths += [f"work/{name}/.git/objects/pack/{pack}.*" for pack in facts.packs]
     return [word for path in paths for word in ("-path", path, "-prune", "-o")]
 
 
