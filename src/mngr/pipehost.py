@@ -28,6 +28,13 @@ _WHOLE = (
     't=$(mktemp) && cat >"$t" && [ "$(($(wc -c <"$t")))" -eq {size} ] || {{ rm -f "$t"; exit 1; }}; '
     'exec 9<"$t"; rm -f "$t"; {command} <&9 9<&-'
 )
+_SIGNAL = """
+send() { kill "-$1" "-$2" 2>/dev/null || kill "-$1" "$2"; }
+[ -z "$2" ] || { send "$1" "$2" && exit; }
+for one in /proc/[0-9]*; do
+    if tr '\\0' ' ' 2>/dev/null <"$one/cmdline" | grep -qF -e "$3$4"; then send "$1" "${one#/proc/}"; fi
+done
+"""
 _READ = '[ -e "$1" ] || exit 4; [ -f "$1" ] || exit 5; exec head -c "$2" -- "$1"'
 _WRITE = (
     'umask 077; n=$1.$$.new; cat >"$n" && chmod "$2" "$n" && { sync "$n" 2>/dev/null || sync; } && mv -f -- "$n" "$1" || '
@@ -87,13 +94,16 @@ class PipeHost:
         program = f"{before}; {program} 2>&3 3>&-; printf '{mark}%s;' $? >&3"
         said = _Said(mark.encode())
         try:
-            shell.run_watched(self.wire.argv(program, only=only), said.hear, shown=[f"@{self.name}", *argv])
+            ended = shell.run_watched(
+                self.wire.argv(program, only=only), said.hear, shown=[f"@{self.name}", *argv]
+            )
         except BaseException:
-            if said.numbers:  # whoever interrupts us means the command
-                pid = str(said.numbers[0])
-                line = 'kill -INT -"$1" 2>/dev/null || kill -INT "$1"'
-                self.run(["sh", "-c", line, "interrupt", pid], timeout=10.0)
+            self._signal("INT", mark, said)  # whoever interrupts us means the command
             raise
+        if (
+            ended == 141 and len(said.numbers) == 1
+        ):  # nobody reads what it writes, and not every wire tells it so
+            self._signal("PIPE", mark, said)
         if len(said.numbers) == 2:
             return said.numbers[1]
         held = said.end()
@@ -101,6 +111,13 @@ class PipeHost:
             _say(held)
             raise Lost(f"the connection to {self.name} ended while the command ran", "it may run on there")
         raise self.wire.lost(held.decode("utf-8", "replace").strip())
+
+    def _signal(self, name: str, mark: str, said: _Said) -> None:
+        """Send a signal to a command that was started by `run_here`, and to its children."""
+        # Its number may still be on the way; the words of its shell have the mark, and ours must not.
+        pid, half = str(said.numbers[0]) if said.numbers else "", len(mark) // 2
+        words = ["sh", "-c", _SIGNAL, "signal", name, pid, mark[:half], mark[half:]]
+        self.run(words, timeout=10.0)
 
     def read(self, path: str) -> bytes:
         result = self.run(["sh", "-c", _READ, "read", path, str(LARGEST + 1)])

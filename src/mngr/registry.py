@@ -42,6 +42,12 @@ def load(home: Home, provider: str, host: str, phase: str = "json") -> dict[str,
     return facts if isinstance(facts, dict) and facts.get("v") == 1 else None
 
 
+def is_gone(home: Home, provider: str, host: str) -> bool:
+    """Whether a host that was ours has been taken away, or just is."""
+    ending = os.path.exists(_path(home, provider, host, "ending"))
+    return ending or not os.path.exists(_path(home, provider, host, "json"))
+
+
 def age(home: Home, provider: str, host: str) -> float:
     """Seconds since a host was last written down."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -11,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from mngr.contract.program import BIN, Mngr, clean_up, new_env, new_repo, wait_for
+from mngr.contract.program import BIN, Beside, Mngr, clean_up, new_env, new_repo, wait_for
+from mngr.contract.terminal import Terminal
 from tests.contract.test_docker import settings
 from tests.hosts.engines import IMAGE, Docker, Engine, Podman
 
@@ -397,6 +399,31 @@ def test_a_host_can_be_made_from_another(
     mngr("snapshot", "destroy", "warm")
     assert "mngr-snapshot" not in engine.run("images").stdout
     assert "have no snapshots" in mngr("snapshot", "create", "@local", code=1).err
+
+
+def test_what_is_no_longer_watched_does_not_run_on(mngr: Mngr, docker: Docker) -> None:
+    mngr("create", "foo@box.docker", *RUN)
+
+    def running() -> set[str]:
+        listed = docker.run("exec", "box", "ps", "-eo", "args").stdout.splitlines()
+        attached = {"attach" for line in listed if line.startswith("tmux") and "attach-session" in line}
+        return {line.split()[0] for line in listed} & {"yes", "tail"} | attached
+
+    with (
+        Beside(mngr, "events", "foo", "--follow", "--format", "{type}") as events,
+        Beside(mngr, "exec", "foo", "--", "yes") as command,
+        Terminal([str(BIN / "mngr"), "connect", "foo"], mngr.repo, mngr.env) as terminal,
+    ):
+        assert (events.line(), command.line()) == ("created", "y")
+        terminal.see("detach:")
+        assert running() == {"yes", "tail", "attach"}
+        events.process.kill()
+        assert command.process.stdout is not None
+        command.process.stdout.close()
+        os.killpg(terminal.process.pid, signal.SIGHUP)  # as a terminal does that is closed
+        wait_for(lambda: running() == set())
+        terminal.process.wait(20)
+    assert mngr.agent("foo")["state"] == "RUNNING"
 
 
 def test_podman_is_the_same_with_another_program(mngr: Mngr, podman_engine: Podman, tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ import json
 import os
 import time
 
-from mngr import clock
+from mngr import clock, registry
 from mngr import names as naming
-from mngr.errors import UsageError
+from mngr.errors import Unreachable, UsageError
 from mngr.model import Record
 from mngr.ops import list as listing
 from mngr.ops.tail import Tail, Tails, every_second
@@ -71,7 +71,7 @@ def follow_events(ctx: Context, names: list[str], wanted: Wanted) -> Iterator[di
             if lines:
                 continue
             for host, _ in groups:
-                here = set(host.run(["ls", host.home.agents], timeout=listing.DEADLINE).text.split())
+                here = _ids(ctx, host)
                 if names and not here & set(called):
                     return
                 fresh = [] if names else [i for i in here - set(called) if naming.is_id(i)]
@@ -79,6 +79,16 @@ def follow_events(ctx: Context, names: list[str], wanted: Wanted) -> Iterator[di
                     _follow(tails, host, listing.look(ctx, host, fresh), called)
     finally:
         tails.close()
+
+
+def _ids(ctx: Context, host: Host) -> set[str]:
+    """The agents of a host; none when it was destroyed."""
+    try:
+        return set(host.run(["ls", host.home.agents], timeout=listing.DEADLINE).text.split())
+    except Unreachable:
+        if not registry.is_gone(ctx.home, host.provider, host.name):
+            raise
+        return set()
 
 
 def parse_since(text: str) -> str:

@@ -20,8 +20,9 @@ class Tail:
 
     def __init__(self, host: Host, paths: list[str], lines: int | None = None) -> None:
         start = "+1" if lines is None else str(lines)
-        script = 'exec tail -q -n "$0" -F -- "$@" 2>/dev/null'
-        self._process = host.stream(["sh", "-c", script, start, *paths], stdout=PIPE)
+        # It ends with its input, for not every connection that ends is felt by what writes to it.
+        script = 'tail -q -n "$0" -F -- "$@" 2>/dev/null & cat >/dev/null; kill $!'
+        self._process = host.stream(["sh", "-c", script, start, *paths], stdin=PIPE, stdout=PIPE)
         self._half = b""
         assert self._process.stdout is not None
         self.fd = self._process.stdout.fileno()
@@ -36,8 +37,8 @@ class Tail:
 
     def close(self) -> None:
         """Stop following."""
-        assert self._process.stdout is not None
-        self._process.terminate()
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
         self._process.stdout.close()
         self._process.wait()
 

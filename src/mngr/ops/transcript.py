@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from mngr.errors import MngrError, NotFound
+from mngr import registry
+from mngr.errors import MngrError, NotFound, Unreachable
 from mngr.ops import find
 from mngr.ops.tail import Tail, Tails, every_second
 
@@ -39,10 +40,20 @@ def follow_transcript(ctx: Context, name: str) -> Iterator[dict[str, Any]]:
         tails.add(Tail(host, [_path(ctx, host, record)]))
         for lines in every_second(tails):
             yield from (row for line in lines if (row := _row(line)))
-            if not lines and host.run(["test", "-d", host.home.agent(record.id)]).code:
+            if not lines and not _is_there(ctx, host, record):
                 return
     finally:
         tails.close()
+
+
+def _is_there(ctx: Context, host: Host, record: AgentRecord) -> bool:
+    """Whether the agent is still there; not when it went with its host."""
+    try:
+        return host.has(host.home.agent(record.id))
+    except Unreachable:
+        if not registry.is_gone(ctx.home, host.provider, host.name):
+            raise
+        return False
 
 
 def _path(ctx: Context, host: Host, record: AgentRecord) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from mngr import shell
 from mngr.errors import HostStopped, MngrError, TimedOut, Unreachable
 
@@ -23,6 +25,14 @@ _AWAY = (
 _STOPPED = ("is not running", "is paused", "container state improper")
 _GONE = ("no such container", "no container with name or id")
 _NO_IMAGE = ("no such image", "image not known")
+
+
+# End whoever has this variable.
+_END = """
+for one in /proc/[0-9]*; do
+    if tr '\\0' '\\n' 2>/dev/null <"$one/environ" | grep -qxF -e "$1"; then kill -HUP "${one#/proc/}"; fi
+done
+"""
 
 
 class Engine:
@@ -78,16 +88,26 @@ class DockerWire:
         self._as = ["-u", user, *variables]
 
     def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
-        shape = ["-i"]
-        if terminal:
-            import os
-
-            # Keys that detach would be held back from the agent, and there is no way to have none.
-            keys = "ctrl-\\,ctrl-@,ctrl-\\,ctrl-@"
-            shape = ["-i", "-t", "--detach-keys", keys, "-e", f"TERM={os.environ.get('TERM', 'xterm')}"]
         clean = [] if only is None else ["env", "-i", *only]
-        words = ["sh", "-c", program] if program.isascii() else _encoded(program)
-        return [*self._engine.words, "exec", *shape, *self._as, self._container, *clean, *words]
+        words = [*clean, *(["sh", "-c", program] if program.isascii() else _encoded(program))]
+        return self._attach(words) if terminal else self._exec(["-i"], words)
+
+    def _exec(self, shape: list[str], words: list[str]) -> list[str]:
+        return [*self._engine.words, "exec", *shape, *self._as, self._container, *words]
+
+    def _attach(self, words: list[str]) -> list[str]:
+        """With a terminal. When that goes, engines leave running what had it, so it is ended by what only it has."""
+        mark = f"MNGR_TERMINAL={os.urandom(8).hex()}"
+        # Keys that detach would be held back from the agent, and there is no way to have none.
+        shape = ["-i", "-t", "--detach-keys", "ctrl-\\,ctrl-@,ctrl-\\,ctrl-@", "-e", mark]
+        shape += ["-e", f"TERM={os.environ.get('TERM', 'xterm')}"]
+        end = self._exec([], ["sh", "-c", _END, "end", mark])
+        line = f"trap : HUP TERM; {shell.join(self._exec(shape, words))}; code=$?"
+        return [
+            "sh",
+            "-c",
+            f"{line}; [ $code -eq 0 ] || {shell.join(end)} >/dev/null 2>&1 </dev/null; exit $code",
+        ]
 
     def lost(self, said: str) -> Unreachable:
         lower = said.lower()
