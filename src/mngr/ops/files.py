@@ -42,6 +42,7 @@ def receive(host: Host, source: str, names: list[str], target: str, most: Limits
             with pack.stdout:
                 for archive, member in _members(pack.stdout, most):
                     count += _extract(archive, member, target)
+                _drain(pack.stdout)
         except tarfile.TarError as error:
             damage = error  # why, tar itself says below
         except BaseException:
@@ -59,6 +60,13 @@ def receive(host: Host, source: str, names: list[str], target: str, most: Limits
         why = (bad or ["it is gone" if code == 3 else str(damage)])[0]
         raise MngrError(f"cannot copy from {source}: {why}", "try again")
     return count
+
+
+def _drain(stream: IO[bytes]) -> None:
+    """Read what follows the end of an archive: who cannot write it may not come to say how it ended."""
+    for _ in range(16):
+        if not stream.read(1 << 16):
+            return
 
 
 def _ended(host: Host, complaints: IO[bytes]) -> tuple[int, list[str]]:
