@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mngr.contract.place import together
 from tests.conftest import Mngr, git
 from tests.repos import commit, plant, refs
 
@@ -160,6 +161,66 @@ def test_a_branch_that_is_gone_is_named(mngr: Mngr, mirror: Path) -> None:
     git(mirror, "checkout", "-q", "--detach")
     git(mirror, "branch", "-q", "-D", "mngr/foo")
     assert "no longer has the branch 'mngr/foo'" in mngr("pull", "foo", code=1).err
+
+
+def test_many_objects_come_as_one_pack_and_few_as_git_keeps_them(mngr: Mngr, mirror: Path) -> None:
+    for number in range(120):
+        (mirror / f"f{number}").write_text(str(number))
+    commit(mirror)
+    mngr("pull", "foo")
+    assert len(list((mngr.repo / ".git/objects/pack").glob("*.pack"))) == 1
+    commit(mirror, "one.txt")
+    mngr("pull", "foo")
+    assert len(list((mngr.repo / ".git/objects/pack").glob("*.pack"))) == 1
+    git(mngr.repo, "fsck", "--strict")
+    assert git(mngr.repo, "count-objects", "-v").splitlines()[-2:] == ["garbage: 0", "size-garbage: 0"]
+
+
+def test_a_repository_that_has_nothing_of_it_gets_all_of_it(mngr: Mngr, mirror: Path, tmp_path: Path) -> None:
+    done = commit(mirror, "one.txt")
+    other = tmp_path / "other"
+    git(tmp_path, "init", "-q", "-b", "main", str(other))
+    mngr("pull", "foo", cwd=other)
+    assert git(other, "rev-parse", "mngr/foo") == done
+    git(other, "fsck", "--strict")
+    commit(other, "unrelated.txt")
+    commit(mirror, "two.txt")
+    assert mngr.json("pull", "foo", cwd=other)["results"][0]["commits"] == 1
+
+
+def test_a_shallow_repository_stays_as_shallow_as_it_was(mngr: Mngr, tmp_path: Path) -> None:
+    for number in range(3):
+        commit(mngr.repo, f"{number}.txt")
+    shallow = tmp_path / "shallow"
+    git(tmp_path, "clone", "-q", "--depth", "2", f"file://{mngr.repo}", str(shallow))
+    mngr("create", "foo", "--transfer", "mirror", *RUN, cwd=shallow)
+    done = commit(mngr.work("foo"), "one.txt")
+    before = (shallow / ".git/shallow").read_text()
+    mngr("pull", "foo", cwd=shallow)
+    assert git(shallow, "rev-parse", "mngr/foo") == done and (shallow / ".git/shallow").read_text() == before
+    git(shallow, "fsck", "--strict")
+    mngr("pull", "foo")
+    assert git(mngr.repo, "rev-list", "--count", "mngr/foo") == "5"
+    assert not (mngr.repo / ".git/shallow").exists()
+
+
+def test_repositories_with_long_hashes(mngr: Mngr, tmp_path: Path) -> None:
+    repo = tmp_path / "long"
+    git(tmp_path, "init", "-q", "--object-format=sha256", str(repo))
+    commit(repo)
+    mngr("create", "foo", "--transfer", "mirror", *RUN, cwd=repo)
+    done = commit(mngr.work("foo"), "one.txt")
+    mngr("pull", "foo", cwd=repo)
+    assert git(repo, "rev-parse", "mngr/foo") == done and len(done) == 64
+
+
+def test_pulls_at_the_same_time_do_not_meet(mngr: Mngr, mirror: Path) -> None:
+    mngr("create", "bar", "--transfer", "mirror", *RUN)
+    done = [commit(mirror, "one.txt"), commit(mngr.work("bar"), "two.txt")]
+    ran = together(*((mngr, ("pull", name)) for name in ("foo", "bar", "foo", "bar")))
+    assert [end.returncode for end in ran] == [0, 0, 0, 0]
+    assert [git(mngr.repo, "rev-parse", f"mngr/{name}") for name in ("foo", "bar")] == done
+    git(mngr.repo, "fsck", "--strict")
 
 
 # ---- outputs

@@ -65,6 +65,8 @@ class Ration:
 
     def read(self, count: int) -> bytes:
         """As many bytes, or less at the end."""
+        if self._at + count > self.most:
+            raise MngrError("refused: the archive that came is not one that tar makes", "look at the host")
         parts, self._held = [self._held[:count]], self._held[count:]
         need = count - len(parts[0])
         while need > 0:
@@ -79,8 +81,6 @@ class Ration:
             need -= len(parts[-1])
         self.last = b"".join(parts)
         self._at += len(self.last)
-        if self._at > self.most:
-            raise MngrError("refused: the archive that came is not one that tar makes", "look at the host")
         return self.last
 
     def tell(self) -> int:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mngr.errors import MngrError
+from mngr.errors import MngrError, TimedOut
 from mngr.ops import files, ration
 from mngr.paths import Home
 from mngr.providers.local import LocalHost
@@ -121,3 +121,65 @@ def test_limits_stop_a_flood(tmp_path: Path) -> None:
 def test_git_of_the_agents_does_not_come_along(tmp_path: Path) -> None:
     unpack([("a/.git/config", "file", "x"), (".GIT/hooks/x", "file", "x"), ("a/ok", "file", "x")], tmp_path)
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["a", "ok"]
+
+
+def sample() -> bytes:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, size in (("a", 10), ("d/" + "long" * 40, 700), ("é", 0)):
+            member = tarfile.TarInfo(name)
+            member.size = size
+            archive.addfile(member, io.BytesIO(b"x" * size))
+    return data.getvalue()
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 8000), st.binary(min_size=1, max_size=12)), max_size=4),
+    st.integers(0, 12000),
+)
+def test_a_damaged_archive_is_no_bug_of_ours(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, bytes]], cut: int
+) -> None:
+    top = tmp_path_factory.mktemp("top")
+    data = bytearray(sample())
+    for at, some in changes:
+        data[at : at + len(some)] = some
+    try:
+        take(bytes(data[:cut]), top / "target")
+    except (MngrError, tarfile.TarError):
+        pass
+    assert [p.name for p in top.iterdir()] in ([], ["target"])
+
+
+def test_an_archive_that_ends_between_two_files_is_not_whole(tmp_path: Path) -> None:
+    data = sample()
+    end = data.rstrip(b"\0")
+    for cut in range(0, len(end), 512):
+        with pytest.raises(tarfile.TarError):
+            take(data[:cut], tmp_path)
+    take(data, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["x", "g", "L", "K", "X"])
+def test_a_header_cannot_fill_the_memory(tmp_path: Path, kind: str) -> None:
+    member = tarfile.TarInfo("x")
+    member.type, member.size = kind.encode(), 1 << 36
+    with tempfile.TemporaryFile(dir=tmp_path) as file:
+        file.write(member.tobuf(tarfile.GNU_FORMAT))
+        file.truncate(1 << 36)
+        file.seek(0)
+        with pytest.raises(MngrError, match="not one that tar makes"):
+            list(files._members(file, ration.Limits(bytes=1 << 40, file_bytes=1 << 40)))
+
+
+def test_headers_without_end_are_no_bug_of_ours(tmp_path: Path) -> None:
+    member = tarfile.TarInfo("x")
+    member.type, member.size = b"L", 1
+    with pytest.raises((MngrError, tarfile.TarError)):
+        take((member.tobuf(tarfile.GNU_FORMAT) + b"x".ljust(512, b"\0")) * 5000, tmp_path)
+
+
+def test_a_host_that_says_nothing_is_left_in_time(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    with os.fdopen(read, "rb") as stream, os.fdopen(write, "wb"), pytest.raises(TimedOut):
+        list(files._members(stream, ration.Limits(seconds=0.1)))
