@@ -75,6 +75,7 @@ def read(
     host: Host, raw: str, work: str, place: Place, config: dict[str, str], umask: str | None = None
 ) -> State:
     """Look at the whole work tree once; `umask` is that of its host, where that is another."""
+    is_copy = umask is not None
     rows = _status(rawgit.must(host, raw, work, "status", *_STATUS))
     index = rawgit.entries(host, raw, work)
     special = rawgit.parse([row for row in index if not row.startswith((b"H 100", b"H 120"))])
@@ -87,7 +88,7 @@ def read(
     files = dict.fromkeys([*rows.changed, *(path for path in rows.untracked if not path.endswith("/"))])
     files.update(dict.fromkeys(name for name in odd if not name.endswith("/.git")))
     files.update(dict.fromkeys(path for path in flagged if os.path.lexists(os.path.join(work, path))))
-    if _may_convert(place, config, odd):
+    if not is_copy and _may_convert(place, config, odd):  # of a copy git believes no file to be unchanged
         known = {*files, *rows.missing}
         plain = [
             p for tag, mode, p in rawgit.parse(index) if tag == "H" and mode[:3] == "100" and p not in known
@@ -173,13 +174,14 @@ def _converted(host: Host, work: str, names: list[str]) -> list[str]:
     if not names:
         return []
     listed = "\0".join(names).encode("utf-8", "surrogateescape")
-    asked = git.run(host, work, "check-attr", "-z", "--stdin", *_CONVERTING, stdin=listed)
+    words = ("-c", "core.fsmonitor=false", "check-attr", "-z", "--stdin", *_CONVERTING)
+    asked = git.run(host, work, *words, stdin=listed)
     if asked.code:
         raise MngrError(f"git check-attr failed in {work}: {asked.problem}", "mend its .gitattributes")
-    words = asked.out.decode("utf-8", "surrogateescape").split("\0")
+    told = asked.out.decode("utf-8", "surrogateescape").split("\0")
     found = [
         path
-        for path, value in zip(words[0::3], words[2::3], strict=False)
+        for path, value in zip(told[0::3], told[2::3], strict=False)
         if value not in ("unspecified", "unset")
     ]
     line = 'cd "$1" && LC_ALL=C exec xargs -0 grep -lsF --null -e "$2" --'
