@@ -15,11 +15,12 @@ look() {
 # of its processes, since when that is what it is. Agents can write anything there.
 weigh() {
     awk -v now="$now" '
-        function is_number(text) { return text ~ /^(0|[1-9][0-9]*)$/ && length(text) < 12 }
-        function later(a, b) { return a + 0 > b + 0 ? a : b }
+        BEGIN { number = "^(0|[1-9][0-9]*)$" }
         $1 == "pane" {
             if ($4 != "0") next
-            output[$2] = later(output[$2], $3); input[$2] = later(input[$2], $5); leader[$6] = $2
+            if ($3 + 0 > output[$2] + 0) output[$2] = $3
+            if ($5 + 0 > input[$2] + 0) input[$2] = $5
+            leader[$6] = $2
             next
         }
         $1 == "spent" { before[$2] = $3; since[$2] = $4; next }
@@ -28,18 +29,24 @@ weigh() {
             if ($4 in leader) ticks[leader[$4]] += $12 + $13 + $14 + $15
             next
         }
-        $2 ~ /^input:/ { at = substr($2, 7); if (NF == 2 && is_number(at)) input[$1] = later(input[$1], at); next }
-        sub(/^limit:/, "", $2) && (NF == 4 || NF == 5) && output[$1] && ($2 == "-" || is_number($2)) &&
-            ($3 == "-" || is_number($3)) && is_number($4) { limit[$1] = $2 " " $3 " " $4; what[$1] = NF == 5 ? $5 : "output" }
+        sub(/^input:/, "", $2) {
+            if (NF == 2 && length($2) < 12 && $2 ~ number && $2 + 0 > input[$1] + 0) input[$1] = $2
+            next
+        }
+        sub(/^limit:/, "", $2) && (NF == 4 || NF == 5) && length($2) < 12 && length($3) < 12 && length($4) < 12 &&
+            $4 ~ number && ($2 == "-" || $2 ~ number) && ($3 == "-" || $3 ~ number) && output[$1] {
+            limit[$1] = $2 " " $3 " " $4
+            what[$1] = NF == 5 ? $5 : "output"
+        }
         END {
             for (id in limit) {
                 active = 0
-                if (what[id] ~ /output/) active = later(active, output[id])
-                if (what[id] ~ /input/) active = later(active, input[id])
+                if (what[id] ~ /output/) active = output[id]
+                if (what[id] ~ /input/ && input[id] + 0 > active + 0) active = input[id]
                 if (what[id] ~ /process/) {
                     if (!(id in before) || before[id] != ticks[id] + 0) since[id] = now
                     print "spent", id, ticks[id] + 0, since[id]
-                    active = later(active, since[id])
+                    if (since[id] + 0 > active + 0) active = since[id]
                 }
                 print "agent", id, limit[id], active
             }

@@ -12,6 +12,7 @@ from mngr.providers.local import LocalProvider
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from mngr.agents.protocol import AgentKind
     from mngr.config import Settings
@@ -93,9 +94,8 @@ class Context:
             import importlib
 
             module, _, cls = PROVIDERS[kind].partition(":")
-            made: Provider = getattr(importlib.import_module(module), cls)(
-                name, self.home, options, self.note
-            )
+            make = getattr(importlib.import_module(module), cls)
+            made: Provider = make(name, self.home, self._own(name, options, make.from_project), self.note)
             return made
         for provider in self.hooks.providers(lambda: self.settings):
             if provider.name == name:
@@ -103,6 +103,17 @@ class Context:
         raise NotFound(
             f"the provider {name!r} is not available", "known: " + ", ".join(self.provider_names())
         )
+
+    def _own(self, name: str, options: dict[str, Any], shared: tuple[str, ...]) -> dict[str, Any]:
+        """A provider's settings. What a project may not choose for who works on it counts from his own settings only."""
+        own = self.settings_at(None).table(f"providers.{name}")
+        for key in sorted(options):
+            if key not in ("kind", *shared) and key.partition(".")[0] not in shared and key not in own:
+                self.note(
+                    f"providers.{name}.{key} in the project's settings does not count; put it in your own"
+                )
+        chosen = {k: v for k, v in options.items() if k in ("kind", *shared) or k.partition(".")[0] in shared}
+        return {**own, **chosen}
 
     def provider_names(self) -> list[str]:
         """Every provider there is: built in, in the settings, of a plugin."""

@@ -89,6 +89,8 @@ def create(ctx: Context, request: CreateRequest) -> list[AgentView | Exception]:
     fresh = [n for n in wished if n not in existing]
     made: dict[str, AgentView | Exception] = {n: _reuse(ctx, i) for n, i in existing.items()}
     if fresh:
+        if (unmade := hosts.stand_in(ctx, wanted)) is not None:  # nothing is made for what cannot be
+            make_plan(ctx, unmade, request.replace(network=None, says_ignored=False))
         host, is_new = hosts.choose(
             ctx, wanted, request.build_args, request.network, new=request.new_host
         )

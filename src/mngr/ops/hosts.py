@@ -13,7 +13,7 @@ from mngr.ops.targets import failed, resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from mngr.host import Host
@@ -36,7 +36,7 @@ def choose(
         return ctx.local, False
     name = wanted.provider or ("local" if wanted.host is None else ctx.find_host(wanted.host)[0])
     provider = ctx.provider(name)
-    is_known = wanted.host is not None and registry.load(ctx.home, name, wanted.host) is not None
+    is_known = wanted.host is not None and wanted.host in provider.list()
     if not provider.can_create_hosts:
         if build_args or new:
             flag = "-b" if build_args else "--new-host"
@@ -57,7 +57,33 @@ def choose(
     if network is not None and not is_known:  # its first agent chooses; for all others it is checked
         options["network"] = network
     made = provider.create(wanted.host, options)
-    return ctx.host(name, made.name), not is_known
+    is_joined = "guest" in (registry.load(ctx.home, name, made.name) or {})
+    return ctx.host(name, made.name), not is_known and not is_joined
+
+
+def stand_in(ctx: Context, wanted: Address) -> Host | None:
+    """In place of a host that is yet to be made, so that a plan can be checked before; None where there is nothing to make."""
+    if wanted.provider in (None, "local"):
+        return None
+    provider = ctx.provider(wanted.provider)
+    if not provider.can_create_hosts or (wanted.host is not None and wanted.host in provider.list()):
+        return None
+    from mngr.pipehost import PipeHost
+
+    return PipeHost("new", provider.name, _Nowhere(), "/", 0)
+
+
+class _Nowhere:
+    """The wire to a host that is not there yet."""
+
+    def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
+        raise self.lost("")
+
+    def lost(self, said: str) -> Unreachable:
+        return Unreachable("the host is not made yet")
+
+    def close(self) -> None:
+        pass
 
 
 def give_back(ctx: Context, host: Host) -> None:

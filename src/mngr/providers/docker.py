@@ -54,6 +54,14 @@ class DockerProvider:
     can_create_hosts = True
     can_snapshot_hosts = True
     can_stop_hosts = True
+    from_project = (
+        "image",
+        "dockerfile",
+        "arg",
+        "memory",
+        "cpus",
+        "pids",
+    )  # nothing of these opens a way out
 
     def __init__(
         self, name: str, home: Home, options: dict[str, Any], note: Callable[[str], None] = lambda text: None

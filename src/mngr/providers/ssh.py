@@ -103,6 +103,7 @@ class SshProvider:
     can_create_hosts = False
     can_snapshot_hosts = False
     can_stop_hosts = False
+    from_project = ("hosts",)  # the settings that a project may make for who works on it
 
     def __init__(self, name: str, home: Home, options: dict[str, Any], *_: object) -> None:
         self.name = name
