@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from tests.conftest import Mngr, git
+from tests.hosts.sshd import Farm
 from tests.repos import commit
 
 RUN = ("--", "sleep", "1000")
@@ -51,3 +52,24 @@ def test_what_cannot_be_reached_is_said_without_a_traceback(mngr: Mngr) -> None:
         text = failing(mngr, "fetch", address)
         assert f"Error: {said}" in text or said in text
         assert "Hint:" in text and "Traceback" not in text
+
+
+def test_an_agent_on_a_host_is_reached_by_its_address(
+    mngr: Mngr, farm: Farm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
+    monkeypatch.setenv("MNGR__PROVIDERS__SSH__CONFIG", str(farm.config))
+    mngr("create", "foo@h1", *RUN)
+    work = farm.home("h1") / ".mngr/work/foo"
+    done = commit(work)
+    for address in ("foo", "foo@h1", "foo@h1.ssh", mngr.agent("foo")["id"]):
+        git(mngr.repo, "fetch", "-q", f"mngr::{address}", "+mngr/foo:refs/fetched")
+        assert git(mngr.repo, "rev-parse", "refs/fetched") == done
+        git(mngr.repo, "update-ref", "-d", "refs/fetched")
+    git(mngr.repo, "clone", "-q", "-b", "mngr/foo", "mngr::foo@h1", "../cloned")
+    git(mngr.repo, "push", "-q", "mngr::foo@h1", "main:refs/heads/sent")
+    assert git(work, "rev-parse", "sent") == git(mngr.repo, "rev-parse", "main")
+    farm.cut("h1")
+    text = failing(mngr, "fetch", "mngr::foo")
+    assert "Error: h1" in text and "there is no agent" not in text and "Traceback" not in text
+    assert "there is no agent" in failing(mngr, "fetch", "mngr::nobody@h2")

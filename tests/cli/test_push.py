@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Mngr, git
+from tests.hosts.sshd import Farm
 from tests.repos import commit, refs, status
 
 RUN = ("--", "sleep", "1000")
@@ -171,3 +172,25 @@ def test_a_directory_is_not_written_through_a_link_of_the_agents(mngr: Mngr, tmp
     mngr("push", "conf", "foo:")
     assert precious.read_text() == "mine"
     assert (mngr.work("foo") / "conf" / "a").read_text() == "theirs"
+
+
+def test_a_worktree_of_a_repository_on_a_host_gets_commits_from_here(mngr: Mngr, farm: Farm) -> None:
+    mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
+    there = farm.home("h1") / "project"
+    git(mngr.repo, "clone", "-q", str(mngr.repo), str(there))
+    mngr("create", "foo@h1", "--from", f"@h1:{there}", "--transfer", "worktree", *RUN)
+    mine = commit(mngr.repo, "mine.txt")
+    assert mngr.json("push", "foo")["results"][0]["how"] == "fast_forward"
+    assert git(there, "rev-parse", "mngr/foo") == mine
+    theirs = commit(farm.home("h1") / ".mngr/work/foo", "theirs.txt")
+    assert mngr.json("list", "--git")["agents"][0]["unpulled"] == 2
+    assert mngr.json("pull", "foo")["results"][0]["commit"] == theirs
+    assert [ref for ref in refs(there) if ref.startswith("refs/mngr")] == []
+
+
+def test_what_cannot_be_read_to_its_end_leaves_nothing_there(mngr: Mngr) -> None:
+    work = agent(mngr, "worktree")
+    before = status(work)
+    ran = mngr("push", "/sys/devices/system/cpu/online", "foo:x", code=1)  # has less than its size says
+    assert "cannot read" in ran.err and "nothing was copied" in ran.err
+    assert status(work) == before and not list(work.glob(".mngr-*"))

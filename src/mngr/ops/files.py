@@ -279,7 +279,7 @@ def push_path(host: Host, source: str, work_dir: str, path: str) -> str:
             pass  # why, is said below
         except OSError as error:
             raise MngrError(
-                f"cannot read {error.filename or source}: {error.strerror}", "nothing was copied"
+                f"cannot read {error.filename or source}: {error.strerror or error}", "nothing was copied"
             ) from None
         finally:
             _close(unpack.stdin)
