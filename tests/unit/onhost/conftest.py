@@ -16,7 +16,7 @@ from mngr import onhost, shell, tmux
 
 TOOLS = (
     "awk cat chmod cp cut date df dirname env find getconf git grep head id infocmp ln ls mkdir mktemp mv nproc ps readlink rm rmdir"
-    " sed sleep sort tail tar timeout tmux touch tr true uname wc xargs"
+    " du sed sleep sort sync tail tar timeout tmux touch tr true uname wc xargs"
 ).split()
 # What busybox's own flock knows, which not every build of it has.
 FLOCK = '#!/bin/sh\ncase $1 in -w) echo "flock: invalid option -- w" >&2; exit 1 ;; esac\nexec {flock} "$@"\n'
