@@ -258,6 +258,16 @@ def test_a_record_cannot_give_git_options(agent: Agent, tmp_path: Path) -> None:
         assert not (tmp_path / "out").exists() and refs(agent.mngr.repo) == before
 
 
+def test_an_agent_does_not_pass_for_another(agent: Agent) -> None:
+    mngr = agent.mngr
+    mngr("create", "bar", *RUN)
+    path = agent.dir / "agent.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "name": "bar"}) + "\n")
+    (agent.dir / "outputs/x").write_text("not bar's")
+    mngr("pull", "foo")
+    assert not (mngr.repo / ".mngr/outputs/bar").exists()
+
+
 def test_alternates_lead_to_nothing_of_ours(agent: Agent, tmp_path: Path) -> None:
     done = commit(agent.work, "one.txt")
     other = tmp_path / "other"

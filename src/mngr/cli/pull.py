@@ -18,7 +18,8 @@ COMMAND = Command(
     description=(
         "Commits come under the agent's branch name, fast-forward only: nothing of yours is overwritten. Every object is\n"
         "checked before it lands, and no hook or setting of the agent's is followed. With a worktree the commits are here\n"
-        "already. Outputs go to .mngr/outputs/NAME/. With AGENT:PATH, files are copied instead."
+        "already. Outputs go to .mngr/outputs/NAME/. With AGENT:PATH, files are copied instead. How much may come is set by\n"
+        "pull.max_bytes, pull.max_file_bytes, pull.max_files and pull.timeout; what is more is refused."
     ),
     arguments=(
         Argument(name="AGENT", help="an agent, or AGENT:PATH for files", complete="agents"),

@@ -47,6 +47,7 @@ git rev-list "$4" --not --alternate-refs |
 MOST_LINKS = 10_000
 _INCOMING = "refs/mngr/incoming"
 _PREFIX = "tmp_objdir-mngr-"  # as git calls such a place, so that `git prune` takes away what a crash left
+_LEAST = 64 * 1024  # bytes: git writes more than the objects
 _FEW = 100  # objects that git would not keep as a pack
 
 
@@ -90,7 +91,8 @@ def fetch(
     limits = limits or ration.Limits()
     way = git.reach(there, path, "upload-pack", by or git.guard(path))
     argv = ["git", "-C", place, *SAFE, *git.THROUGH, "fetch", *_FETCH, *way, *specs]
-    numbers = [str(limits.bytes // 512), str((limits.file_bytes * 4 >> 10) + 256 * 1024)]
+    most = max(limits.bytes, _LEAST)
+    numbers = [str(most // 512), str((limits.file_bytes * 4 >> 10) + 256 * 1024)]
     try:
         result = local.run(["sh", "-c", _LIMITS, "fetch", *numbers, *argv], timeout=limits.seconds)
     except TimedOut:
@@ -100,14 +102,18 @@ def fetch(
         ) from None
     if result.code == 0:
         return
-    if _left_over(place) >= limits.bytes - 512:
-        raise Refused(
-            f"it has more than {ration.size(limits.bytes)} of new objects",
-            f"nothing was changed here; to take more: -S pull.max_bytes={limits.bytes * 2}",
-        )
+    if _left_over(place) > most - 512:
+        raise _too_much(limits)
     check_line(there, result)
     why = git.complaint(result)
     raise Refused(why, git.hint(why)) if "No space left" in why else Refused(why)
+
+
+def _too_much(limits: Limits) -> Refused:
+    return Refused(
+        f"it has more than {ration.size(limits.bytes)} of new objects",
+        "nothing was changed here; to take more, raise the limit: -S pull.max_bytes=N",
+    )
 
 
 def _left_over(place: str) -> int:
@@ -170,6 +176,8 @@ def _pack(place: str) -> str | None:
 
 def _check(local: Host, place: str, pack: str, limits: Limits) -> None:
     """What git's own check does not look at: how large files are, and where links lead. Raises Refused."""
+    if os.path.getsize(pack + ".pack") > limits.bytes:
+        raise _too_much(limits)
     argv = ["sh", "-c", _CHECK, "check", place, pack, str(limits.file_bytes), _INCOMING]
     try:
         result = local.run(argv, timeout=limits.seconds)
@@ -183,7 +191,7 @@ def _check(local: Host, place: str, pack: str, limits: Limits) -> None:
             _, bytes_, path = row.split(" ", 2)
             most = ration.size(limits.file_bytes)
             raise Refused(
-                f"{path!r} has {ration.size(int(bytes_))}, and the most that a file may have is {most}",
+                f"{repr(path) if path else 'an object of it'} has {ration.size(int(bytes_))}, and the most that a file may have is {most}",
                 f"nothing was changed here; to take it: -S pull.max_file_bytes={bytes_}",
             )
         modes, _, path = row.partition("\t")

@@ -157,8 +157,9 @@ def _merge(ctx: Context, repo: Repo, record: AgentRecord, commit: str) -> bool:
 
 def _outputs(ctx: Context, host: Host, root: str, record: AgentRecord) -> tuple[int, str | None]:
     """Files the agent left as its output, into `.mngr/outputs/NAME/`, which git never sees."""
-    place = root
-    for part in (".mngr", "outputs", record.name):
+    place, known = root, store.find_id(ctx.home, record.name)
+    name = record.name if known in (record.id, None) else record.id  # a host may call its agent what it likes
+    for part in (".mngr", "outputs", name):
         place = os.path.join(place, part)
         if os.path.islink(place):
             raise MngrError(
