@@ -10,7 +10,7 @@ import pytest
 
 from mngr.contract.place import together
 from tests.conftest import Mngr, git
-from tests.repos import commit, plant, refs
+from tests.repos import commit, refs
 
 RUN = ("--", "sleep", "1000")
 
@@ -120,29 +120,6 @@ def test_a_merge_needs_a_branch_on_both_sides(mngr: Mngr, mirror: Path) -> None:
     assert "detached" in mngr("pull", "foo", "--merge", code=1).err
     mngr("create", "bar", "--transfer", "copy", *RUN)
     assert "no branch" in mngr("pull", "bar", "--merge", code=1).err
-
-
-def test_nothing_that_the_agents_repository_is_set_to_run_runs(
-    mngr: Mngr, mirror: Path, tmp_path: Path
-) -> None:
-    (mirror / ".gitattributes").write_text("* filter=evil diff=evil merge=evil\n")
-    done = commit(mirror, "one.txt")
-    proof = tmp_path / "ran"
-    plant(mirror, proof)
-    (mirror / "README.md").write_text("agent\n")
-    assert mngr.json("list", "--git")["agents"][0]["dirty"] is True
-    mngr("diff", "foo")
-    mngr("diff", "foo", "--committed")
-    git(mngr.repo, "fetch", "-q", "mngr::foo", "mngr/foo")
-    mngr("pull", "foo")
-    assert git(mngr.repo, "rev-parse", "mngr/foo") == done
-    commit(mngr.repo, "README.md", "user\n")
-    mngr("push", "foo", "--stash", code=1)
-    (mirror / "README.md").write_text("hello\n")
-    (mirror / "new.txt").write_text("new")
-    mngr("push", "foo", "--stash")
-    git(mngr.repo, "push", "-q", "mngr::foo", "main:refs/heads/sent")
-    assert not proof.exists()
 
 
 def test_objects_that_git_would_not_make_are_refused(mngr: Mngr, mirror: Path) -> None:

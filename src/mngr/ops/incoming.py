@@ -75,21 +75,12 @@ def bring(local: Host, repo: Repo, there: Host, path: str, branch: str, limits: 
         local.run(["rm", "-rf", "--", place])
 
 
-def fetch(
-    local: Host,
-    place: str,
-    there: Host,
-    path: str,
-    *specs: str,
-    limits: Limits | None = None,
-    by: tuple[str, ...] = (),
-) -> None:
+def fetch(local: Host, place: str, there: Host, path: str, *specs: str, limits: Limits) -> None:
     """Fetch into a repository of ours under limits, every object checked; nothing the other side says is run.
 
     Raises Refused, TimedOut, Unreachable.
     """
-    limits = limits or ration.Limits()
-    way = git.reach(there, path, "upload-pack", by or git.guard(path))
+    way = git.reach(there, path, "upload-pack", git.guard(path))
     argv = ["git", "-C", place, *SAFE, *git.THROUGH, "fetch", *_FETCH, *way, *specs]
     most = max(limits.bytes, _LEAST)
     numbers = [str(most // 512), str((limits.file_bytes * 4 >> 10) + 256 * 1024)]
