@@ -28,6 +28,8 @@ tracer: Callable[[str], None] | None = None  # told of every process when the us
 INSTALL = {
     "git": "apt-get install git (or: brew install git)",
     "tmux": "apt-get install tmux (or: brew install tmux)",
+    "docker": "apt-get install docker.io (or: brew install docker), or use podman: [providers.podman]",
+    "podman": "apt-get install podman (or: brew install podman)",
     "bwrap": "apt-get install bubblewrap",
 }
 

@@ -42,12 +42,14 @@ def destroy(ctx: Context, wanted: list[str], *, force: bool = False) -> list[Out
 def _destroy_host(ctx: Context, provider: str, name: str, *, force: bool) -> Outcome:
     """A host goes when all its agents are in the graveyard."""
     found = hosts.look_to_destroy(ctx, provider, name)
-    live = [seen.record.name for seen in found if seen.record and seen.state.state in LIVE]
-    if live and not force:
-        raise MngrError(
-            f"{', '.join(live)} on {name} runs" if len(live) == 1 else f"{', '.join(live)} on {name} run",
-            f"stop them first, or: mngr destroy --force @{name}.{provider}",
-        )
+    for seen in found:
+        try:
+            _check(seen, force)
+        except MngrError as error:
+            hint = (
+                error.hint if force else f"stop its agents first, or: mngr destroy --force @{name}.{provider}"
+            )
+            raise MngrError(f"{name} stays: {error.message}", hint) from None
     outcomes = put_away(ctx, found)
     bad = [outcome for outcome in outcomes if not outcome.ok]
     if bad:
