@@ -62,8 +62,14 @@ def restore_work(work: Work) -> AgentRecord:
                 f"see {work.place}",
             )
         form = git.must(work.host, repo.root, "rev-parse", "--show-object-format")
-        meta = {"head": record.base, "branch": record.branch, "refs": {}, "missing": [], "form": form}
-        work = work.replace(meta={**work.meta, **meta})
+        empty: dict[str, Any] = {
+            "head": record.base,
+            "branch": record.branch,
+            "refs": {},
+            "missing": [],
+            "form": form,
+        }
+        work = work.replace(meta={**work.meta, **empty})
     if record.transfer == "mirror" or repo is None or work.is_alone:
         return _restore_mirror(work, repo)
     return _restore_worktree(work, repo)
