@@ -111,8 +111,10 @@ class Farm:
 
     dead = "dead"
 
-    def __init__(self, count: int = 3) -> None:
+    def __init__(self, count: int = 3, path: Path | None = None) -> None:
+        """With `path`, that directory holds all programs that a command there finds."""
         self._place = Place("farm")
+        self._path = f" PATH={path}" if path else ""
         self._servers: dict[str, subprocess.Popen[bytes]] = {}
         self.hosts: dict[str, Site] = {}
         self._silence = socket.socket()
@@ -136,7 +138,7 @@ class Farm:
         dead = Site(self.dead, address, port, self._place.dir / self.dead)
         self.config.write_text("".join(site.client() for site in [*sites, dead]))
         for site in sites:
-            site.prepare(site.address, f"SetEnv HOME={site.home}")
+            site.prepare(site.address, f"SetEnv HOME={site.home}{self._path}")
             self._serve(site)
         for site in sites:
             self._ready(site)

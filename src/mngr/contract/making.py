@@ -86,7 +86,7 @@ class Making(Checks):
         agent = client.create("copied", "--transfer", "copy", *RUN)
         assert (agent["branch"], agent["base"]) == (None, None)
         assert client.sh("copied", "./tool; readlink link; cat 'new é.txt'") == "ran\nREADME.md\nnot ignored"
-        assert client.sh("copied", "ls -A").split("\n")[:-1] == sorted(
+        assert client.sh("copied", "printf '%s\\n' .[!.]* *").split("\n")[:-1] == sorted(
             [".gitignore", "README.md", "link", "new é.txt", "src", "tool"]
         )
 
