@@ -10,7 +10,7 @@ branch=$3 commit=$4 stash=$5 message=$6
 trap 'git update-ref -d refs/mngr/pushed' EXIT # under which it may have come
 [ "$(git symbolic-ref --quiet HEAD)" = "refs/heads/$branch" ] || exit 7
 git cat-file -e "$commit^{commit}" 2>/dev/null || exit 6
-found=$(changes) || exit 1
+changes || exit 1
 if [ -n "$found" ] && [ "$stash" != stash ]; then
     printf '%s\n' "$found" | sed -n '1s/^...//p'
     exit 5

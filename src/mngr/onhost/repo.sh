@@ -18,10 +18,10 @@ enter() {
     guard "$2"
 }
 
-# `changes`: a row for everything uncommitted that counts; fails when git cannot tell.
+# `changes`: $found is a row for everything uncommitted that counts; fails when git cannot tell.
 changes() {
-    rows=$(git --no-optional-locks status --porcelain=v1 --untracked-files=all --no-renames ${still:-}; echo $?)
-    [ "${rows##*
-}" = 0 ] || return 1
-    printf '%s\n' "$rows" | sed -e '$d' -e '/^.. \.mngr\/settings\.toml$/b' -e '/^.. "\{0,1\}\.mngr\//d'
+    found=$(git --no-optional-locks status --porcelain=v1 --untracked-files=all --no-renames ${still:-}) || return
+    case $found in
+    *.mngr/*) found=$(printf '%s\n' "$found" | sed -e '/^.. \.mngr\/settings\.toml$/b' -e '/^.. "\{0,1\}\.mngr\//d') ;;
+    esac
 }

@@ -1,16 +1,17 @@
 # What is uncommitted and what was committed, of several agents: own|shared WORK BASE BRANCH, for each.
 # BRANCH is empty where commits are not counted, else the branch that is the agent's alone, or -.
+# Answers for each: agent N, then dirty or clean, then its commits if it is own, or how many there are.
 
 #include repo.sh
 
 look() {
     enter "$1" "$2"
-    found=$(changes) || return
+    changes || return
     if [ -n "$found" ]; then echo dirty; else echo clean; fi
     if [ "$1" = own ]; then
-        git rev-list --max-count=100000 HEAD "^$3" -- | sed 's/^/made /'
+        exec git rev-list --max-count=100000 HEAD "^$3" --
     elif [ -n "$4" ]; then
-        git rev-list --count HEAD "^$3" --not --exclude="$4" --branches --tags --remotes -- | sed 's/^/count /'
+        exec git rev-list --count HEAD "^$3" --not --exclude="$4" --branches --tags --remotes --
     fi
 }
 
@@ -18,15 +19,13 @@ place=$(mktemp -d) || exit 1
 trap 'rm -rf "$place"' EXIT
 number=0
 while [ $# -gt 0 ]; do
-    (look "$1" "$2" "$3" "$4") >"$place/$number" 2>/dev/null &
+    {
+        echo "agent $number"
+        look "$1" "$2" "$3" "$4"
+    } >"$place/$number" 2>/dev/null &
     number=$((number + 1))
     [ $((number % 4)) -ne 0 ] || wait
     shift 4
 done
 wait
-at=0
-while [ $at -lt $number ]; do
-    echo "agent $at"
-    cat "$place/$at"
-    at=$((at + 1))
-done
+[ $number -eq 0 ] || cat "$place"/*

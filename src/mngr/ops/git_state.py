@@ -94,15 +94,13 @@ def _ask(host: Host, records: list[AgentRecord]) -> dict[str, GitState]:
     found: dict[str, GitState] = {}
     for part in result.out.decode("ascii", "replace").split("agent ")[1:]:
         number, *lines = part.splitlines()
-        rows = [line.partition(" ") for line in lines]
         if not lines or not number.isdigit() or int(number) >= len(records):
             continue
-        counts = [int(value) for word, _, value in rows if word == "count" and value.isdigit()]
-        found[records[int(number)].id] = GitState(
-            dirty=lines[0] == "dirty",
-            commits=counts[0] if counts else None,
-            made=tuple(value for word, _, value in rows if word == "made"),
-        )
+        record = records[int(number)]
+        own = record.transfer == "mirror"
+        count = int(lines[1]) if not own and len(lines) > 1 and lines[1].isdigit() else None
+        made = tuple(line for line in lines[1:] if own and len(line) in (40, 64))
+        found[record.id] = GitState(dirty=lines[0] == "dirty", commits=count, made=made)
     return found
 
 
