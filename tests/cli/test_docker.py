@@ -16,6 +16,7 @@ from mngr.contract.program import BIN, Beside, Mngr, clean_up, new_env, new_repo
 from mngr.contract.terminal import Terminal
 from tests.contract.test_docker import settings
 from tests.hosts.engines import IMAGE, Docker, Engine, Podman
+from tests.hosts.sshd import Farm
 
 RUN = ("--", "sleep", "1000")
 
@@ -315,6 +316,29 @@ def test_which_engine_is_remembered_with_the_host(mngr: Mngr, docker: Docker) ->
     engine = ("-S", f"providers.docker.host={docker.env['DOCKER_HOST']}")
     mngr("create", "foo@box.docker", *engine, *RUN)
     assert mngr("exec", "foo", "--", "hostname").out == "box\n"
+
+
+def test_an_engine_on_another_machine_is_reached_by_ssh(
+    mngr: Mngr, docker: Docker, farm: Farm, tmp_path: Path
+) -> None:
+    farm.ssh(
+        "h1",
+        f"docker context create there --docker host={docker.env['DOCKER_HOST']} && docker context use there",
+    )
+    ssh = tmp_path / "bin" / "ssh"  # ssh itself asks the password file, not HOME, where its configuration is
+    ssh.parent.mkdir()
+    ssh.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {farm.config} "$@"\n')
+    ssh.chmod(0o755)
+    mngr.env["PATH"] = f"{ssh.parent}:{mngr.env['PATH']}"
+    del mngr.env["DOCKER_HOST"]
+    mngr.env["MNGR__PROVIDERS__DOCKER__HOST"] = "ssh://h1"
+    mngr("create", "foo@box.docker", *RUN)
+    assert mngr("exec", "foo", "--", "hostname").out == "box\n"
+    farm.cut("h1")
+    ran = mngr("exec", "foo", "--", "true", code=6)
+    assert "Connection refused" in ran.err and mngr.agent("foo")["state"] == "UNKNOWN"
+    farm.mend("h1")
+    assert mngr.agent("foo")["state"] == "RUNNING"
 
 
 def test_what_was_interrupted_is_known_and_cleaned_up(mngr: Mngr, docker: Docker, tmp_path: Path) -> None:
