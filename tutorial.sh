@@ -249,6 +249,9 @@ mngr limit w-1 --idle none --lifetime none
 mngr clone poet poet-2
 mngr transcript poet-2
 
+# move it to another host with its uncommitted work and its conversation, if there is one called box, and back
+if ssh -o BatchMode=yes -o ConnectTimeout=2 box true 2>/dev/null; then mngr migrate poet-2 @box && mngr migrate poet-2 @local; fi
+
 # keep the state it has now, under a name
 mngr snapshot create poet before
 mngr snapshot list

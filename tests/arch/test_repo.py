@@ -59,7 +59,7 @@ def test_shell_files_are_shell(path: Path) -> None:
 
 def test_what_runs_on_a_host_is_plain_posix_sh() -> None:
     strange = re.compile(
-        r"\[\[|\bfunction \w|\$'|\bsource |<<<|<\(|\blocal \w|\bdeclare \b|&>|\bseq |\breadlink -f|\bsed -i\b|\bgrep -P"
+        r"\[\[|\bfunction \w|\$'|(?:^|[;&|({])\s*source |<<<|<\(|\blocal \w|\bdeclare \b|&>|\bseq |\breadlink -f|\bsed -i\b|\bgrep -P"
     )
     found = [
         f"{path.name}:{number}: {line.strip()}"
