@@ -365,15 +365,20 @@ def test_what_is_not_known_is_named_and_left(mngr: Mngr, docker: Docker) -> None
     key = inspect(docker, "box")["Config"]["Labels"]["mngr.home"]
     docker.start_container("stray", "--label", f"mngr.home={key}")
     docker.start_container("other", "--label", "mngr.home=somebody")
+    docker.start_container("user")
     docker.run("volume", "create", "--label", f"mngr.home={key}", "forgotten")
     rows = mngr.json("gc")["results"]
     assert sorted((row["what"], row["name"], row["action"]) for row in rows) == [
         ("unknown container", "stray", "left"),
         ("unknown volume", "forgotten", "left"),
     ]
-    assert containers(docker) == ["box", "other", "stray"]
-    assert "mngr did not make" in mngr("create", "bar@other.docker", *RUN, code=1).err
-    assert mngr("exec", "foo", "--", "true").code == 0
+    assert containers(docker) == ["box", "other", "stray", "user"]
+    assert "mngr did not make" in mngr("create", "bar@user.docker", *RUN, code=1).err
+    docker.run("rename", "box", "hidden")
+    docker.start_container("box")  # somebody else's takes the name
+    assert mngr("exec", "foo", "--", "printenv", "MNGR_AGENT_NAME").out == "foo\n"
+    mngr("destroy", "--force", "@box.docker")
+    assert containers(docker) == ["box", "other", "stray", "user"]
 
 
 def test_two_homes_can_use_one_host_and_one_of_them_owns_it(

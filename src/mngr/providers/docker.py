@@ -45,7 +45,7 @@ STARTS = 120.0  # seconds that an engine may take to start a container
 HALT = "/tmp/.mngr-halt"
 _NEEDS = "use an image that has sh, git, tmux and tar, for example by a Dockerfile that adds them"
 # The container's first process: ends when asked to, or when the watcher leaves word that all is idle.
-_STAY = 'trap "exit 0" TERM; rm -f "$0"; while [ ! -e "$0" ]; do sleep 3 & wait $!; done'
+_STAY = 'trap "exit 0" TERM; rm -f "$0"; while [ ! -e "$0" ]; do sleep 5 & wait $!; done'
 
 
 class DockerProvider:
@@ -95,7 +95,7 @@ class DockerProvider:
     def start(self, host: str) -> None:
         facts = self._facts(host)
         engine = Engine(facts["engine"])
-        result = engine.run("start", host, timeout=STARTS)
+        result = engine.run("start", facts["container"], timeout=STARTS)
         if docker_engine.is_gone(result) and facts.get("argv"):
             self._make_again(engine, host, facts)
         elif result.code:
@@ -103,7 +103,7 @@ class DockerProvider:
 
     def stop(self, host: str) -> None:
         facts = self._facts(host)
-        Engine(facts["engine"]).must(f"{host} could not be stopped", "stop", "-t", "5", host)
+        Engine(facts["engine"]).must(f"{host} could not be stopped", "stop", "-t", "5", facts["container"])
 
     def destroy(self, host: str) -> None:
         facts = self._facts(host)
@@ -116,7 +116,7 @@ class DockerProvider:
     def snapshot(self, host: str, place: str) -> dict[str, Any]:
         facts = self._facts(host)
         tag = f"mngr-snapshot:{self._key()}-{os.path.basename(place).partition('.')[0]}"
-        return docker_snapshot.take(Engine(facts["engine"]), self.open(host), place, tag)
+        return docker_snapshot.take(Engine(facts["engine"]), facts["container"], self.open(host), place, tag)
 
     def drop_snapshot(self, facts: dict[str, Any]) -> None:
         result = Engine(facts["engine"]).run("rmi", str(facts["image"]))
@@ -138,7 +138,8 @@ class DockerProvider:
         return facts
 
     def _wire(self, host: str, facts: dict[str, Any]) -> DockerWire:
-        return DockerWire(Engine(facts["engine"]), self.name, host, *USERS[facts["user"]])
+        place = (self.name, host, str(facts["container"]))
+        return DockerWire(Engine(facts["engine"]), *place, *USERS[facts["user"]])
 
     def _check(self, options: dict[str, Any]) -> dict[str, Any]:
         """The settings with what was asked for this host in their place; UsageError when it makes no sense."""
@@ -192,7 +193,7 @@ class DockerProvider:
             registry.forget(self._home, self.name, name)
             raise
         try:
-            self._run(engine, name, argv, image, user)
+            facts["container"] = self._run(engine, name, argv, image, user)
             found = self._settle_in(engine, name, facts)
             if kept is not None:
                 host = PipeHost(name, self.name, self._wire(name, facts), found["home"], int(found["uid"]))
@@ -211,14 +212,15 @@ class DockerProvider:
 
     def _run(
         self, engine: Engine, name: str, argv: builtins.list[str], image: Image | None, user: str
-    ) -> None:
-        """Start the container, get its image first if it is not here, and give it its user."""
+    ) -> str:
+        """Start the container, get its image first if it is not here, and give it its user; what the engine calls it."""
         result = engine.run(*argv, timeout=STARTS)
         if docker_engine.lacks_image(result) and image is not None:
             docker_image.get(engine, image, self._note)
             result = engine.run(*argv, timeout=STARTS)
         if result.code:
             raise _failed(f"the container {name} could not be started", result.err)
+        container = result.text.split("\n")[-1].strip()
         number, home = USERS[user]
         author = [shell.run(["git", "config", f"user.{key}"]).text for key in ("name", "email")]
         argv = [
@@ -232,12 +234,13 @@ class DockerProvider:
             HALT,
             *author,
         ]
-        done = engine.run("exec", "-u", "0:0", name, *argv)
+        done = engine.run("exec", "-u", "0:0", container, *argv)
         if docker_engine.is_stopped(done):
-            said = docker_engine.complaint(engine.run("logs", "--tail", "5", name).err)
+            said = docker_engine.complaint(engine.run("logs", "--tail", "5", container).err)
             raise MngrError(f"the container ended at once: {said}", _NEEDS)
         if done.code:
             raise _failed(f"the user {user} could not be made in {name}", done.err)
+        return container
 
     def _make_again(self, engine: Engine, host: str, facts: dict[str, Any]) -> None:
         """The container was taken away by somebody; its volume holds everything that agents have."""
@@ -247,36 +250,39 @@ class DockerProvider:
                 f"forget it: mngr destroy @{host}.{self.name}",
             )
         self._note(f"the container {host} was gone and is made anew from its volume")
-        self._run(engine, host, facts["argv"], None, facts["user"])
+        container = self._run(engine, host, facts["argv"], None, facts["user"])
+        registry.save(self._home, self.name, host, {**facts, "container": container})
 
     def _join(self, name: str, options: dict[str, Any]) -> bool:
         """Use a container of that name that is there already; False when there is none."""
         engine = docker_engine.choose(self._options)
-        result = engine.run("container", "inspect", "--format", "{{json .Config.Labels}}", name)
+        result = engine.run("container", "inspect", "--format", "{{.Id}} {{json .Config.Labels}}", name)
         if docker_engine.is_gone(result):
             return False
         if result.code:
             raise _failed(f"{name} could not be looked at", result.err)
-        labels: dict[str, str] = json.loads(result.text or "{}") or {}
+        container, _, text = result.text.partition(" ")
+        labels: dict[str, str] = json.loads(text) or {}
         if labels.get("mngr.user") not in USERS or "mngr.home" not in labels:
             raise MngrError(
                 f"there is a container {name!r} that mngr did not make", "choose another name for the host"
             )
         _refuse_options(name, options)
         facts = {
-            "engine": engine.words, "volume": labels.get("mngr.volume"), "user": labels["mngr.user"],
+            "engine": engine.words, "container": container, "volume": labels.get("mngr.volume"), "user": labels["mngr.user"],
             "network": labels.get("mngr.network", "on"), "guest": labels["mngr.home"] != self._key(),
         }  # fmt: skip
-        if engine.run("start", name, timeout=STARTS).code == 0:
-            found = self._settle_in(engine, name, facts)
-            registry.save(self._home, self.name, name, {**found, **facts})
+        started = engine.run("start", container, timeout=STARTS)
+        if started.code:
+            raise _failed(f"{name} could not be started", started.err)
+        found = self._settle_in(engine, name, facts)
+        registry.save(self._home, self.name, name, {**found, **facts})
         return True
 
     def _settle_in(self, engine: Engine, name: str, facts: dict[str, Any]) -> dict[str, Any]:
         """What is known of a host with a home for agents; they find what the image sets, too."""
-        said = engine.must(
-            f"{name} could not be looked at", "container", "inspect", "--format", "{{json .Config.Env}}", name
-        )
+        words = ("container", "inspect", "--format", "{{json .Config.Env}}", facts["container"])
+        said = engine.must(f"{name} could not be looked at", *words)
         image = dict(word.split("=", 1) for word in json.loads(said or "[]") or [] if "=" in word)
         found = probe.settle_in(self._wire(name, facts), name)
         return {**found, "env": {**image, **found["env"]}}
@@ -284,9 +290,12 @@ class DockerProvider:
     def _remove(self, name: str, facts: dict[str, Any]) -> None:
         """Take container and volume away; that they are not there is no trouble. What it was like stays known."""
         engine = Engine(facts["engine"])
-        gone = engine.run("rm", "-f", "-v", name, timeout=STARTS)
-        if gone.code and not docker_engine.is_gone(gone):
-            raise _failed(f"the container {name} could not be removed", gone.err)
+        # Not by its name, which somebody else's may have by now.
+        mine = ("ps", "-a", "-q", "--no-trunc", "--filter", f"label=mngr.volume={facts['volume']}")
+        for container in engine.must(f"{name} could not be looked for", *mine).split():
+            gone = engine.run("rm", "-f", "-v", container, timeout=STARTS)
+            if gone.code and not docker_engine.is_gone(gone):
+                raise _failed(f"the container {name} could not be removed", gone.err)
         result = engine.run("volume", "rm", "-f", facts["volume"])
         if result.code and b"no such volume" not in result.err:
             raise _failed(f"the volume {facts['volume']} could not be removed", result.err)
@@ -308,7 +317,7 @@ def _argv(
 ) -> list[str]:
     """The words of `run`: as little power as an agent needs."""
     _, home = USERS[user]
-    argv = ["run", "-d", "--pull", "never", "--init", "--name", name, "--hostname", name]
+    argv = ["run", "-d", "--pull", "never", "--init", "--name", name, "--hostname", name[:63]]
     argv += [
         *labels,
         "-v",

@@ -80,9 +80,12 @@ class Engine:
 class DockerWire:
     """One container: a command is an `exec` as its user."""
 
-    def __init__(self, engine: Engine, provider: str, container: str, user: str, home: str) -> None:
+    def __init__(
+        self, engine: Engine, provider: str, host: str, container: str, user: str, home: str
+    ) -> None:
         self._engine = engine
         self._provider = provider
+        self._host = host
         self._container = container
         variables = ("-e", f"HOME={home}", "-e", f"USER={'root' if user == '0:0' else 'agent'}")
         self._as = ["-u", user, *variables]
@@ -113,15 +116,15 @@ class DockerWire:
         lower = said.lower()
         if any(word in lower for word in _GONE):
             return Unreachable(
-                f"the container {self._container} is gone",
-                f"made anew from its volume: mngr start @{self._container}.{self._provider}",
+                f"the container {self._host} is gone",
+                f"made anew from its volume: mngr start @{self._host}.{self._provider}",
             )
         if any(word in lower for word in _STOPPED):
-            return HostStopped(self._provider, self._container)
+            return HostStopped(self._provider, self._host)
         if away := self._engine.away(said):
             return away
         why = complaint(said.encode()) if said else "the connection ended"
-        return Unreachable(f"{self._container}: {why}", "it may or may not have been done; see: mngr list")
+        return Unreachable(f"{self._host}: {why}", "it may or may not have been done; see: mngr list")
 
     def close(self) -> None:
         pass

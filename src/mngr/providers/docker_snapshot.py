@@ -20,10 +20,11 @@ HOME_TAR = "home.tar"
 LONGEST = 3600.0  # seconds that a commit may take
 # Agents have snapshots of their own, and their variables are nobody else's.
 _PACK = "cd ~ && exec tar cf - --exclude ./.mngr ."
+_LABELS = "LABEL mngr.home= mngr.user= mngr.volume= mngr.network="  # it is no host of ours
 _FLEETING = (b"changed as we read it", b"removed before we read it", b"socket ignored")
 
 
-def take(engine: Engine, host: Host, place: str, tag: str) -> dict[str, Any]:
+def take(engine: Engine, container: str, host: Host, place: str, tag: str) -> dict[str, Any]:
     """Keep a running host's files; what is to be remembered of it."""
     path = os.path.join(place, HOME_TAR)
     with open(path, "wb") as out:
@@ -36,7 +37,8 @@ def take(engine: Engine, host: Host, place: str, tag: str) -> dict[str, Any]:
         raise MngrError(
             f"the home on {host.name} could not be read: {why}", "start it: mngr start @" + host.name
         )
-    engine.must(f"{host.name} could not be kept", "commit", host.name, tag, timeout=LONGEST)
+    words = ("commit", "-c", _LABELS, container, tag)
+    engine.must(f"{host.name} could not be kept", *words, timeout=LONGEST)
     return {"image": tag, "engine": engine.words}
 
 

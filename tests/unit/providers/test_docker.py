@@ -34,7 +34,7 @@ STOPPED = "the host box is stopped"
     ],
 )  # fmt: skip
 def test_a_connection_that_ended_says_why(said: str, kind: type[Unreachable], message: str) -> None:
-    error = DockerWire(Engine(["docker"]), "docker", "box", "1000:1000", "/home/agent").lost(said)
+    error = DockerWire(Engine(["docker"]), "docker", "box", "4f5e", "1000:1000", "/home/agent").lost(said)
     assert type(error) is kind and message in error.message and error.hint
 
 
@@ -62,8 +62,8 @@ def test_the_settings_say_which_engine() -> None:
 @pytest.mark.parametrize("text", ["plain", "naïve \\ ✓ %s $x `y` 'z'", os.fsdecode(b"caf\xe9 \\0101 \\n")])
 def test_words_reach_the_shell_as_they_are(text: str) -> None:
     program = "printf %s '" + text.replace("'", "'\\''") + "'"
-    words = DockerWire(Engine(["docker"]), "docker", "box", "0:0", "/x").argv(program)
-    done = subprocess.run(words[words.index("box") + 1 :], capture_output=True, check=True)
+    words = DockerWire(Engine(["docker"]), "docker", "box", "4f5e", "0:0", "/x").argv(program)
+    done = subprocess.run(words[words.index("4f5e") + 1 :], capture_output=True, check=True)
     assert all(word.isascii() for word in words) and os.fsdecode(done.stdout) == text
 
 
