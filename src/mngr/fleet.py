@@ -48,6 +48,9 @@ class Fleet:
         labels: dict[str, str] | None = None,
         windows: dict[str, str] | None = None,
         idle_timeout: float | None = None,
+        sandbox: bool = False,
+        network: str | None = None,
+        build_args: dict[str, str] | None = None,
         reuse: bool = False,
     ) -> AgentView:
         """Make one agent and start it; the options are those of `mngr create`. Raises MngrError."""
@@ -56,7 +59,8 @@ class Fleet:
         request = CreateRequest(
             address=name, kind=kind, args=command or [], source=source, branch=branch, transfer=transfer, dirty=dirty,
             env=[f"{key}={value}" for key, value in (env or {}).items()], labels=labels or {}, windows=windows or {},
-            idle_timeout=idle_timeout, reuse=reuse,
+            idle_timeout=idle_timeout, sandbox=sandbox, network=network, reuse=reuse,
+            build_args=[f"{key}={value}" for key, value in (build_args or {}).items()],
         )  # fmt: skip
         made = self.create_many(request)[0]
         if isinstance(made, Exception):
