@@ -1,13 +1,18 @@
 # What is uncommitted and what was committed, of several agents: own|shared WORK BASE BRANCH, for each.
 # BRANCH is empty where commits are not counted, else the branch that is the agent's alone, or -.
-# Answers for each: agent N, then dirty or clean, then its commits if it is own, or how many there are.
+# Answers for each: agent N, then dirty, clean or unknown, then its commits if it is own, or how many there are.
 
 #include repo.sh
 
 look() {
     enter "$1" "$2"
-    changes || return
-    if [ -n "$found" ]; then echo dirty; else echo clean; fi
+    if ! changes; then
+        echo unknown
+    elif [ -n "$found" ]; then
+        echo dirty
+    else
+        echo clean
+    fi
     if [ "$1" = own ]; then
         exec git rev-list --max-count=100000 HEAD "^$3" --
     elif [ -n "$4" ]; then

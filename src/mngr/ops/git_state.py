@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from mngr.ops.context import Context
 
 LONGEST = 120.0  # seconds for all agents of a host
+_DIRTY = {"dirty": True, "clean": False}
 _INERT = ("-c", "core.fsmonitor=false", "-c", "protocol.allow=never")
 
 
 class GitState(Record):
     """What one agent has made."""
 
-    dirty: bool
+    dirty: bool | None  # None where git cannot tell
     commits: int | None = (
         None  # that nobody else in its repository has; None where it is a repository of its own
     )
@@ -45,7 +46,7 @@ def add_git(ctx: Context, agents: list[AgentView]) -> list[AgentView]:
         return [
             (record, state, _unpulled(ctx.local, record, state))
             for record, state in zip(records, states, strict=True)
-            if state is not None
+            if state is not None and state.dirty is not None
         ]
 
     by_id = {agent.id: agent for agent in agents}
@@ -100,16 +101,16 @@ def _ask(host: Host, records: list[AgentRecord]) -> dict[str, GitState]:
         own = record.transfer == "mirror"
         count = int(lines[1]) if not own and len(lines) > 1 and lines[1].isdigit() else None
         made = tuple(line for line in lines[1:] if own and len(line) in (40, 64))
-        found[record.id] = GitState(dirty=lines[0] == "dirty", commits=count, made=made)
+        found[record.id] = GitState(dirty=_DIRTY.get(lines[0]), commits=count, made=made)
     return found
 
 
-def count_unpulled(host: Host, record: AgentRecord, here: Host | None = None) -> int:
-    """Commits of the agent that no branch of the user's has; `here` is this machine, where the agent is elsewhere."""
+def count_unpulled(host: Host, record: AgentRecord) -> int:
+    """Commits of the agent that no branch of the user's has."""
     if record.transfer == "none" or record.base is None:
         return 0
     (state,) = look(host, [record])
-    return 0 if state is None else _unpulled(here or host, record, state)
+    return 0 if state is None else _unpulled(host, record, state)
 
 
 def _unpulled(here: Host, record: AgentRecord, state: GitState) -> int:

@@ -105,7 +105,7 @@ def test_the_state_of_several_agents(plain: Land, repo: Path, tmp_path: Path) ->
     words += ["shared", str(tmp_path / "w6"), base, "mine", "own", str(tmp_path / "gone"), base, ""]
     rows = sorted(plain.run("state.sh", *words).split("agent ")[1:])
     tails = [row.split("\n", 1)[1].strip() for row in rows]
-    assert tails == ["clean", f"clean\n{made}", "clean", "dirty", "dirty", "", "clean\n1", ""]
+    assert tails == ["clean", f"clean\n{made}", "clean", "dirty", "dirty", "unknown", "clean\n1", ""]
 
 
 def test_a_merge_is_made_or_leaves_no_trace(plain: Land, repo: Path, tmp_path: Path) -> None:
