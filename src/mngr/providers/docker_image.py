@@ -95,11 +95,11 @@ def get(engine: Engine, image: Image, note: Callable[[str], None]) -> None:
             f"the image {image.name} cannot be had: {complaint(result.err)}",
             f"check its name, or pull it by hand: {shell.join(engine.words)} pull {image.name}",
         )
-    context = os.path.dirname(image.path) if image.path else "-"
-    raise MngrError(
-        f"the image could not be built from {image.about}: {complaint(result.err)}",
-        f"try it by hand: {shell.join(engine.words)} build -f {shell.quote(image.path or 'Dockerfile')} {context}",
-    )
+    hint = "name one that is here: -b image=…, or give the engine a way to a registry"
+    if image.dockerfile != DEFAULT:
+        context = shell.quote(os.path.dirname(image.path or image.about))
+        hint = f"try it by hand: {shell.join(engine.words)} build -f {shell.quote(image.about)} {context}"
+    raise MngrError(f"the image could not be built from {image.about}: {complaint(result.err)}", hint)
 
 
 def _tag(text: bytes, args: dict[str, str], files: list[tuple[str, bytes]]) -> str:
