@@ -270,7 +270,8 @@ def test_limits_are_enforced_whatever_other_agents_write(place: Place) -> None:
     (idle / "events.jsonl").unlink()
     os.mkfifo(idle / "events.jsonl")
     watch(place)
-    wait_for(lambda: (idle / "stopped").exists() and (old / "stopped").exists(), 10)
+    stopped = [f / "stopped" for f in (idle, old)]
+    wait_for(lambda: all(path.exists() and path.stat().st_size for path in stopped), 15)
     assert json.loads((idle / "stopped").read_text())["reason"] == "idle"
     assert json.loads((old / "stopped").read_text())["reason"] == "lifetime"
     wait_for(lambda: "stopped" in events(old))
