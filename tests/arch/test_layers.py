@@ -31,7 +31,8 @@ def test_processes_are_started_in_one_place() -> None:
     starters = {
         str(path.relative_to(ROOT / "src/mngr"))
         for path in SOURCES
-        if imports(path) & {"subprocess", "pty", "multiprocessing", "asyncio"} and "contract" not in path.parts
+        if imports(path) & {"subprocess", "pty", "multiprocessing", "asyncio"}
+        and "contract" not in path.parts
     }
     assert starters <= {"shell.py", "onhost/player.py"}
 

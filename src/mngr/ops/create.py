@@ -91,9 +91,7 @@ def create(ctx: Context, request: CreateRequest) -> list[AgentView | Exception]:
     if fresh:
         if (unmade := hosts.stand_in(ctx, wanted)) is not None:  # nothing is made for what cannot be
             make_plan(ctx, unmade, request.replace(network=None, says_ignored=False))
-        host, is_new = hosts.choose(
-            ctx, wanted, request.build_args, request.network, new=request.new_host
-        )
+        host, is_new = hosts.choose(ctx, wanted, request.build_args, request.network, new=request.new_host)
         try:
             plan = make_plan(ctx, host, request)
             ctx.home.make()
