@@ -16,7 +16,7 @@ import pytest
 from mngr import Fleet
 from mngr.errors import MngrError, Unreachable
 from mngr.model import AgentRecord
-from mngr.ops import find, stage
+from mngr.ops import archive, find, stage
 from mngr.ops import save as saving
 from mngr.pipehost import PipeHost
 from tests.conftest import Mngr, git
@@ -324,14 +324,14 @@ def test_large_packs_stay_where_they_are(fleet: Fleet, farm: Farm, mngr: Mngr) -
     commit(work, "--allow-empty", "-m", "mine")
     before = state(work)
     sizes: list[int] = []
-    real = stage.archive.check
+    real = archive.check
 
     def check(path: str, **options: Any) -> dict[str, str]:
         sizes.append(os.path.getsize(path))
         return real(path, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stage.archive, "check", check)
+        patch.setattr(archive, "check", check)
         away(fleet, "foo")
     assert sizes and max(sizes) < 1_000_000
     back(fleet)

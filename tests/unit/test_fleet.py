@@ -13,6 +13,7 @@ from mngr import AgentView, Fleet, MngrError
 from mngr.errors import NotFound
 from mngr.ops.create import CreateRequest
 from tests.conftest import Mngr, git
+from tests.hosts.sshd import Farm
 from tests.repos import commit
 
 METHODS = {name for name, value in vars(Fleet).items() if callable(value) and not name.startswith("_")}
@@ -21,6 +22,9 @@ WORK = {
     "stop", "start", "rename", "label", "limit", "diff", "pull", "pull_path", "push", "push_path", "list_settings", "get_setting",
     "set_setting", "unset_setting", "settings_paths", "settings_path", "init", "list_plugins", "doctor",
 }  # fmt: skip
+
+
+HOSTS = {"migrate"}
 
 
 class Noting(Fleet):
@@ -132,7 +136,7 @@ def test_conversation_and_the_graveyard(fleet: Noting, mngr: Mngr) -> None:
     back = fleet.get("back")
     assert git(Path(back.work_dir), "status", "--porcelain") == "?? x.txt"
     assert all(outcome.ok for outcome in fleet.gc(dry_run=True))
-    assert fleet._called == METHODS - WORK | {"create", "create_many", "get"}
+    assert fleet._called == METHODS - WORK - HOSTS | {"create", "create_many", "get"}
 
 
 def test_everything_is_documented_in_a_line() -> None:
@@ -148,3 +152,12 @@ def test_the_home_and_the_project_are_the_callers_choice(
     assert Fleet().context.home.root == str(tmp_path / "from-env")
     assert Fleet("relative").context.home.root == os.path.join(os.getcwd(), "relative")
     assert Fleet(cwd=str(mngr.repo)).context.cwd == str(mngr.repo)
+
+
+def test_other_hosts(fleet: Noting, farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MNGR__PROVIDERS__SSH__CONFIG", str(farm.config))
+    one = fleet.create("one@h1", command=["sleep", "1000"])
+    moved = fleet.migrate("one", "@h2")
+    assert (moved.id, moved.host, moved.state) == (one.id, "h2", "RUNNING")
+    assert {row["host"]: row["agents"] for row in fleet.list_hosts()} == {"local": 0, "h1": 0, "h2": 1}
+    assert fleet._called == HOSTS | {"create", "create_many", "get", "list_hosts"}

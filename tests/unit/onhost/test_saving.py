@@ -10,6 +10,7 @@ import tarfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,12 +53,12 @@ def host(plain: Land, tmp_path: Path) -> PipeHost:
     return PipeHost("there", "ssh", Wire(plain), str(home), os.getuid())
 
 
-def make(host: PipeHost, repo: Path, **more: object) -> tuple[AgentRecord, Path]:
+def make(host: PipeHost, repo: Path, **more: Any) -> tuple[AgentRecord, Path]:
     """An agent without mngr: its record and its work dir."""
     work = Path(host.home.work) / "foo"
     shutil.copytree(repo, work)
     git(work, "checkout", "-q", "-b", "mngr/foo")
-    values: dict[str, object] = {
+    values: dict[str, Any] = {
         "id": ID, "name": "foo", "kind": "command", "phase": "ready", "host": "there", "provider": "ssh", "project": "p",
         "source": str(repo), "work_dir": str(work), "transfer": "mirror", "branch": "mngr/foo",
         "base": git(repo, "rev-parse", "HEAD"), "created_at": "2026-01-01T00:00:00.000Z", "command": ["true"], **more,

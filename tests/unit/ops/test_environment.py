@@ -149,9 +149,7 @@ def test_values_arrive_unchanged_and_are_never_seen(mngr: Mngr, tmp_path: Path) 
         lambda: log.exists() and (data := log.read_bytes()).count(b"MNGR_BRANCH=") and data
     ).split(b"\0")
     assert {os.fsencode(f"{k}={v}") for k, v in wanted.items()} <= set(rows)
-    assert mngr("exec", "foo", "--", "sh", "-c", 'printf %s "$PASSED"').out == secret.replace(
-        "\r", "\n"
-    )  # text mode
+    assert mngr("exec", "foo", "--", "sh", "-c", 'printf %s "$PASSED"').out == secret
     assert [place for place, data in everything_running().items() if b"s3cr3t" in data] == []
     holders = [
         path
@@ -201,3 +199,18 @@ def test_an_agent_starts_with_the_callers_language_and_programs(mngr: Mngr) -> N
     own = {key for key in seen if key.startswith("MNGR_")}
     assert set(seen) - own <= {*given_, "TERM", "COLORTERM", "PWD", "OLDPWD"}
     assert not [key for key in seen if key.startswith("_mngr")]
+
+
+def test_an_agent_that_moves_keeps_what_it_was_given() -> None:
+    base, given, own = (
+        {"HOME": "/a", "PATH": "/bin"},
+        {"PATH": "/mine", "X": "a\n# given\nb"},
+        {"MNGR_AGENT_ID": "1"},
+    )
+    text = environment.compose(base, given, own)
+    moved = environment.renew(text, {"MNGR_AGENT_ID": "2"}, {"HOME": "/b", "PATH": "/usr/bin"})
+    assert moved == environment.compose({"HOME": "/b", "PATH": "/usr/bin"}, given, {"MNGR_AGENT_ID": "2"})
+    assert environment.renew(text, own) == text
+    assert environment.renew(environment.compose({}, {}, own), own, base) == environment.compose(
+        base, {}, own
+    )
