@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 
 from mngr import onhost
 from mngr.contract.program import Beside
-from tests.conftest import Mngr, Ran, git, wait_for
+from tests.conftest import FULL, Mngr, Ran, git, wait_for
 from tests.hosts.sshd import Farm
 
 # Waits at a step until the test has done what it came for.
@@ -43,6 +43,11 @@ git log --format=%s; git status --porcelain -uall; git diff --cached | git hash-
 find . -name .git -prune -o -type f -exec git hash-object {} + | sort
 find . -name .git -prune -o -printf '%p %m %y %l\\n' | sort; cat "$MNGR_OUTPUT_DIR/result"
 """
+
+
+def cases(names: str, every: Sequence[Any], some: Sequence[Any]) -> pytest.MarkDecorator:
+    """All of them in full, some of them else."""
+    return pytest.mark.parametrize(names, every if FULL else some)
 
 
 class World:
@@ -106,8 +111,11 @@ def world(mngr: Mngr, farm: Farm, tmp_path: Path) -> World:
     return World(mngr, farm, tmp_path)
 
 
-@pytest.mark.parametrize("finisher", ["gc", "destroy"])
-@pytest.mark.parametrize("step", DESTROY)
+@cases(
+    "step, finisher",
+    [(step, finisher) for step in DESTROY for finisher in ("gc", "destroy")],
+    [("end", "gc"), ("save", "destroy"), ("remove", "gc"), ("bury", "destroy")],
+)
 def test_destroy(world: World, step: str, finisher: str) -> None:
     before = world.make("foo@h1")
     ended = world.cut_at(f"destroy:{step}", "h1", "destroy", "--force", "foo")
@@ -151,7 +159,7 @@ def test_what_was_done_without_our_knowing_is_found_out(world: World, how: str) 
     assert world.look("foo") == before
 
 
-@pytest.mark.parametrize("step", RESTORE)
+@cases("step", RESTORE, ("reserve", "work_dir", "commit"))
 def test_undestroy(world: World, step: str) -> None:
     before = world.make("foo@h1")
     world.mngr("destroy", "--force", "foo")
@@ -168,7 +176,7 @@ def test_undestroy(world: World, step: str) -> None:
     assert world.mngr.json("gc", "--dry-run")["results"] == []
 
 
-@pytest.mark.parametrize("step", RESTORE[1:])
+@cases("step", RESTORE[1:], ("prepare",))
 def test_a_half_restored_agent_cannot_replace_its_grave(world: World, step: str) -> None:
     before = world.make("foo@h1")
     world.mngr("destroy", "--force", "foo")
@@ -179,7 +187,7 @@ def test_a_half_restored_agent_cannot_replace_its_grave(world: World, step: str)
     assert world.look("foo") == before
 
 
-@pytest.mark.parametrize("step", RESTORE)
+@cases("step", RESTORE, ("reserve", "commit"))
 def test_clone(world: World, step: str) -> None:
     before = world.make("foo@h1")
     ended = world.cut_at(f"clone:{step}", "h2", "clone", "foo", "bar@h2")
@@ -192,8 +200,11 @@ def test_clone(world: World, step: str) -> None:
     assert world.look("bar") == before
 
 
-@pytest.mark.parametrize("host", ["h1", "h2"])
-@pytest.mark.parametrize("step", ["mark", "end", "save", *RESTORE, "remove"])
+@cases(
+    "step, host",
+    [(step, host) for step in ("mark", "end", "save", *RESTORE, "remove") for host in ("h1", "h2")],
+    [("end", "h1"), ("save", "h2"), ("work_dir", "h2"), ("commit", "h1"), ("remove", "h1")],
+)
 def test_migrate(world: World, step: str, host: str) -> None:
     before = world.make("foo@h1")
     agent_id = world.mngr.agent("foo")["id"]
@@ -217,7 +228,7 @@ def test_migrate(world: World, step: str, host: str) -> None:
     assert world.look("foo") == before
 
 
-@pytest.mark.parametrize("step", ["save", "work_dir", "commit"])
+@cases("step", ("save", "work_dir", "commit"), ("work_dir",))
 def test_a_migrate_that_was_cut_off_can_be_repeated(world: World, step: str) -> None:
     before = world.make("foo@h1")
     ended = world.cut_at(f"migrate:{step}", "h2", "migrate", "foo", "@h2")
