@@ -24,7 +24,7 @@ WORK = {
 }  # fmt: skip
 
 
-HOSTS = {"migrate"}
+HOSTS = {"migrate", "pipe", "ssh_entries", "ssh_config", "write_ssh_config"}
 
 
 class Noting(Fleet):
@@ -160,4 +160,9 @@ def test_other_hosts(fleet: Noting, farm: Farm, monkeypatch: pytest.MonkeyPatch)
     moved = fleet.migrate("one", "@h2")
     assert (moved.id, moved.host, moved.state) == (one.id, "h2", "RUNNING")
     assert {row["host"]: row["agents"] for row in fleet.list_hosts()} == {"local": 0, "h1": 0, "h2": 1}
+    assert "one.mngr" in [entry.alias for entry in fleet.ssh_entries()]
+    assert "Host one.mngr" in fleet.ssh_config()
+    assert "Host one.mngr" in Path(fleet.write_ssh_config()).read_text()
+    with pytest.raises(NotFound, match="nobody"):
+        fleet.pipe("nobody")  # one that is there takes this process's streams: see tests/cli/test_pipe.py
     assert fleet._called == HOSTS | {"create", "create_many", "get", "list_hosts"}
