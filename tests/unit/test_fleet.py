@@ -61,7 +61,7 @@ def test_work_and_settings(fleet: Noting, mngr: Mngr, capfd: pytest.CaptureFixtu
     assert [agent.name for agent in made if isinstance(agent, AgentView)] == ["w-1", "w-2"]
     with pytest.raises(MngrError, match="already an agent called 'one'"):
         fleet.create("one", command=["true"])
-    assert [agent.name for agent in fleet.list().agents] == ["one", "w-1", "w-2"]
+    assert sorted(agent.name for agent in fleet.list().agents) == ["one", "w-1", "w-2"]
     assert fleet.list_hosts()[0]["agents"] == 3
     assert fleet.get(one.id).name == "one"
     with pytest.raises(NotFound):
