@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from mngr.contract.living import LOOK, WORK
 from tests.conftest import Mngr, git
+from tests.contract.test_docker import settings
+from tests.hosts.engines import Docker
 from tests.hosts.sshd import Farm
 
 RUN = ("--", "sleep", "1000")
@@ -37,6 +40,39 @@ def test_a_running_agent_goes_on_elsewhere(client: Mngr, farm: Farm) -> None:
     client("stop", "foo")
     assert client("migrate", "foo", "@local").out == "foo is STOPPED on local\n"
     assert client.json("gc")["results"] == []
+
+
+def test_between_providers(client: Mngr, docker_engine: Docker) -> None:
+    client.env.update({**settings("docker"), **docker_engine.env})
+    client("create", "foo@h1", "player", "--label", "team=red", "--env", "GIVEN=a 'b'")
+    client("message", "foo", "-m", "hello", "--wait")
+    client("exec", "foo", "--", "sh", "-ec", WORK)
+    look = ("exec", "foo", "--", "sh", "-ec", LOOK)
+    before, agent = client(*look).out, client.agent("foo")
+    for number, (address, provider) in enumerate(
+        (("@.docker", "docker"), ("@local", "local"), ("@box.docker", "docker"))
+    ):
+        client("migrate", "foo", address)
+        after = client.agent("foo")
+        assert (after["id"], after["provider"], after["state"]) == (agent["id"], provider, "WAITING")
+        assert client(*look).out == before
+        assert client("exec", "foo", "--", "printenv", "GIVEN").out == "a 'b'\n"
+        client("message", "foo", "-m", f"again {number}", "--wait")
+        said = [row["text"] for row in client.json("transcript", "foo")["transcript"]]
+        assert said[:2] == ["hello", "ok: hello"] and said[-1] == f"ok: again {number}"
+        assert client.json("gc")["results"] == []
+    rows = {row["host"]: row["agents"] for row in client.json("list", "--hosts")["hosts"]}
+    assert rows == {"local": 0, "h1": 0, "box": 1}  # the container that was made for it went when it left
+    (client.repo / ".mngr").mkdir()
+    (client.repo / ".mngr" / "settings.toml").write_text('[project]\nsetup = "exit 3"\n')
+    assert "setup failed" in client("migrate", "foo", "@.docker", code=1).err
+    assert "setup failed" in client("clone", "foo", "bar@.docker", code=1).err
+    assert (client.agent("foo")["host"], client.agent("foo")["state"]) == ("box", "WAITING")
+    assert {row["host"] for row in client.json("list", "--hosts")["hosts"]} == set(rows)
+    (client.repo / ".mngr" / "settings.toml").unlink()
+    client("clone", "foo", "bar@h2", "--no-start")
+    assert client("exec", "bar", "--", "sh", "-ec", LOOK).out == before
+    client("destroy", "--force", "foo", "bar")
 
 
 def test_its_commits_stay_in_the_source_too(client: Mngr) -> None:

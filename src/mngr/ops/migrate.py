@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from mngr import clock, store
+from mngr import clock, registry, store
 from mngr.errors import MngrError, Unreachable
-from mngr.ops import find, stage
+from mngr.ops import find, hosts, stage
 from mngr.ops import list as listing
 from mngr.ops import save as saving
 from mngr.ops.destroy import LEAVING, SAVED, bury, leave, mark, unmark
@@ -106,7 +106,7 @@ def _move(
     try:
         return begin(ctx, restore(ctx, grave, meta, wish), start=is_live)
     except BaseException as error:
-        if _is_clear(target, record, error):
+        if _is_clear(ctx, target, record, error):
             _stay(ctx, seen, record, is_live)
             remove_saved(ctx, grave)
         else:
@@ -117,10 +117,14 @@ def _move(
         raise
 
 
-def _is_clear(target: Host, record: AgentRecord, error: BaseException) -> bool:
+def _is_clear(ctx: Context, target: Host, record: AgentRecord, error: BaseException) -> bool:
     """Whether it is sure that nothing of the agent is on the other host, or that what is there is not ours."""
+    if isinstance(error, store.Taken):
+        return True
+    if not target.is_here and registry.load(ctx.home, target.provider, target.name) is None:
+        return True  # it was made for this agent, and is gone
     try:
-        return isinstance(error, store.Taken) or not target.has(target.home.agent(record.id))
+        return not target.has(target.home.agent(record.id))
     except Unreachable:
         return False
 
@@ -148,6 +152,7 @@ def _leave(ctx: Context, host: Host, record: AgentRecord, target: Host, grave: s
             bury(host, directory, os.path.join(grave, saving.AGENT))
         else:
             leave(host, record)
+            hosts.retire(ctx, [host])
     except MngrError as error:
         ctx.note(f"what is left of {record.name} on {host.name} stays until mngr gc: {error.message}")
         return

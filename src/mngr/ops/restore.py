@@ -144,8 +144,11 @@ def _take_steps(task: _Task, record: AgentRecord) -> Restored:
 
 
 def _undo(task: _Task, record: AgentRecord) -> None:
+    from mngr.ops import hosts
+
     try:
         discard(task.ctx, task.host, record)
+        hosts.retire(task.ctx, [task.host])
     except Unreachable:
         where = task.host.name
         task.ctx.note(f"{record.name} may be left half made on {where}; when that answers again: mngr gc")

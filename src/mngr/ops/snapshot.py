@@ -8,7 +8,7 @@ import time
 from mngr import names, store
 from mngr.errors import MngrError, NotFound, Unreachable, UsageError, closest
 from mngr.model import AgentRecord, Outcome, Record
-from mngr.ops import find, snapshot_host, stage
+from mngr.ops import find, hosts, snapshot_host, stage
 from mngr.ops import save as saving
 from mngr.ops.discard import discard, settle
 from mngr.ops.restore import Restored, Wish, restore
@@ -161,6 +161,7 @@ def begin(ctx: Context, made: Restored, *, start: bool) -> AgentRecord:
         except BaseException:
             try:
                 discard(ctx, host, record)
+                hosts.retire(ctx, [host])
             except Unreachable:
                 ctx.note(f"{record.name} may be left on {host.name}; when that answers again: mngr gc")
             raise
