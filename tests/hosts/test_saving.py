@@ -183,6 +183,8 @@ def test_what_is_ignored_there_does_not_travel(fleet: Fleet, farm: Farm, mngr: M
     write(work, "build/deep/big.bin", b"x" * 200_000)
     write(work, "some dir*/x.junk", b"x" * 10)
     write(work, "y.junk", b"x")
+    for number in range(1500):  # more than a command line could name
+        write(work, f"package/{'long' * 20}{number}/build/x.pyc", b"x")
     write(work, "z.keep", b"ours ignore this")
     write(work, "kept too", b"and this")
     (outcome,) = away(fleet, "foo")
@@ -191,6 +193,7 @@ def test_what_is_ignored_there_does_not_travel(fleet: Fleet, farm: Farm, mngr: M
     back(fleet)
     names = set(tree(work))
     assert {"z.keep", "kept too"} <= names and not {"y.junk", "build", "some dir*/x.junk"} & names
+    assert not any(name.endswith(".pyc") for name in names)
 
 
 def test_a_worktree_of_a_repository_there_comes_back_with_one_of_its_own(

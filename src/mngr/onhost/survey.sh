@@ -1,6 +1,7 @@
 # survey.sh WORK: what is to be known of a work dir before its files are fetched, each piece ended by a NUL: `umask N`, `git KIND`
 # (dir; file, of a worktree; borrows, from another repository; else none), `pack SIZE NAME` of each, `ignored BYTES`, and the
 # rows of git status.
+#include guard.sh
 cd "$1" 2>/dev/null || exit 4
 kind=none
 if [ -L .git ]; then
@@ -18,8 +19,8 @@ if [ $kind = dir ]; then
         printf 'pack %s\0' "$pack"
     done
 fi
-calm() { git -c core.fsmonitor=false -c core.hooksPath=/dev/null --no-optional-locks "$@" 2>/dev/null; }
-bytes=$(calm ls-files --others --ignored --exclude-standard --directory -z | xargs -0 sh -c '[ $# -eq 0 ] || exec du -sk -- "$@"' du 2>/dev/null |
+guard .
+bytes=$(git ls-files --others --ignored --exclude-standard --directory -z 2>/dev/null | xargs -0 sh -c '[ $# -eq 0 ] || exec du -sk -- "$@"' du 2>/dev/null |
     awk '/^[0-9]+\t/ { n += $1 } END { printf "%d", n * 1024 }')
 printf 'ignored %s\0' "${bytes:-0}"
-calm status --porcelain=v2 -z --untracked-files=all --ignored=matching --no-renames --ignore-submodules=dirty
+git --no-optional-locks status --porcelain=v2 -z --untracked-files=all --ignored=matching --no-renames --ignore-submodules=dirty 2>/dev/null

@@ -7,7 +7,7 @@ import re
 
 from mngr import git
 from mngr.errors import MngrError
-from mngr.ops import archive
+from mngr.ops import archive, stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,12 +37,10 @@ def parse(rows: list[str]) -> list[str]:
 
 def known(local: Host, repo: Repo, host: Host, work: str, names: list[str], place: str) -> list[str]:
     """Those of these packs that hold nothing but what the repository here has too; `place` is for their indexes."""
-    from mngr.ops.stage import receive
-
     folder = os.path.join(work, ".git", "objects", "pack")
     path = os.path.join(place, "indexes.tar")
     argv = ["tar", "-C", folder, "-cf", "-", *(f"{name}.idx" for name in names)]
-    if receive(host, argv, path).code:
+    if stream.receive(host, argv, path).code:
         return []
     archive.check(path, only=tuple(f"{name}.idx" for name in names))
     archive.unpack(local, path, place, "--no-same-owner")

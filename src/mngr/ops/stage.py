@@ -7,13 +7,12 @@ import json
 import os
 import stat
 
-from mngr import git, onhost, shell, store
+from mngr import git, onhost, store
 from mngr.errors import MngrError
 from mngr.model import Record
-from mngr.ops import archive, packs, worktree_state
+from mngr.ops import archive, packs, stream, worktree_state
 from mngr.ops import save as saving
 from mngr.paths import Home
-from mngr.pipehost import PipeHost
 from mngr.providers.local import LocalHost
 
 TYPE_CHECKING = False
@@ -24,11 +23,10 @@ if TYPE_CHECKING:
     from mngr.host import Host
     from mngr.model import AgentRecord
     from mngr.ops.context import Context
-    from mngr.shell import Process
 
 ATTEMPTS = 3  # to read files that change meanwhile
 _EXTRA = "gather"  # in the agent's directory: objects of a repository that is not all there
-_MOST_PRUNES = 500
+_LONGEST = 20_000  # characters of what find is told to leave out: a command has its limits
 _CONFIG = "[core]\n\trepositoryformatversion = {version}\n\tfilemode = true\n\tbare = false\n{more}"
 _FORMAT = "[extensions]\n\tobjectFormat = sha256\n"
 
@@ -210,14 +208,17 @@ def _survey(host: Host, work: str) -> Survey:
 
 def _prunes(name: str, facts: Survey) -> list[str]:
     """Words for find that leave out ignored directories and packs. Only so many: what comes all the same is dropped here."""
-    big = [path.rstrip("/") for path in facts.ignored if path.endswith("/")][:_MOST_PRUNES]
-    paths = [f"work/{name}/{path}".translate(worktree_state.LITERAL) for path in big]
-    paths += [f"work/{name}/.git/objects/pack/{pack}.*" for pack in facts.packs]
+    paths = [f"work/{name}/.git/objects/pack/{pack}.*" for pack in facts.packs]
+    left = _LONGEST
+    for path in facts.ignored:
+        left -= 2 * len(path) if path.endswith("/") else 0
+        if path.endswith("/") and left > 0:
+            paths.append(f"work/{name}/{path.rstrip('/')}".translate(worktree_state.LITERAL))
     return [word for path in paths for word in ("-path", path, "-prune", "-o")]
 
 
 def _drop_ignored(work: str, names: list[str]) -> None:
-    """Take away what git on the host ignores; never through a link."""
+    """Take away what git on the host ignores, and directories that held nothing else; never through a link."""
     import shutil
 
     real = os.path.realpath(work)
@@ -228,10 +229,16 @@ def _drop_ignored(work: str, names: list[str]) -> None:
             continue
         if os.path.realpath(above) != os.path.normpath(os.path.join(real, os.path.relpath(above, work))):
             continue
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path, ignore_errors=True)
-        elif os.path.lexists(path):
-            os.unlink(path)
+        try:
+            if os.path.isdir(path) and not os.path.islink(path):
+                shutil.rmtree(path)
+            elif os.path.lexists(path):
+                os.unlink(path)
+            while above != work and not os.listdir(above):
+                os.rmdir(above)
+                above = os.path.dirname(above)
+        except OSError:  # in a directory that is read-only; then it is kept
+            continue
 
 
 def _fetch_files(host: Host, agent_id: str, name: str, apart: str, words: list[str], stage: Stage) -> None:
@@ -249,7 +256,7 @@ def _fetch_files(host: Host, agent_id: str, name: str, apart: str, words: list[s
     ]
     path = os.path.join(stage.root, "stream.tar")
     for attempt in range(ATTEMPTS):
-        result = receive(host, argv, path)
+        result = stream.receive(host, argv, path)
         if b"find: failed" in result.err:
             result = result.replace(code=result.code or 1)
         if result.code == 4:
@@ -271,63 +278,6 @@ def _fetch_files(host: Host, agent_id: str, name: str, apart: str, words: list[s
             f"{agent_id} is not what it should be on {host.name}: a link stands in its place",
             "look at it there",
         )
-
-
-def receive(host: Host, argv: list[str], path: str) -> shell.Result:
-    """Run a command and write what it prints to a file; Unreachable when the connection ends first."""
-    import tempfile
-
-    size = 0
-    with tempfile.TemporaryFile() as said, open(path, "wb") as file:
-        process, mark = _start(host, argv, stdin=shell.DEVNULL, stdout=shell.PIPE, stderr=said)
-        assert process.stdout is not None
-        try:
-            with process.stdout:
-                while data := process.stdout.read(1 << 18):
-                    size += len(data)
-                    if size > archive.MOST_BYTES:
-                        limit = f"{archive.MOST_BYTES >> 30} GiB"
-                        raise MngrError(
-                            f"more than {limit} come from {host.name}", "take away there what is not needed"
-                        )
-                    file.write(data)
-        except BaseException:
-            process.kill()
-            shell.wait(process)
-            raise
-        shell.wait(process)
-        return _end(host, said, mark)
-
-
-def send(host: Host, argv: list[str], pack: Process[bytes]) -> shell.Result:
-    """Run a command whose input is what a process here prints; Unreachable when the connection ends first."""
-    import tempfile
-
-    with tempfile.TemporaryFile() as said:
-        process, mark = _start(host, argv, stdin=pack.stdout, stdout=shell.DEVNULL, stderr=said)
-        assert pack.stdout is not None
-        pack.stdout.close()
-        shell.wait(process)
-        if pack.poll() is None:
-            pack.kill()
-        shell.wait(pack)
-        return _end(host, said, mark)
-
-
-def _start(host: Host, argv: list[str], **streams: Any) -> tuple[Process[bytes], str]:
-    """Start a command that says at the end how it ended, so that silence means the connection was lost."""
-    mark = f"mngr-{os.urandom(8).hex()}:"
-    line = f'"$@"; printf "{mark}%s;" $? >&2'
-    return host.stream(["sh", "-c", line, "stream", *argv], **streams), mark
-
-
-def _end(host: Host, said: Any, mark: str) -> shell.Result:
-    said.seek(0)
-    text, found, code = said.read().rpartition(mark.encode())
-    if not found or not code.endswith(b";"):
-        assert isinstance(host, PipeHost)
-        raise host.wire.lost(code.decode("utf-8", "replace").strip())
-    return shell.Result(code=int(code[:-1]), out=b"", err=text)
 
 
 def _check_tree(root: str, agent_id: str) -> None:
