@@ -64,7 +64,10 @@ def land(build: Host, host: Host, record: AgentRecord, near: str = "") -> None:
         raise Lacking(result.problem)
     if result.code == 8:
         raise MngrError(f"{record.work_dir} on {host.name} is somebody else's by now", "try again")
-    if result.code or pack.returncode not in (0, -13):  # at the end of an archive nobody reads what fills its last block
+    if result.code or pack.returncode not in (
+        0,
+        -13,
+    ):  # at the end of an archive nobody reads what fills its last block
         raise MngrError(
             f"{record.name} could not be sent to {host.name}: {result.problem}",
             "check space and permissions there",
