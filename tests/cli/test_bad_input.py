@@ -55,7 +55,7 @@ UNKNOWN = [
     (2, "there is no provider 'nowhere'", "create x@.nowhere -- true"),
     (2, "nothing follows the @", "create x@ -- true"),
     (2, "with a path", "create x:path -- true"),
-    (2, "names a host", "stop @local"),
+    (1, "not ours to start and stop", "stop @local"),
     (2, "there is no state 'BUSY'", "list --state BUSY"),
     (2, "there is no field 'colour'", "list --fields colour"),
     (2, "there is no field 'colour'", "list --sort colour"),
