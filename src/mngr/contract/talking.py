@@ -54,7 +54,8 @@ class Talking(Checks):
         assert all(list(row) == ["v", "at", "agent", "name", "type", "source", "data"] for row in rows)
         assert [row["at"] for row in rows] == sorted(row["at"] for row in rows)
         kinds = [row["type"] for row in rows]
-        assert (kinds[0], kinds[-1], kinds.count("message")) == ("created", "stopped", 1 + len(TEXTS))
+        assert "created" in kinds[:2]  # a row of the wrapper's knows only seconds, so it can come before
+        assert (kinds[-1], kinds.count("message")) == ("stopped", 1 + len(TEXTS))
         assert client.json("events")["events"] == rows
 
     def test_a_turn_is_waited_for_and_told(self, client: Client) -> None:
