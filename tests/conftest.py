@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +31,16 @@ settings.register_profile(
     "mngr", max_examples=1000 if FULL else 60, derandomize=not FULL, deadline=None, database=None
 )
 settings.load_profile("mngr")
+
+
+ROOT = os.getcwd()
+
+
+@pytest.fixture(autouse=True)
+def _stay() -> Iterator[None]:
+    """The next test starts where this one did."""
+    yield
+    assert os.getcwd() == ROOT
 
 
 @pytest.fixture(scope="session")

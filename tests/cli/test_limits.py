@@ -183,13 +183,13 @@ def test_outputs_that_are_too_much_or_lead_elsewhere_are_refused(agent: Agent, h
         assert os.path.realpath(path).startswith(str(landed)) and not path.name.startswith(".mngr-")
 
 
-def test_odd_outputs_come_as_plain_files(agent: Agent) -> None:
+def test_odd_outputs_come_as_plain_files(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     place = agent.dir / "outputs"
     (place / "one").write_text("1")
     os.link(place / "one", place / "two")
     with (place / "holes").open("wb") as file:
         file.truncate(5_000_000)
-    os.chdir(place)  # a socket's path is short
+    monkeypatch.chdir(place)  # a socket's path is short
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind("listens")
         agent.mngr("pull", "foo")

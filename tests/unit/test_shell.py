@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mngr import shell
 from mngr.errors import MngrError, TimedOut
-from tests.conftest import FULL
+from tests.conftest import FULL, wait_for
 
 WORDS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 
@@ -125,10 +125,8 @@ def test_a_timeout_ends_what_the_command_started(tmp_path: Path) -> None:
     note = tmp_path / "pid"
     with pytest.raises(TimedOut):
         shell.run(["sh", "-c", f"sleep 1000 & echo $! >{note}; wait"], timeout=0.5)
-    assert (
-        not Path(f"/proc/{note.read_text().strip()}").exists()
-        or "Z" in Path(f"/proc/{note.read_text().strip()}/stat").read_text().rpartition(")")[2].split()[0]
-    )
+    process = Path(f"/proc/{note.read_text().strip()}/stat")
+    wait_for(lambda: not process.exists() or process.read_text().rpartition(")")[2].split()[0] == "Z")
 
 
 def test_a_password_in_a_url_is_not_shown() -> None:
