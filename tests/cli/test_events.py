@@ -37,6 +37,16 @@ def test_all_agents_in_the_order_things_happened(mngr: Mngr) -> None:
     assert any("bar" in line and "exited" in line and "code=0" in line for line in lines)
 
 
+def test_a_clock_that_knows_only_seconds_turns_nothing_round(mngr: Mngr) -> None:
+    mngr("create", "foo", "--", "sleep", "1000")
+    file = mngr.home / "agents" / mngr.agent("foo")["id"] / "events.jsonl"
+    row = json.loads(file.read_text().splitlines()[0])
+    row.update(at=row["at"][:17] + "00.000Z", type="late")
+    with file.open("a") as events:
+        events.write(json.dumps(row) + "\n")
+    assert [r["type"] for r in mngr.json("events", "foo")["events"]][-1] == "late"
+
+
 def test_by_type_and_by_time(mngr: Mngr) -> None:
     mngr("create", "foo", "player")
     mngr("message", "foo", "-m", "go", "--wait")

@@ -24,24 +24,24 @@ _mngr_fail() {
     exit "$1"
 }
 # Where the program $1 is, which is not a word that only a shell knows: asked here, and behind the agent's walls.
-_mngr_has='
-case $1 in */*)
-    [ -f "$1" ] && [ -x "$1" ] && echo "$1"
-    exit
+_mngr_has='_mngr_at=
+case $1 in
+*/*) if [ -f "$1" ] && [ -x "$1" ]; then _mngr_at=$1; fi ;;
+*)
+    _mngr_left=$PATH:
+    while [ -z "$_mngr_at" ] && [ -n "$_mngr_left" ]; do
+        _mngr_try=${_mngr_left%%:*}
+        _mngr_try=${_mngr_try:-.}/$1
+        _mngr_left=${_mngr_left#*:}
+        if [ -f "$_mngr_try" ] && [ -x "$_mngr_try" ]; then _mngr_at=$_mngr_try; fi
+    done
     ;;
 esac
-left=$PATH:
-while [ -n "$left" ]; do
-    try=${left%%:*}
-    try=${try:-.}/$1
-    left=${left#*:}
-    if [ -f "$try" ] && [ -x "$try" ]; then echo "$try" && exit; fi
-done
-exit 1'
+[ -n "$_mngr_at" ]'
 [ -r "$_mngr_dir/env" ] || _mngr_fail 125 "its environment file is gone"
 . "$_mngr_dir/env"
 cd "$MNGR_WORK_DIR" 2>/dev/null || _mngr_fail 125 "its work dir $MNGR_WORK_DIR is gone"
-_mngr_at=$(eval "$_mngr_has") || _mngr_fail 127 "$1: command not found"
+eval "$_mngr_has" || _mngr_fail 127 "$1: command not found"
 _mngr_walls() { exec "$@"; }
 if [ -n "${MNGR_SANDBOX:-}" ]; then
     [ -r "$_mngr_dir/sandbox" ] || _mngr_fail 125 "its sandbox is gone; mngr start makes it anew"
@@ -49,12 +49,12 @@ if [ -n "${MNGR_SANDBOX:-}" ]; then
     case $_mngr_at in
     /usr/* | /bin/*) ;; # seen by every agent
     *)
-        (_mngr_alone=1 _mngr_walls /bin/sh -c "$_mngr_has" has "$1") >/dev/null </dev/null ||
+        (_mngr_alone=1 _mngr_walls /bin/sh -c "$_mngr_has" has "$1") </dev/null ||
             _mngr_fail 127 "$1: command not found in its sandbox"
         ;;
     esac
 fi
 [ -z "$_mngr_note" ] || echo $$ >"$_mngr_dir/proc" || _mngr_fail 125 "cannot write to $_mngr_dir"
-unset OLDPWD _mngr_note _mngr_file _mngr_dir _mngr_has _mngr_at
+unset OLDPWD _mngr_note _mngr_file _mngr_dir _mngr_has _mngr_at _mngr_left _mngr_try
 unset -f _mngr_fail
 _mngr_walls "$@"

@@ -48,7 +48,7 @@ def read_events(ctx: Context, names: list[str], wanted: Wanted) -> list[dict[str
             row = _row(text, wanted, called, agent_id)
             if row:
                 rows.append(row)
-    return sorted(rows, key=lambda row: str(row["at"]))
+    return _in_order(rows)
 
 
 def follow_events(ctx: Context, names: list[str], wanted: Wanted) -> Iterator[dict[str, Any]]:
@@ -63,9 +63,7 @@ def follow_events(ctx: Context, names: list[str], wanted: Wanted) -> Iterator[di
         began = time.monotonic()
         while time.monotonic() < began + 1.0 and (lines := tails.wait(SETTLES)):
             past.extend(lines)
-        yield from sorted(
-            (r for line in past if (r := _row(line, wanted, called))), key=lambda row: str(row["at"])
-        )
+        yield from _in_order([row for line in past if (row := _row(line, wanted, called))])
         for lines in every_second(tails):
             yield from (row for line in lines if (row := _row(line, wanted, called)))
             if lines:
@@ -79,6 +77,16 @@ def follow_events(ctx: Context, names: list[str], wanted: Wanted) -> Iterator[di
                     _follow(tails, host, listing.look(ctx, host, fresh), called)
     finally:
         tails.close()
+
+
+def _in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """By time, and each agent's as it was written: not every clock that writes them knows parts of a second."""
+    latest: dict[object, str] = {}
+    keyed: list[tuple[str, int]] = []
+    for number, row in enumerate(rows):
+        latest[row["agent"]] = max(latest.get(row["agent"], ""), str(row["at"]))
+        keyed.append((latest[row["agent"]], number))
+    return [rows[number] for _, number in sorted(keyed)]
 
 
 def _ids(ctx: Context, host: Host) -> set[str]:
