@@ -1,0 +1,91 @@
+"""What each client sent and was answered: the last rows in memory, all of them in a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections import deque
+from typing import Any
+
+_MOST_ROWS = 10_000
+_SECRET = ("authorization", "x-api-key", "x-goog-api-key", "cookie", "proxy-authorization")
+
+
+class Log:
+    """Rows are added when a request comes, and written to the file when it is answered."""
+
+    def __init__(self, path: str | None = None, dump: str | None = None) -> None:
+        self._rows: deque[dict[str, Any]] = deque(maxlen=_MOST_ROWS)
+        self._count = 0
+        self._lock = threading.Lock()
+        self._dump = dump
+        self._fd: int | None = None
+        self.trouble: str | None = None  # why the file or the directory is not complete
+        if dump:
+            os.makedirs(dump, mode=0o700, exist_ok=True)
+        if path:
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, **fields: Any) -> dict[str, Any]:
+        """A new row; its fields may change until it is closed."""
+        with self._lock:
+            row = {"n": self._count, "at": round(time.time(), 3), **fields, "status": None, "seconds": None}
+            self._count += 1
+            self._rows.append(row)
+        return row
+
+    def change(self, row: dict[str, Any], **fields: Any) -> None:
+        """Say more about a request."""
+        with self._lock:
+            row.update(fields)
+
+    def close(self, row: dict[str, Any], **fields: Any) -> None:
+        """The request is answered."""
+        with self._lock:
+            row.update(fields, seconds=max(0.0, round(time.time() - row["at"], 3)))
+            if self._fd is None:
+                return
+            data = json.dumps(row).encode() + b"\n"
+            try:
+                while data:
+                    data = data[os.write(self._fd, data) :]
+            except OSError as error:
+                self.trouble = f"the log: {error.strerror}"
+
+    def rows(self, session: str | None = None, since: int = 0) -> list[dict[str, Any]]:
+        """Copies of the rows in memory, those of one session or all, from a number on."""
+        with self._lock:
+            return [
+                dict(row) for row in self._rows if row["n"] >= since and session in (None, row["session"])
+            ]
+
+    def clear(self) -> None:
+        """Forget the rows in memory."""
+        with self._lock:
+            self._rows.clear()
+
+    def dump(self, row: dict[str, Any], path: str, headers: dict[str, str], body: Any) -> None:
+        """Keep a whole request, without its credentials."""
+        if not self._dump:
+            return
+        shown = {name: "…" if name.lower() in _SECRET else value for name, value in headers.items()}
+        safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in row["session"])[:100]
+        file = os.path.join(self._dump, f"{row['n']:06}-{safe}-{row['api']}.json")
+        try:
+            fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with os.fdopen(fd, "w", encoding="utf-8") as out:
+                json.dump({"path": path, "headers": shown, "body": body}, out, indent=1)
+        except OSError as error:
+            self.trouble = f"the dump: {error.strerror}"
+
+    def end(self) -> None:
+        """Close the file."""
+        with self._lock:
+            if self._fd is not None:
+                os.close(self._fd)
+                self._fd = None
