@@ -302,6 +302,9 @@ mngr doctor
 # the installed plugins
 mngr plugin list
 
+# a scripted model, for tests: point real agents at the URL it prints; this one ends by itself after a second
+timeout 1 mngr model-server '[{"sh": "echo hi > hi.txt"}, {"text": "done"}]' || test $? -eq 124
+
 # completion for your shell
 mngr completion bash > ../mngr.bash
 

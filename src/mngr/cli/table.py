@@ -43,6 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "config unset": ("Set-up", "remove a setting"),
     "config path": ("Set-up", "print where the settings files are"),
     "plugin list": ("Set-up", "show the installed plugins and what they add"),
+    "model-server": ("Set-up", "play a scripted model to real agents, for tests"),
     "doctor": ("Set-up", "check what this machine has and name what is missing"),
     "completion": ("Set-up", "print the completion script of a shell"),
     "help": ("Set-up", "explain a command or a topic"),

@@ -24,16 +24,15 @@ MISSING = 3  # answers in a row that end the connection; one is asked for after 
 class SshWire:
     """One host's connection: made when first needed, shared by all commands, ended by ssh itself when unused."""
 
-    def __init__(self, destination: str, options: dict[str, Any]) -> None:
+    def __init__(self, destination: str, options: dict[str, Any], login: str = "") -> None:
         self._destination = destination
+        self._login = login  # the shell that reads what we send, where that is known
         config = options.get("config")
         self._config = ["-F", os.path.expanduser(str(config))] if config else []
         forward = "yes" if options.get("forward_agent") is True else "no"
         name = f"{os.path.realpath(self._config[1]) if config else ''} {destination} {forward}"
         place = f"/tmp/mngr-{os.getuid()}"
-        import zlib
-
-        self._control = f"{place}/c-{zlib.crc32(name.encode()):08x}{zlib.adler32(name.encode()):08x}"
+        self._control = f"{place}/c-{_fingerprint(name):016x}"
         self._options = [
             *self._config,
             *_set("ControlPath", self._control),
@@ -54,7 +53,7 @@ class SshWire:
             self._connect()
         shape = ["-tt"] if terminal else ["-T"]
         words = ["ssh", *shape, *_set("ControlMaster", "no"), *self._options, "--", self._destination]
-        return [*words, onhost.line(program, only)]
+        return [*words, onhost.line(program, only, self._login)]
 
     def lost(self, said: str) -> Unreachable:
         why = said.splitlines()[-1] if said else "the connection ended"
@@ -118,7 +117,7 @@ class SshProvider:
         if self._pool and host not in self._pool:
             raise NotFound(f"the pool {self.name} has no host {host!r}", "it has: " + ", ".join(self._pool))
         facts = registry.load(self._home, self.name, host)
-        wire = SshWire(host, self._options)
+        wire = SshWire(host, self._options, ((facts or {}).get("env") or {}).get("SHELL", ""))
         if facts is None:
             from mngr.providers import probe
 
@@ -156,6 +155,14 @@ def _is_ours(place: str) -> bool:
     except FileNotFoundError:
         return False
     return found.st_uid == os.getuid() and found.st_mode & 0o170022 == 0o040000
+
+
+def _fingerprint(text: str) -> int:
+    """64 bits of a text, the same for ever (FNV-1a): loading a library for it would take longer than all the rest."""
+    value = 0xCBF29CE484222325
+    for byte in text.encode():
+        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return value
 
 
 def _set(option: str, value: str) -> list[str]:
