@@ -37,7 +37,7 @@ def read_body(stream: BufferedIOBase, headers: Message) -> bytes:
 def parse_body(data: bytes) -> dict[str, Any]:
     """The JSON object in a body."""
     try:
-        body = json.loads(data or b"{}")
+        body = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise Refused(400, f"the body is not JSON: {error}") from None
     if not isinstance(body, dict):

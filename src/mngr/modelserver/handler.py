@@ -164,7 +164,7 @@ class Handler(BaseHTTPRequestHandler):
         raw = read_body(self.rfile, self.headers)
         self._unread = False
         if path in ("/_script", "/_named", "/_reset"):
-            self._control(path, parse_body(raw))
+            self._control(path, parse_body(raw or b"{}"))
             return
         found = _GEMINI.fullmatch(path)
         if path == "/messages/count_tokens" or (found and found[2] == "countTokens"):

@@ -18,6 +18,7 @@ class Log:
 
     def __init__(self, path: str | None = None, dump: str | None = None) -> None:
         self._rows: deque[dict[str, Any]] = deque(maxlen=_MOST_ROWS)
+        self._under_way: dict[int, dict[str, Any]] = {}
         self._count = 0
         self._lock = threading.Lock()
         self._dump = dump
@@ -35,6 +36,7 @@ class Log:
         """A new row; its fields may change until it is closed."""
         with self._lock:
             row = {"n": self._count, "at": round(time.time(), 3), **fields, "status": None, "seconds": None}
+            self._under_way[self._count] = row
             self._count += 1
             self._rows.append(row)
         return row
@@ -48,14 +50,8 @@ class Log:
         """The request is answered."""
         with self._lock:
             row.update(fields, seconds=max(0.0, round(time.time() - row["at"], 3)))
-            if self._fd is None:
-                return
-            data = json.dumps(row).encode() + b"\n"
-            try:
-                while data:
-                    data = data[os.write(self._fd, data) :]
-            except OSError as error:
-                self.trouble = f"the log: {error.strerror}"
+            if self._under_way.pop(row["n"], None):
+                self._write(row)
 
     def rows(self, session: str | None = None, since: int = 0) -> list[dict[str, Any]]:
         """Copies of the rows in memory, those of one session or all, from a number on."""
@@ -84,8 +80,21 @@ class Log:
             self.trouble = f"the dump: {error.strerror}"
 
     def end(self) -> None:
-        """Close the file."""
+        """Write down what is still under way, and close the file."""
         with self._lock:
+            for row in self._under_way.values():
+                self._write(row)
+            self._under_way.clear()
             if self._fd is not None:
                 os.close(self._fd)
                 self._fd = None
+
+    def _write(self, row: dict[str, Any]) -> None:
+        if self._fd is None:
+            return
+        data = json.dumps(row).encode() + b"\n"
+        try:
+            while data:
+                data = data[os.write(self._fd, data) :]
+        except OSError as error:
+            self.trouble = f"the log: {error.strerror}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import selectors
 import socket
 import threading
 import time
@@ -24,6 +25,7 @@ class Server(ThreadingMixIn, TCPServer):
     daemon_threads = True
     block_on_close = False
     request_queue_size = 256
+    timeout = 0
 
     def __init__(self, listen: str, port: int, plays: Plays, log: Log) -> None:
         self.plays = plays
@@ -31,8 +33,37 @@ class Server(ThreadingMixIn, TCPServer):
         self.ended = threading.Event()
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
+        self._wake, self._woken = socket.socketpair()
         self.address_family = socket.AF_INET6 if ":" in listen else socket.AF_INET
         super().__init__((listen, port), Handler)
+
+    def serve(self) -> None:
+        """Take connections until `stop`; unlike `serve_forever` it wakes for nothing else, and ends at once."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.socket, selectors.EVENT_READ)
+            selector.register(self._woken, selectors.EVENT_READ)
+            while not self.ended.is_set():
+                if any(key.fileobj is self.socket for key, _ in selector.select()):
+                    self.handle_request()
+
+    def stop(self) -> None:
+        """Take no more connections."""
+        self.ended.set()
+        self._wake.send(b".")
+
+    def end_connections(self) -> None:
+        """Wake every thread that waits for a client."""
+        with self._lock:
+            for connection in self._open:
+                try:
+                    connection.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass  # it is gone already
+
+    def server_close(self) -> None:
+        super().server_close()
+        self._wake.close()
+        self._woken.close()
 
     def get_request(self) -> tuple[socket.socket, Any]:
         try:
@@ -53,16 +84,6 @@ class Server(ThreadingMixIn, TCPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is nobody's concern; anything else stands in the log."""
 
-    def end_connections(self) -> None:
-        """Wake every thread that waits for a client."""
-        self.ended.set()
-        with self._lock:
-            for connection in self._open:
-                try:
-                    connection.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass  # it is gone already
-
 
 class ModelServer:
     """A scripted model for the length of a `with` block; `script` is JSON text, or the lists and dicts it stands for."""
@@ -82,17 +103,23 @@ class ModelServer:
                 "take another address with --listen, or a free port with --port 0",
             ) from None
         self._listen = f"[{listen}]" if ":" in listen else listen
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread = threading.Thread(target=self._server.serve, daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.end_connections()
-        self._server.server_close()
+        self.close()
+
+    def close(self) -> None:
+        """End it, and every answer that is under way."""
+        if not self._server.ended.is_set():
+            self._server.stop()
+            if self._thread.is_alive():
+                self._thread.join()
+            self._server.end_connections()
+            self._server.server_close()
         self._log.end()
 
     @property
