@@ -10,7 +10,6 @@ from tests.bench.measure import Case
 from tests.bench.world import World
 from tests.hosts.sshd import Farm
 
-
 # It answers as a host does on which everything takes no time: a number for the process, another for its end.
 STAND_IN = """#!/bin/sh
 for last; do :; done
