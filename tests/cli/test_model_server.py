@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import urllib.request
 from pathlib import Path
@@ -45,8 +47,6 @@ def test_a_signal_ends_it_also_while_a_client_waits(mngr: Mngr, number: int, cod
         said = json.loads(process.line())
         assert (said["v"], said["pid"]) == (1, process.process.pid)
         port = int(said["url"].rpartition(":")[2])
-        import http.client
-
         client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
         client.request("POST", "/v1/messages", json.dumps({"messages": [], "tools": [{"name": "Bash"}]}))
         wait_for(lambda: _health(said["url"])["requests"] == 1)
@@ -59,6 +59,41 @@ def test_a_signal_ends_it_also_while_a_client_waits(mngr: Mngr, number: int, cod
 def _health(url: str) -> Any:
     with urllib.request.urlopen(url + "/_health", timeout=10) as answer:
         return json.load(answer)
+
+
+def shell(mngr: Mngr, command: str) -> subprocess.Popen[str]:
+    """The server as a shell starts it."""
+    return subprocess.Popen(
+        ["sh", "-c", command], cwd=mngr.repo, env=mngr.env, stdout=subprocess.PIPE, text=True
+    )
+
+
+def test_in_the_background_of_a_script_it_outlives_an_interrupt(mngr: Mngr) -> None:
+    with shell(mngr, "trap '' INT; exec mngr model-server '[]'") as process:
+        assert process.stdout
+        url = process.stdout.readline().strip()
+        process.send_signal(signal.SIGINT)
+        assert ask(url) == "ok"
+        process.terminate()
+        assert process.wait(10) == 143
+
+
+def test_more_connections_than_it_can_open_do_not_end_it(mngr: Mngr) -> None:
+    with shell(mngr, "ulimit -n 24; exec mngr model-server '[]'") as process:
+        assert process.stdout
+        url = process.stdout.readline().strip()
+        port = int(url.rpartition(":")[2])
+        for client in [socket.create_connection(("127.0.0.1", port)) for _ in range(40)]:
+            client.close()
+        assert ask(url) == "ok"
+        process.terminate()
+
+
+def test_a_full_disk_is_told_and_does_not_end_it(mngr: Mngr) -> None:
+    with Beside(mngr, "model-server", "[]", "--log", "/dev/full") as process:
+        url = process.line()
+        assert ask(url) == ask(url) == "ok"
+        assert _health(url) == {"ok": True, "requests": 2, "trouble": "the log: No space left on device"}
 
 
 def test_the_script_from_standard_input_and_the_url_in_a_line_of_ones_own(mngr: Mngr) -> None:

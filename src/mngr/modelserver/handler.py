@@ -215,6 +215,7 @@ class Handler(BaseHTTPRequestHandler):
             request.session, request.api, model=request.model, stream=request.stream, turns=len(said.turns),
             last={"role": last.role, "text": last.text[-_SHOWN:]} if last else None,
             tools=sorted(said.tools), bytes=request.size, tokens=dict(request.tokens),
+            source=None, step=None, asked=None, fault=None, answer=None,
         )  # fmt: skip
         log.dump(row, self.path, dict(self.headers), request.body)
         try:

@@ -174,6 +174,8 @@ def test_models_and_greetings_and_paths_without_a_version() -> None:
     with ModelServer() as server:
         assert get(server, "/s/foo/v1/models").json()["data"][0]["id"]
         assert get(server, "/s/foo").status == get(server, "/s/foo/").status == 200
+        head = raw(server, b"HEAD /s/foo HTTP/1.1\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200") and head.endswith(b"\r\n\r\n")
         _, body = request("chat", [("user", "hi")], {}, False)
         assert post(server, "/s/foo/chat/completions", body).status == 200
         assert post(server, "/s/foo/v1/nothing", body).status == 404
