@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote
 
 from mngr.errors import UsageError
 from mngr.modelserver import anthropic, chat, gemini, responses
@@ -68,8 +68,8 @@ class Handler(BaseHTTPRequestHandler):
     # what every request goes through
 
     def _serve(self, answer: Any) -> None:
-        parts = urlsplit(self.path)
-        session, path = "default", parts.path
+        path, _, query = self.path.partition("?")
+        session = "default"
         found = re.match(r"/s/([^/]+)(/.*)?$", path)
         if found:
             session, path = unquote(found[1]), found[2] or "/"
@@ -77,7 +77,7 @@ class Handler(BaseHTTPRequestHandler):
         self._row = None
         try:
             try:
-                answer(session, path, parse_qs(parts.query))
+                answer(session, path, parse_qs(query))
             except Refused as refused:
                 self._refuse(session, path, refused)
         except OSError as error:

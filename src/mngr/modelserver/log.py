@@ -75,7 +75,7 @@ class Log:
         try:
             fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             with os.fdopen(fd, "w", encoding="utf-8") as out:
-                json.dump({"path": path, "headers": shown, "body": body}, out, indent=1)
+                out.write(json.dumps({"path": path, "headers": shown, "body": body}) + "\n")
         except OSError as error:
             self.trouble = f"the dump: {error.strerror}"
 

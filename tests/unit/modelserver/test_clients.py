@@ -106,7 +106,7 @@ POST = b"POST /v1/messages HTTP/1.1\r\n"
         (POST + b"Content-Encoding: zstd\r\nContent-Length: 1\r\n\r\nx", b"415"),
         (POST + b"Content-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx", b"400"),
         (b"GET /nothing HTTP/1.1\r\nConnection: close\r\n\r\n", b"404"), (b"GET /_log?since=x HTTP/1.1\r\n\r\n", b"400"),
-        (b"GET //[ HTTP/1.1\r\n\r\n", b""), (b"GET /s/%ff%00/models HTTP/1.1\r\nConnection: close\r\n\r\n", b"200"),
+        (b"GET //[ HTTP/1.1\r\nConnection: close\r\n\r\n", b"404"), (b"GET /s/%ff%00/models HTTP/1.1\r\nConnection: close\r\n\r\n", b"200"),
     ],
 )  # fmt: skip
 def test_a_bad_client_is_told_or_left_and_the_next_is_served(data: bytes, status: bytes) -> None:
@@ -134,16 +134,30 @@ def test_a_body_of_64_mb_is_too_large_packed_or_not_and_the_client_reads_why() -
     packed = gzip.compress(b"x" * (65 << 20), 1)
     with ModelServer() as server:
         assert post(server, "/v1/messages", packed, {"Content-Encoding": "gzip"}).status == 413
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
-        connection.putrequest("POST", "/v1/messages")
-        connection.putheader("Content-Length", str(65 << 20))
-        connection.endheaders()
-        for _ in range(65):
-            connection.send(bytes(1 << 20))
-        response = connection.getresponse()
-        assert response.status == 413 and b"at most 64 MB" in response.read()
-        connection.close()
-        assert [row["status"] for row in server.log()] == [413, 413]
+        for name, value, piece in (
+            ("Content-Length", str(65 << 20), bytes(1 << 20)),
+            ("Transfer-Encoding", "chunked", b"100000\r\n" + bytes(1 << 20) + b"\r\n"),
+        ):
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+            connection.putrequest("POST", "/v1/messages")
+            connection.putheader(name, value)
+            connection.endheaders()
+            for _ in range(65):
+                connection.send(piece)
+            response = connection.getresponse()
+            assert response.status == 413 and b"at most 64 MB" in response.read()
+            connection.close()
+        assert [row["status"] for row in server.log()] == [413, 413, 413]
+
+
+@pytest.mark.parametrize("depth", [100, 480, 100_000])
+def test_a_body_that_is_deep_is_answered_or_refused(depth: int, tmp_path: Path) -> None:
+    schema = '{"properties": {"a": ' * depth + "{}" + "}}" * depth
+    body = '{"messages": [], "output_config": {"format": {"schema": ' + schema + "}}}"
+    with ModelServer(dump=str(tmp_path)) as server:
+        assert post(server, "/v1/messages", body.encode()).status in ((200,) if depth == 100 else (200, 400))
+        assert ask(server).status == 200
+        assert all("error" not in row for row in server.log())
 
 
 @pytest.mark.parametrize("packing", ["gzip", "deflate"])
