@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -67,7 +67,7 @@ class Handler(BaseHTTPRequestHandler):
 
     # what every request goes through
 
-    def _serve(self, answer: Any) -> None:
+    def _serve(self, answer: Callable[[str, str, dict[str, list[str]]], None]) -> None:
         path, _, query = self.path.partition("?")
         session = "default"
         found = re.match(r"/s/([^/]+)(/.*)?$", path)
@@ -118,7 +118,7 @@ class Handler(BaseHTTPRequestHandler):
             left -= len(data)
 
     def _send(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
-        data = (body if isinstance(body, str) else json.dumps(body)).encode()
+        data = (body if isinstance(body, str) else json.dumps(body)).encode("utf-8", "replace")
         self._close_row(status=status)
         self._head(status, "application/json", {"Content-Length": str(len(data)), **(headers or {})})
         if self.command != "HEAD":

@@ -14,6 +14,7 @@ HINT = f"a script is a list of steps, for example: {EXAMPLE}"
 FOREVER = -1
 MATCHES = ("tools", "all")
 _MOST_SECONDS = 86_400
+_OURS = ("content-length", "transfer-encoding")  # headers that follow from the answer
 
 
 @dataclass(frozen=True)
@@ -229,6 +230,7 @@ def _is_times(value: Any) -> bool:
 def _is_header(item: tuple[str, Any]) -> bool:
     name, value = item
     fits = bool(name) and name.isascii() and all(c.isalnum() or c in "-_" for c in name)
+    fits = fits and name.lower() not in _OURS
     return fits and isinstance(value, str | int | float) and str(value).isascii() and str(value).isprintable()
 
 

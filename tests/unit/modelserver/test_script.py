@@ -45,6 +45,7 @@ from mngr.modelserver.script import Call, Fail, Script, Step, parse_script
         ([{"fail": {"status": 429, "time": 1}}], "step 1: fail: there is no 'time'"),
         ([{"fail": {"status": 429, "headers": {"a": "b\r\nc: d"}}}], "step 1: fail: headers wants"),
         ([{"fail": {"status": 429, "headers": {"a b": "c"}}}], "step 1: fail: headers wants"),
+        ([{"fail": {"status": 429, "headers": {"content-length": "0"}}}], "step 1: fail: headers wants"),
         ([{"cut_times": 2}], "step 1: cut_times without cut"),
         ([{"hang": 1}], "step 1: hang wants true or false"),
     ],
