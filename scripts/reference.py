@@ -112,9 +112,13 @@ def settings_page() -> str:
     for key, (kind, what) in config.SCHEMA.items():
         table_name, _, name = key.partition(".")
         default = config.DEFAULTS.get(table_name, {}).get(name)
-        noun = {str: "text", int: "number", list: "list", object: "as the option or the plugin wants it"}[
-            kind
-        ]
+        noun = {
+            bool: "true or false",
+            str: "text",
+            int: "number",
+            list: "list",
+            object: "as the option or the plugin wants it",
+        }[kind]
         rows.append((key, f"{what} ({noun}{f'; default: {default}' if default else ''})"))
     return "\n".join([
         MADE,

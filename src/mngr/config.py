@@ -41,6 +41,11 @@ SCHEMA: dict[str, tuple[type, str]] = {
         list,
         "what else a sandboxed agent may read of this machine; only your own settings count",
     ),
+    "yolo.anywhere": (
+        bool,
+        "whether agents that ask nobody may run where more than their own host is in reach; only your own settings count",
+    ),
+    "agents.*.*": (object, "an agent kind: parent, program, args, env, carry, login"),
     "commands.*.*": (object, "the default of an option of a command"),
     "templates.*.*": (object, "options of create that `-t NAME` stands for"),
     "providers.*.*": (object, "what a provider that a plugin adds wants to know"),
@@ -186,7 +191,13 @@ def check_key(key: str, where: str, value: Any = None) -> str:
     return key
 
 
-_NOUNS: dict[type, str] = {str: "text", int: "number", list: "list", object: "value"}
+_NOUNS: dict[type, str] = {
+    bool: "yes or no, true or false",
+    str: "text",
+    int: "number",
+    list: "list",
+    object: "value",
+}
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:

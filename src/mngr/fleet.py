@@ -48,6 +48,7 @@ class Fleet:
         labels: dict[str, str] | None = None,
         windows: dict[str, str] | None = None,
         idle_timeout: float | None = None,
+        yolo: bool = False,
         sandbox: bool = False,
         network: str | None = None,
         build_args: dict[str, str] | None = None,
@@ -59,7 +60,7 @@ class Fleet:
         request = CreateRequest(
             address=name, kind=kind, args=command or [], source=source, branch=branch, transfer=transfer, dirty=dirty,
             env=[f"{key}={value}" for key, value in (env or {}).items()], labels=labels or {}, windows=windows or {},
-            idle_timeout=idle_timeout, sandbox=sandbox, network=network, reuse=reuse,
+            idle_timeout=idle_timeout, yolo=yolo, sandbox=sandbox, network=network, reuse=reuse,
             build_args=[f"{key}={value}" for key, value in (build_args or {}).items()],
         )  # fmt: skip
         made = self.create_many(request)[0]

@@ -109,6 +109,8 @@ class Evidence(Record):
     exit: dict[str, Any] | None = None
     stopped: dict[str, Any] | None = None
     status: dict[str, Any] | None = None  # the last word of the agent's own hooks
+    witness: dict[str, Any] | None = None  # what its program says in a file of its own, in witness/
+    screen: str | None = None  # its last lines, where its kind asks for them
     pid: int | None = None
     watcher: bool = False
     tmux_answers: bool = True

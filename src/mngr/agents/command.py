@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from mngr.agents.delivery import Delivery
 from mngr.agents.evidence import state_of
+from mngr.agents.program import refuse_yolo
 from mngr.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
     from mngr.host import Host
     from mngr.model import AgentRecord, Evidence, State
 
@@ -18,9 +22,11 @@ class CommandKind:
     name = "command"
     summary = "any program: what follows --"
     answers: dict[str, str] = {}
-    programs = ()
+    programs: tuple[str, ...] = ()
+    conversation: tuple[str, ...] = ()
 
-    def check(self, args: list[str], options: dict[str, str]) -> None:
+    def check(self, args: list[str], options: dict[str, Any]) -> None:
+        refuse_yolo(self.name, options)
         if not args or not args[0].strip():
             raise UsageError(
                 "there is no command to run", "write it after --, for example: mngr create foo -- make test"
@@ -40,8 +46,8 @@ class CommandKind:
     def delivery(self, record: AgentRecord, text: str) -> Delivery:
         return Delivery(text=text)
 
-    def transcript(self, host: Host, record: AgentRecord) -> str | None:
-        return None
+    def parse(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+        return iter(())
 
 
 KIND = CommandKind()

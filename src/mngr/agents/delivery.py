@@ -16,6 +16,10 @@ class Delivery(Record):
     mark: str | None = None  # a fixed string that appears in events.jsonl when the message has arrived
     shown: str = ""  # what stands where the cursor is while the text still waits for Enter
     obeyed: str = ""  # first characters that the program would take for an order of its own
+    shut: tuple[str, ...] = ()  # what it may wait for while a text would do something else than arrive
+    clear: str = ""  # the key that takes away what stands in its input box, a piece a time: an interrupted message comes back
+    empty: str = ""  # how the line of the cursor looks when nothing stands there, one way a line
+    keys: bool = False  # the text is the name of a key, pressed once, and no Enter follows
 
 
 def check_text(text: str) -> str:

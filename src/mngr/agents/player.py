@@ -29,10 +29,12 @@ import os
 from mngr import onhost
 from mngr.agents.delivery import Delivery
 from mngr.agents.evidence import state_of
+from mngr.agents.program import own_rows, refuse_yolo
 from mngr.errors import NotFound, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from mngr.host import Host
@@ -53,9 +55,11 @@ class PlayerKind:
     summary = "a scripted agent: what follows -- is a scenario, a JSON file or JSON"
     answers = {"allow": "yes", "deny": "no"}
     programs = ("python3",)
+    conversation = ("transcript.jsonl",)
     writes = ("player.json",)
 
-    def check(self, args: list[str], options: dict[str, str]) -> None:
+    def check(self, args: list[str], options: dict[str, Any]) -> None:
+        refuse_yolo(self.name, options)
         _read(args)
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
@@ -86,8 +90,8 @@ class PlayerKind:
         shown = player.shown(text).rstrip()[-_TAIL:]
         return Delivery(text=text, ready="status", proof="transcript", mark=player.digest(text), shown=shown)
 
-    def transcript(self, host: Host, record: AgentRecord) -> str | None:
-        return os.path.join(host.home.agent(record.id), "transcript.jsonl")
+    def parse(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+        return own_rows(lines)
 
 
 def parse_scenario(text: str) -> dict[str, Any]:

@@ -6,6 +6,9 @@ from typing import Protocol
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
     from mngr.agents.delivery import Delivery
     from mngr.host import Host
     from mngr.model import AgentRecord, Evidence, State
@@ -14,8 +17,9 @@ if TYPE_CHECKING:
 class AgentKind(Protocol):
     """A program that can be an agent. `state` is pure; `prepare` writes only into the agent's own directory.
 
-    For a sandbox it may also have `writes`, names of files in the agent's directory whose contents the program itself
-    changes (beside events.jsonl, status and transcript.jsonl), and `addresses`, HOST:PORT of the model it talks to.
+    A coding agent is best made of `mngr.agents.program.ProgramKind`. For a sandbox a kind may also have `writes`, names in
+    the agent's directory that the program itself changes (beside events.jsonl, status and transcript.jsonl), and
+    `addresses`, HOST:PORT of the model it talks to.
     """
 
     name: str
@@ -23,10 +27,17 @@ class AgentKind(Protocol):
     answers: dict[
         str, str
     ]  # what to type to `allow` and `deny` a permission; empty when it never asks for one
-    programs: tuple[str, ...]  # what must be installed where it runs
+    conversation: tuple[
+        str, ...
+    ]  # files in the agent's directory, with * as in a shell; none when it keeps none
 
-    def check(self, args: list[str], options: dict[str, str]) -> None:
-        """UsageError or MngrError when an agent cannot be made of this."""
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """What must be installed where it runs."""
+        ...
+
+    def check(self, args: list[str], options: dict[str, Any]) -> None:
+        """UsageError or MngrError when an agent cannot be made of this; options: yolo."""
         ...
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
@@ -45,6 +56,6 @@ class AgentKind(Protocol):
         """How a message reaches it and what proves that it did; raises MngrError for text it cannot take."""
         ...
 
-    def transcript(self, host: Host, record: AgentRecord) -> str | None:
-        """The path of its conversation in our schema, None when it keeps none."""
+    def parse(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+        """The rows of its conversation in our schema: at, role, text, tool, input, output, model, usage."""
         ...

@@ -91,6 +91,10 @@ COMMAND = Command(
         ),
         ACTIVITY,
         Option(
+            flags=("--yolo",),
+            help="let a coding agent do everything without asking; where nothing but its own host is at stake",
+        ),
+        Option(
             flags=("--sandbox",),
             help="behind walls: it sees the system's programs, its own copy, and no network unless --network says so",
         ),
@@ -222,6 +226,8 @@ def _request(cli: Cli, args: Args, *, on_terminal: bool) -> CreateRequest:
         windows=pairs(args["window"], "--window"),
         idle_timeout=args["idle_timeout"],
         activity=args["activity"] or "output",
+        yolo=args["yolo"],
+        confirmed=args["yolo"] and on_terminal and _confirm_yolo(cli, args),
         sandbox=args["sandbox"],
         network=args["network"],
         build_args=args["build_arg"],
@@ -229,6 +235,15 @@ def _request(cli: Cli, args: Args, *, on_terminal: bool) -> CreateRequest:
         count=args["count"],
         reuse=args["reuse"],
     )
+
+
+def _confirm_yolo(cli: Cli, args: Args) -> bool:
+    """Ask once, where the agent could reach more than its own host."""
+    address = args["address"] or ""
+    if args["sandbox"] or "@" in address or cli.context.settings_at(None).get("yolo.anywhere") is True:
+        return False
+    cli.say("--yolo lets the agent do anything that you can do here, without asking. Go on? [y/N]")
+    return input().strip().lower() in ("y", "yes")
 
 
 def _kind(args: Args) -> str | None:

@@ -20,9 +20,16 @@ fi
 if [ -e "${socket%/*}" ] && ! [ -O "${socket%/*}" ]; then
     echo stranger # somebody else's directory: his server is not ours
 elif [ -S "$socket" ]; then
-    tmux -S "$socket" list-panes -a -F 'pane #{@mngr_id} #{@mngr_role} #{session_name} #{pane_id} #{pane_pid} #{pane_dead} #{window_activity} #{session_attached}' 2>/dev/null
+    tmux -S "$socket" list-panes -a -F 'pane #{@mngr_id} #{@mngr_role} #{session_name} #{pane_id} #{pane_pid} #{pane_dead} #{window_activity} #{session_attached} #{pane_title}' 2>/dev/null
 fi
 files=
+# What programs say of themselves; the names are theirs too.
+add_witnesses() {
+    for name; do
+        case $name in *[!a-z0-9/.-]* | */witness/*[!0-9]*.json) continue ;; esac
+        [ ! -e "$name" ] || files="$files $name"
+    done
+}
 if [ $# -eq 0 ]; then
     set -- a-*
     [ -d "$1" ] || exit 0
@@ -31,12 +38,14 @@ if [ $# -eq 0 ]; then
         set -- a-*/$name
         if [ -e "$1" ] || [ -L "$1" ]; then files="$files $*"; fi
     done
+    add_witnesses a-*/witness/*.json
 else
     printf 'dir %s\n' "$@"
     for id; do
         for name in agent.json exit stopped status proc; do
             [ ! -e "$id/$name" ] || files="$files $id/$name"
         done
+        add_witnesses "$id"/witness/*.json
     done
 fi
 [ -n "$files" ] || exit 0

@@ -1,6 +1,7 @@
-# send.sh SOCKET DIR TIMEOUT READY PAUSE MARK SHOWN <TEXT: type a message into the agent's terminal and wait for its proof.
+# send.sh SOCKET DIR TIMEOUT READY PAUSE MARK SHOWN CLEAR EMPTY [KEY] <TEXT: type a message into the agent's terminal and wait for its proof.
+# With a KEY that is pressed, and nothing else.
 # Answers one line: sent (nothing was to be proven), proven, unproven, not-ready, not-running, busy (the lock), or failed WHY.
-socket=$1 dir=$2 timeout=$3 ready=$4 pause=$5 mark=$6 shown=$7
+socket=$1 dir=$2 timeout=$3 ready=$4 pause=$5 mark=$6 shown=$7 clear=$8 empty=$9 key=${10}
 id=${dir##*/}
 cd "$dir" 2>/dev/null || {
     echo not-running
@@ -38,12 +39,27 @@ size=0
 [ ! -f events.jsonl ] || size=$(($(wc -c 2>/dev/null <events.jsonl)))
 buffer=mngr-send-$id
 enter="send-keys -t $pane Enter"
+# The text can be seen where the cursor stands.
+cursor_lines() {
+    row=$(tmux -S "$socket" display-message -p -t "$pane" '#{cursor_y}' 2>/dev/null 9>&-) || return 1
+    tmux -u -S "$socket" capture-pane -p -J -t "$pane" -S $((row >= $1 ? row - $1 : 0)) -E "$row" 2>/dev/null 9>&-
+}
 # A paste into a pane whose program has ended brings down the server (tmux 3.3), so tmux looks in the same breath.
 paste() {
     tmux -u -S "$socket" load-buffer -b "$buffer" - \; if-shell -F -t "$pane" '#{pane_dead}' \
         "delete-buffer -b $buffer ; display-message -p mngr:dead" "paste-buffer -p -d -b $buffer -t $pane $1" 2>&1 9>&-
 }
-if [ "$pause" = 0 ]; then
+if [ -n "$clear" ] && [ -z "$key" ]; then
+    tries=0 # a few keys a time, for many at once would be taken for a paste
+    until cursor_lines 0 | sed 's/ *$//' | grep -qxF -e "$empty" || [ $tries -ge 40 ]; do
+        tmux -S "$socket" send-keys -N 5 -t "$pane" "$clear" 2>/dev/null 9>&-
+        tries=$((tries + 1))
+        nap 40
+    done
+fi
+if [ -n "$key" ]; then
+    said=$(tmux -S "$socket" send-keys -t "$pane" "$key" 2>&1 9>&-)
+elif [ "$pause" = 0 ]; then
     said=$(paste "; $enter")
 else
     said=$(paste) && { sleep "$pause" 2>/dev/null || sleep 1; } && [ "$said" != mngr:dead ] && said=$(tmux -S "$socket" $enter 2>&1 9>&-)
@@ -52,13 +68,8 @@ fi || [ "$said" = mngr:dead ] || answer failed "$said"
 if [ -f limit ] && ! [ -L input ] && { [ -f input ] || ! [ -e input ]; }; then date +%s >input; fi # for watch.sh
 [ -n "$mark" ] || answer sent
 
-# The text can be seen where the cursor stands: Enter was lost.
-waits_for_enter() {
-    [ -n "$shown" ] || return 1
-    row=$(tmux -S "$socket" display-message -p -t "$pane" '#{cursor_y}' 2>/dev/null 9>&-) || return 1
-    tmux -u -S "$socket" capture-pane -p -J -t "$pane" -S $((row > 0 ? row - 1 : 0)) -E "$row" 2>/dev/null 9>&- |
-        grep -qF -e "$shown"
-}
+# Enter was lost.
+waits_for_enter() { [ -n "$shown" ] && cursor_lines 1 | grep -qF -e "$shown"; }
 proven() { [ -f events.jsonl ] && tail -c +$((size + 1)) events.jsonl 2>/dev/null | grep -qF -e "$mark"; }
 napped=0 look=400
 until proven; do

@@ -161,9 +161,9 @@ class Context:
         """An agent kind by name; raises MngrError that lists those there are."""
         if name not in self._kinds:
             if name in KINDS:
-                import importlib
-
-                self._kinds[name] = importlib.import_module(f"mngr.agents.{name}").KIND
+                self._kinds[name] = self._make_kind(name, name)
+            elif parent := self.settings.get(f"agents.{name}.parent"):
+                self._kinds[name] = self._make_kind(name, self._check_parent(name, parent))
             else:
                 for kind in self.hooks.kinds():
                     self._kinds.setdefault(kind.name, kind)
@@ -176,9 +176,30 @@ class Context:
             )
         return self._kinds[name]
 
+    def _make_kind(self, name: str, parent: str) -> AgentKind:
+        import importlib
+
+        module = importlib.import_module(f"mngr.agents.{parent}")
+        if not hasattr(module, "make"):
+            kind: AgentKind = module.KIND
+            return kind
+        made: AgentKind = module.make(name, lambda: self.settings.table(f"agents.{name}"))
+        return made
+
+    def _check_parent(self, name: str, parent: object) -> str:
+        """The kind that `[agents.NAME] parent` names, if others can be made of it."""
+        parents = [kind for kind in KINDS if kind not in ("command", "player")]
+        if parent not in parents:
+            raise MngrError(
+                f"agents.{name}.parent is {parent!r}, which is no kind that others can be made of",
+                closest(str(parent), parents) or "there are: " + ", ".join(parents),
+            )
+        return str(parent)
+
     def kind_names(self) -> list[str]:
         """Every kind there is."""
-        return sorted({*KINDS, *(kind.name for kind in self.hooks.kinds())})
+        own = [key[: -len(".parent")] for key in self.settings.table("agents") if key.endswith(".parent")]
+        return sorted({*KINDS, *own, *(kind.name for kind in self.hooks.kinds())})
 
     def follow_agents(self) -> None:
         """If there are entries for ssh, make them anew when an agent came or went; a home that is full does not matter."""

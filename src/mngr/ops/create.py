@@ -18,6 +18,7 @@ from mngr.ops.start import start
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from mngr.git import Repo
     from mngr.host import Host
@@ -47,6 +48,8 @@ class CreateRequest(Record):
     network: str | None = None  # None: off in a sandbox, else on
     build_args: list[str] = []  # of a new host: KEY=VALUE or KEY+=VALUE, as in the provider's settings
     new_host: bool = False  # it must not be there already
+    yolo: bool = False  # the program asks nobody for permission
+    confirmed: bool = False  # and may do so where it can reach more than its own host
     count: int = 1
     reuse: bool = False
 
@@ -64,6 +67,7 @@ class Plan(Record):
     branch_is_new: bool
     dirty: list[tuple[str, str]]
     variables: dict[str, str]
+    options: dict[str, Any]  # what the kind keeps for itself
     request: CreateRequest
 
 
@@ -131,8 +135,11 @@ def _reuse(ctx: Context, agent_id: str) -> AgentView | Exception:
 def make_plan(ctx: Context, host: Host, request: CreateRequest) -> Plan:
     """Look at everything before touching anything."""
     kind = _kind(ctx, request)
-    ctx.kind(kind).check(request.args, {})
+    options = {"yolo": True} if request.yolo else {}
+    ctx.kind(kind).check(request.args, options)
     request = sandbox.check(ctx, host, kind, request)
+    if request.yolo:
+        _check_yolo(ctx, host, request)
     source = sandbox.apart(find_source(ctx, host, request.source), request)
     mode = choose_transfer(source, host, request.transfer)
     base, branch, is_new = None, None, False
@@ -158,11 +165,24 @@ def make_plan(ctx: Context, host: Host, request: CreateRequest) -> Plan:
         raise UsageError(f"--branch has no meaning with --transfer {mode}", "leave it out")
     elif mode == "none" and source.repo is not None:
         base, branch = source.repo.head, source.repo.branch
-    variables = environment.gather(request.env_file, request.pass_env, request.env)
+    variables = environment.inherit(ctx.kind(kind))
+    variables.update(environment.gather(request.env_file, request.pass_env, request.env))
     return Plan(
         host=host, kind=kind, args=request.args, source=source, transfer=mode, base=base, branch=branch,
-        branch_is_new=is_new, dirty=rows, variables=variables, request=request,
+        branch_is_new=is_new, dirty=rows, variables=variables, options=options, request=request,
     )  # fmt: skip
+
+
+def _check_yolo(ctx: Context, host: Host, request: CreateRequest) -> None:
+    """An agent that asks nobody belongs where nothing else is, unless the user himself said otherwise."""
+    if request.sandbox or getattr(ctx.provider(host.provider), "can_create_hosts", False):
+        return
+    if request.confirmed or ctx.settings_at(None).get("yolo.anywhere") is True:
+        return
+    raise MngrError(
+        f"--yolo lets the agent do anything that you can do on {host.name} without asking",
+        "put it behind walls with --sandbox, or in a container: NAME@.docker; to allow it everywhere: mngr config set yolo.anywhere true",
+    )
 
 
 def _create_unnamed(ctx: Context, plan: Plan, name: str) -> AgentView:
@@ -226,6 +246,7 @@ def _record(ctx: Context, plan: Plan, name: str) -> AgentRecord:
         created_at=clock.stamp(),
         labels=plan.request.labels,
         command=plan.args,
+        options=plan.options,
         windows=plan.request.windows,
         idle_timeout=plan.request.idle_timeout,
         activity=plan.request.activity,
@@ -259,7 +280,7 @@ def _dirty_files(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> N
 
 def _prepare(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
     text = environment.compose(
-        environment.base(ctx.home, host), plan.variables, environment.own(host, record)
+        environment.base(ctx.home, host), plan.variables, environment.own(ctx, host, record)
     )
     host.write(os.path.join(host.home.agent(record.id), "env"), text)
     settle(ctx, host)

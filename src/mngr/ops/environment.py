@@ -6,6 +6,7 @@ import os
 import re
 
 from mngr import registry
+from mngr.agents.program import ProgramKind
 from mngr.errors import MngrError, UsageError
 from mngr.ops import sandbox
 from mngr.shell import quote
@@ -14,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.host import Host
     from mngr.model import AgentRecord
+    from mngr.ops.context import Context
     from mngr.paths import Home
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -51,8 +53,8 @@ def base(home: Home, host: Host) -> dict[str, str]:
     return {name: os.environ[name] for name in _BASE if os.environ.get(name)}
 
 
-def own(host: Host, record: AgentRecord) -> dict[str, str]:
-    """What an agent finds about itself."""
+def own(ctx: Context, host: Host, record: AgentRecord) -> dict[str, str]:
+    """What an agent finds about itself, and what its program needs."""
     directory = host.home.agent(record.id)
     return {
         "MNGR_AGENT_ID": record.id,
@@ -63,7 +65,19 @@ def own(host: Host, record: AgentRecord) -> dict[str, str]:
         "MNGR_BASE": record.base or "",
         "MNGR_BRANCH": record.branch or "",
         **({"MNGR_SANDBOX": "1"} if sandbox.is_needed(record) else {}),  # enter.sh goes by it
+        **variables_of(ctx, host, record),
     }
+
+
+def variables_of(ctx: Context, host: Host, record: AgentRecord) -> dict[str, str]:
+    """What its kind wants it to find."""
+    kind = ctx.kind(record.kind)
+    return kind.variables(host, record) if isinstance(kind, ProgramKind) else {}
+
+
+def inherit(kind: object) -> dict[str, str]:
+    """What a coding agent is given without a word: how it finds its model and its login, and what its settings say."""
+    return kind.given() if isinstance(kind, ProgramKind) else {}
 
 
 def compose(base: dict[str, str], given: dict[str, str], own: dict[str, str]) -> bytes:
@@ -120,10 +134,10 @@ def _read(path: str) -> dict[str, str]:
     return found
 
 
-def refresh(host: Host, record: AgentRecord) -> None:
+def refresh(ctx: Context, host: Host, record: AgentRecord) -> None:
     """Bring what the agent finds about itself up to date, and keep the rest as it was given."""
     path = os.path.join(host.home.agent(record.id), "env")
-    host.write(path, renew(host.read(path), own(host, record)))
+    host.write(path, renew(host.read(path), own(ctx, host, record)))
 
 
 def renew(text: bytes, own: dict[str, str], base: dict[str, str] | None = None) -> bytes:

@@ -142,13 +142,13 @@ def _parse(ctx: Context, host: Any, out: bytes, ids: list[str] | None, now: floa
         elif line == "again":
             files.clear()
         elif word == "pane":
-            part = rest.split(" ")
-            if len(part) != 8:
+            part = rest.split(" ", 8)
+            if len(part) != 9:
                 continue
             if part[2] == tmux.WATCHER:
                 watcher = part[5] == "0"
             elif part[1] == "agent" and part[0]:
-                keys = ("session", "pane", "pid", "dead", "activity", "attached")
+                keys = ("session", "pane", "pid", "dead", "activity", "attached", "title")
                 panes[part[0]] = dict(zip(keys, part[2:], strict=True))
         elif "/" in word:
             path, _, text = line.partition(":")
@@ -176,6 +176,7 @@ def _understand(
         exit=_row(files.get("exit")),
         stopped=_row(files.get("stopped")),
         status=_row(files.get("status")),
+        witness=_witness(files),
         pid=int(proc) if proc.isascii() and proc.isdigit() and len(proc) < 12 else None,
     )
     try:
@@ -194,6 +195,12 @@ def _understand(
     except MngrError as error:
         state = State(state="UNKNOWN", reason=error.message, source="record")
     return Seen(host=host, id=agent_id, record=record, evidence=evidence, state=state)
+
+
+def _witness(files: dict[str, list[str]]) -> dict[str, Any] | None:
+    """What its program says in a file of its own; the newest where an earlier one left its behind."""
+    rows = [row for name in files if name.startswith("witness/") and (row := _row(files[name]))]
+    return max(rows, key=lambda row: str(row.get("updatedAt", "")), default=None)
 
 
 def view(seen: Seen, host_state: str = "RUNNING") -> AgentView:

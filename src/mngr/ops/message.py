@@ -7,8 +7,10 @@ import time
 
 from mngr import onhost, store
 from mngr.agents.delivery import check_plain, check_text
+from mngr.agents.program import ProgramKind
 from mngr.errors import MngrError, TimedOut
 from mngr.model import Outcome
+from mngr.ops import list as listing
 from mngr.ops.hosts import wake
 from mngr.ops.targets import LIVE, each
 
@@ -44,10 +46,14 @@ def send(
     limit = PATIENCE if timeout is None else timeout
 
     def one(seen: Seen, record: AgentRecord) -> Outcome:
-        said = _answer(ctx, seen, record, answer) if text is None else text
-        delivery = ctx.kind(record.kind).delivery(record, said)
+        delivery = (
+            _answer(ctx, seen, record, answer)
+            if text is None
+            else ctx.kind(record.kind).delivery(record, text)
+        )
         if not raw:
             check_plain(delivery)
+            _check_open(seen, record, delivery)
         if wait and delivery.proof == "sent":
             hint = f"leave out --wait; for its end: mngr wait {record.name} --state DONE,FAILED"
             raise MngrError(f"{record.name} ({record.kind}) has no turns to wait for; nothing was sent", hint)
@@ -57,6 +63,8 @@ def send(
                 raise MngrError(f"{record.name} does not run ({seen.state.state})", hint)
             _start(ctx, record)
         _deliver(seen.host, record, delivery, limit)
+        if delivery.keys:
+            _see_answered(ctx, seen, record, limit)
         return Outcome(id=record.id, name=record.name, extra={"delivered": True, "proof": delivery.proof})
 
     blank = {"delivered": False, "proof": None}
@@ -67,7 +75,27 @@ def send(
     return _wait(ctx, outcomes, None if timeout is None else max(0.0, timeout - (time.monotonic() - began)))
 
 
-def _answer(ctx: Context, seen: Seen, record: AgentRecord, answer: str | None) -> str:
+def _check_open(seen: Seen, record: AgentRecord, delivery: Delivery) -> None:
+    """A text would choose among the answers of a question that is on the screen."""
+    reason = seen.state.reason
+    if seen.state.state == "WAITING" and reason in delivery.shut:
+        hint = f"answer with mngr message {record.name} --allow or --deny"
+        if reason != "permission":
+            hint = f"answer it there: mngr connect {record.name}"
+        raise MngrError(f"{record.name} waits for an answer on its screen ({reason}); nothing was sent", hint)
+
+
+def _see_answered(ctx: Context, seen: Seen, record: AgentRecord, limit: float) -> None:
+    """Wait until the question that was answered is no longer there."""
+    deadline = time.monotonic() + limit
+    while (look := listing.look(ctx, seen.host, [record.id])) and look[0].state == seen.state:
+        if time.monotonic() > deadline:
+            hint = f"look at its screen: mngr capture {record.name}"
+            raise TimedOut(f"{record.name} still asks after {limit:g}s", hint)
+        time.sleep(0.05)
+
+
+def _answer(ctx: Context, seen: Seen, record: AgentRecord, answer: str | None) -> Delivery:
     """What to type, if the agent waits for a permission."""
     state = seen.state
     if (state.state, state.reason) != ("WAITING", "permission"):
@@ -75,7 +103,11 @@ def _answer(ctx: Context, seen: Seen, record: AgentRecord, answer: str | None) -
         raise MngrError(
             f"{record.name} asks for no permission: it is {said}", f"see: mngr explain {record.name}"
         )
-    return ctx.kind(record.kind).answers[str(answer)]
+    kind = ctx.kind(record.kind)
+    if not kind.answers:
+        raise MngrError(f"{record.kind} asks for nothing that could be answered so", "send it a message")
+    said = kind.answers[str(answer)]
+    return kind.answer(said) if isinstance(kind, ProgramKind) else kind.delivery(record, said)
 
 
 def _start(ctx: Context, record: AgentRecord) -> None:
@@ -102,13 +134,17 @@ def _deliver(host: Host, record: AgentRecord, delivery: Delivery, limit: float) 
         f"{delivery.pause:g}",
         delivery.mark or "",
         delivery.shown,
+        delivery.clear,
+        delivery.empty,
+        delivery.text if delivery.keys else "",
     ]
     answer = host.run(argv, stdin=delivery.text.encode(), timeout=3 * limit + 30.0)
     word, _, rest = answer.text.partition(" ")
     name = record.name
     look = f"look at its screen: mngr capture {name}"
     if word == "sent":
-        store.add_event(host, record.id, "message", proof="sent", characters=len(delivery.text))
+        kind = "answer" if delivery.keys else "message"
+        store.add_event(host, record.id, kind, proof="sent", characters=len(delivery.text))
     elif word == "unproven":
         raise TimedOut(f"{name} did not show within {limit:g}s that the message arrived; it may still", look)
     elif word == "not-ready":

@@ -37,7 +37,7 @@ def rename(ctx: Context, old: str, new: str) -> AgentRecord:
             raise
         host.run(rename_session)
         store.release(ctx.home, host, record.name, record.id)
-        environment.refresh(host, renamed)
+        environment.refresh(ctx, host, renamed)
     store.add_event(host, record.id, "renamed", old=record.name, new=new)
     return renamed
 

@@ -252,7 +252,7 @@ def _own_files(task: _Task, record: AgentRecord) -> None:
     directory = task.build.home.agent(record.id)
     path = os.path.join(directory, "env")
     base = environment.base(task.ctx.home, task.host) if task.has_moved else None
-    text = environment.renew(task.build.read(path), environment.own(task.host, record), base)
+    text = environment.renew(task.build.read(path), environment.own(task.ctx, task.host, record), base)
     task.build.write(path, text)
     stopped = f'{{"at":{int(clock.parse_stamp(clock.stamp()))},"reason":"{task.wish.operation}"}}\n'
     task.build.write(os.path.join(directory, "stopped"), stopped.encode())

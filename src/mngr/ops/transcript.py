@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import os
 
 from mngr import registry
-from mngr.errors import MngrError, NotFound, Unreachable
+from mngr.errors import MngrError, Unreachable
 from mngr.ops import find
 from mngr.ops.tail import Tail, Tails, every_second
 
@@ -20,16 +20,28 @@ if TYPE_CHECKING:
 
 ROLES = ("user", "assistant", "tool")
 FIELDS = ("at", "role", "text", "tool", "input", "output", "model", "usage")
+# Plain files only: an agent can put anything in their place.
+_NAMES = """
+cd "$1" || exit 0
+shift
+set -- $*
+for name; do
+    if [ -f "$name" ] && ! [ -L "$name" ]; then printf '%s\\n' "$name"; fi
+done
+"""
+_READ = """
+cd "$1" || exit 0
+shift
+ls -tr -d $* 2>/dev/null | while IFS= read -r name; do
+    if [ -f "$name" ] && ! [ -L "$name" ]; then cat "$name" && echo; fi
+done
+"""
 
 
 def read_transcript(ctx: Context, name: str) -> list[dict[str, Any]]:
     """Every row so far; MngrError when its kind keeps none."""
     host, record = find.find(ctx, name)
-    try:
-        data = host.read(_path(ctx, host, record))
-    except NotFound:
-        return []
-    return [row for line in data.split(b"\n") if (row := _row(line))]
+    return _rows(ctx, record, read_lines(ctx, host, record))
 
 
 def follow_transcript(ctx: Context, name: str) -> Iterator[dict[str, Any]]:
@@ -37,11 +49,10 @@ def follow_transcript(ctx: Context, name: str) -> Iterator[dict[str, Any]]:
     host, record = find.find(ctx, name)
     tails = Tails()
     try:
-        tails.add(Tail(host, [_path(ctx, host, record)]))
-        for lines in every_second(tails):
-            yield from (row for line in lines if (row := _row(line)))
-            if not lines and not _is_there(ctx, host, record):
-                return
+        for row in ctx.kind(record.kind).parse(_follow(ctx, host, record, tails)):
+            checked = _checked(row)
+            if checked:
+                yield checked
     finally:
         tails.close()
 
@@ -56,22 +67,53 @@ def _is_there(ctx: Context, host: Host, record: AgentRecord) -> bool:
         return False
 
 
-def _path(ctx: Context, host: Host, record: AgentRecord) -> str:
-    path = ctx.kind(record.kind).transcript(host, record)
-    if path is None:
+def read_lines(ctx: Context, host: Host, record: AgentRecord) -> list[bytes]:
+    """Its conversation as its program wrote it, the oldest file first; MngrError when its kind keeps none."""
+    result = host.run(["sh", "-c", _READ, "read", host.home.agent(record.id), *_patterns(ctx, record)])
+    return result.out.split(b"\n")
+
+
+def _follow(ctx: Context, host: Host, record: AgentRecord, tails: Tails) -> Iterator[bytes]:
+    """Lines as they come, also of files that come later, until the agent is destroyed."""
+    known: set[str] = set()
+    patterns = _patterns(ctx, record)
+
+    def add(names: list[str]) -> None:
+        for name in names:
+            if name not in known:
+                known.add(name)
+                tails.add(Tail(host, [os.path.join(host.home.agent(record.id), name)]))
+
+    def look() -> None:
+        found = host.run(["sh", "-c", _NAMES, "names", host.home.agent(record.id), *patterns]).text
+        add(found.splitlines())
+
+    add([pattern for pattern in patterns if "*" not in pattern])
+    look()
+    for lines in every_second(tails):
+        yield from lines
+        if not lines:
+            if not _is_there(ctx, host, record):
+                return
+            look()
+
+
+def _patterns(ctx: Context, record: AgentRecord) -> tuple[str, ...]:
+    patterns = ctx.kind(record.kind).conversation
+    if not patterns:
         raise MngrError(
             f"{record.name} is of kind {record.kind}, which keeps no transcript",
             f"see its screen: mngr capture {record.name}",
         )
-    return path
+    return patterns
 
 
-def _row(line: bytes) -> dict[str, Any] | None:
+def _rows(ctx: Context, record: AgentRecord, lines: list[bytes]) -> list[dict[str, Any]]:
+    return [row for found in ctx.kind(record.kind).parse(lines) if (row := _checked(found))]
+
+
+def _checked(row: dict[str, Any]) -> dict[str, Any] | None:
     """A row of our schema; whatever else an agent may have written there is left out."""
-    try:
-        row = json.loads(line)
-    except ValueError:
-        return None
-    if not isinstance(row, dict) or row.get("role") not in ROLES or not isinstance(row.get("text"), str):
+    if row.get("role") not in ROLES or not isinstance(row.get("text"), str):
         return None
     return {"v": 1, **{field: row.get(field) for field in FIELDS}}

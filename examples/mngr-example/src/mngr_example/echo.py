@@ -10,6 +10,9 @@ from mngr.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
     from mngr.host import Host
     from mngr.model import AgentRecord, Evidence, State
 
@@ -24,10 +27,11 @@ class EchoKind:
 
     name = "echo"
     summary = "says back what it is told; its first words follow --"
-    programs = ()
+    programs: tuple[str, ...] = ()
+    conversation: tuple[str, ...] = ()  # it keeps none
     answers: dict[str, str] = {}
 
-    def check(self, args: list[str], options: dict[str, str]) -> None:
+    def check(self, args: list[str], options: dict[str, Any]) -> None:
         if not args:
             raise UsageError(
                 "an echo needs its first words", "for example: mngr create foo echo -- good morning"
@@ -46,8 +50,8 @@ class EchoKind:
     def delivery(self, record: AgentRecord, text: str) -> Delivery:
         return Delivery(text=text)
 
-    def transcript(self, host: Host, record: AgentRecord) -> str | None:
-        return None
+    def parse(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+        return iter(())
 
     def _path(self, host: Host, record: AgentRecord) -> str:
         return os.path.join(host.home.agent(record.id), "echo.sh")

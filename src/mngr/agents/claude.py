@@ -1,0 +1,246 @@
+"""Kind `claude`: Claude Code in its terminal, with a configuration directory of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from mngr.agents import claude_rows
+from mngr.agents.program import ProgramKind, hook, moment, parked, read_json, write
+from mngr.errors import MngrError
+from mngr.model import State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from mngr.host import Host
+    from mngr.model import AgentRecord, Evidence
+
+_CONFIG = "claude"  # CLAUDE_CONFIG_DIR, in the agent's directory
+# A version that does not know an event ignores the whole file, so each goes with the first version that does.
+_HOOKS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
+    ("SessionStart", hook("ready", "WAITING", "end_of_turn"), (1, 0, 62)),
+    ("UserPromptSubmit", hook("message", "RUNNING"), (1, 0, 54)),
+    ("PreToolUse", hook("tool_start", "RUNNING"), (1, 0, 38)),
+    ("PostToolUse", hook("tool_end", "RUNNING"), (1, 0, 38)),
+    ("Notification", hook("notification", "-"), (1, 0, 38)),
+    ("Stop", hook("turn_end", "WAITING", "end_of_turn"), (1, 0, 38)),
+    ("PermissionRequest", hook("permission", "WAITING", "permission"), (2, 1, 90)),
+    ("StopFailure", hook("turn_failed", "WAITING", "end_of_turn"), (2, 1, 90)),
+)
+_WAITS = {"permission prompt": "permission"}
+_FILES = {"memory": ("CLAUDE.md",), "commands": ("commands",), "agents": ("agents",), "skills": ("skills",)}
+# Conversations lie under a name made of the directory they are about; the agent may have another one now.
+_MOVE = """
+cd "$1" 2>/dev/null || exit 0
+mkdir -p "./$2"
+for file in ./*/*.jsonl; do
+    [ -f "$file" ] || continue
+    case $file in "./$2"/*) continue ;; esac
+    mv -f "$file" "./$2/"
+    [ ! -d "${file%.jsonl}" ] || mv -f "${file%.jsonl}" "./$2/"
+done
+ls -t "./$2" | sed -n 's/\\.jsonl$//p' | head -n 1
+"""
+
+
+class ClaudeKind(ProgramKind):
+    """Claude Code. Its state comes from its hooks and from the file in which it says whether it is busy."""
+
+    parent = "claude"
+    summary = "Claude Code"
+    program = "claude"
+    answers = {"allow": "1", "deny": "Escape"}
+    passes = (
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "ANTHROPIC_BASE_URL",
+        "ANTHROPIC_MODEL",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+        "CLAUDE_CODE_USE_BEDROCK",
+        "CLAUDE_CODE_USE_VERTEX",
+    )
+    unattended = ("--dangerously-skip-permissions",)
+    careful = ("--permission-mode", "manual")
+    pasted = ("[Pasted text #",)
+    clear = "C-u"
+    empty = "❯\n❯\u00a0"
+    obeyed = "/!#"
+    conversation = (f"{_CONFIG}/projects/*/*.jsonl",)
+    writes = (_CONFIG, "witness")
+
+    def variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
+        own = {
+            "CLAUDE_CONFIG_DIR": os.path.join(host.home.agent(record.id), _CONFIG),
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL": "1",
+        }
+        if record.options.get("yolo"):
+            own["IS_SANDBOX"] = "1"  # or it refuses to do so for root
+        return own
+
+    def prepare(self, host: Host, record: AgentRecord) -> None:
+        super().prepare(host, record)
+        directory = host.home.agent(record.id)
+        made = host.run(["sh", "-c", _MAKE, "make", directory, _CONFIG])
+        if made.code:
+            raise MngrError(f"cannot make the directory of {record.name}: {made.problem}", "see: mngr doctor")
+        carried = self.options.get("carry") or []
+        known = read_json(host, record, f"{_CONFIG}/.claude.json")
+        projects = known.get("projects") if isinstance(known.get("projects"), dict) else {}
+        assert isinstance(projects, dict)
+        trust = {
+            **projects.get(record.work_dir, {}),
+            "hasTrustDialogAccepted": True,
+            "hasCompletedProjectOnboarding": True,
+        }
+        known.update(
+            hasCompletedOnboarding=True,
+            hasSeenAutoDefaultNudge=True,
+            projects={**projects, record.work_dir: trust},
+        )
+        settings = read_json(host, record, f"{_CONFIG}/settings.json")
+        if "settings" in carried:
+            settings = {**_of_user("settings.json"), **settings}
+        if "mcp" in carried:
+            known["mcpServers"] = {
+                **_of_user("../.claude.json").get("mcpServers", {}),
+                **known.get("mcpServers", {}),
+            }
+        key = os.environ.get("ANTHROPIC_API_KEY")
+        if key and "ANTHROPIC_API_KEY" in self.passes:
+            known["customApiKeyResponses"] = {"approved": [key[-20:]], "rejected": []}
+        settings.update(skipDangerousModePermissionPrompt=True, hooks=_hooks(settings.get("hooks")))
+        write(host, record, f"{_CONFIG}/.claude.json", json.dumps(known).encode())
+        write(host, record, f"{_CONFIG}/settings.json", json.dumps(settings, indent=1).encode())
+        self._carry(host, record, carried)
+        self._log_in(host, record)
+
+    def _carry(self, host: Host, record: AgentRecord, carried: list[str]) -> None:
+        for word in carried:
+            for name in _FILES.get(word, ()):
+                for path, data in _files(os.path.join(_user(), name)):
+                    target = os.path.join(_CONFIG, name, path) if path else os.path.join(_CONFIG, name)
+                    host.run(
+                        ["mkdir", "-p", os.path.join(host.home.agent(record.id), os.path.dirname(target))]
+                    )
+                    write(host, record, target, data)
+
+    def _log_in(self, host: Host, record: AgentRecord) -> None:
+        """The user's own login: one file for all agents that can see it, so that renewing it logs nobody out."""
+        if self.options.get("login") == "none":
+            return
+        path = os.path.join(_user(), ".credentials.json")
+        login = _of_user(".credentials.json")
+        if not login:
+            return
+        if host.is_here and not record.sandbox:
+            host.run(
+                ["ln", "-sf", path, os.path.join(host.home.agent(record.id), _CONFIG, ".credentials.json")]
+            )
+            return
+        for part in login.values():
+            if isinstance(part, dict):
+                part.pop("refreshToken", None)  # whoever uses it ends the login of all others
+        write(host, record, f"{_CONFIG}/.credentials.json", json.dumps(login).encode())
+
+    def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
+        projects = os.path.join(host.home.agent(record.id), _CONFIG, "projects")
+        found = host.run(["sh", "-c", _MOVE, "move", projects, _slug(record.work_dir)]).text.strip()
+        if any(word in ("-r", "--resume", "-c", "--continue", "--session-id") for word in record.command):
+            return self.words(record)
+        if not found:
+            return [*self.words(record), "--session-id", session_of(record.id)]
+        return [*self.words(record), "--resume", found]
+
+    def judge(self, evidence: Evidence, state: State) -> State:
+        said = evidence.witness
+        if said is None:
+            return parked(evidence, state)
+        since = moment(said.get("statusUpdatedAt"))
+        if state.state != "STARTING" and (since is None or (state.since or "") >= since):
+            return parked(evidence, state)  # the hook is newer
+        word = said.get("status")
+        if word == "waiting":
+            reason = _WAITS.get(str(said.get("waitingFor")), "question")
+            return State(state="WAITING", reason=reason, source="program", since=since)
+        if word in ("busy", "shell"):
+            return State(
+                state="RUNNING",
+                reason="background" if word == "shell" else None,
+                source="program",
+                since=since,
+            )
+        if word == "idle" and state.state != "STARTING":
+            if state.state == "WAITING" and state.reason == "end_of_turn":
+                return parked(evidence, state)  # since the turn ended, not since the file says so
+            return State(state="WAITING", reason="end_of_turn", source="program", since=since)
+        return state
+
+    def parse(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+        return claude_rows.parse(lines)
+
+
+def make(name: str, options: Any) -> ClaudeKind:
+    """The kind under a name of the user's."""
+    return ClaudeKind(name, options)
+
+
+# Where the program writes whether it is busy, it writes for us.
+_MAKE = 'cd "$1" && mkdir -p "$2" witness && { [ -e "$2/sessions" ] || ln -s ../witness "$2/sessions"; } && rm -f witness/*.json'
+
+
+def session_of(agent_id: str) -> str:
+    """The name of an agent's first conversation, in the form that the program wants."""
+    digits = agent_id.removeprefix("a-").rjust(12, "0")[:12]
+    return f"{digits[:8]}-{digits[8:]}-4000-8000-{digits}"
+
+
+def _slug(path: str) -> str:
+    return "".join(char if char.isascii() and char.isalnum() else "-" for char in path)
+
+
+def _hooks(others: object) -> dict[str, Any]:
+    """Ours, and those of the user's settings."""
+    found: dict[str, Any] = (
+        {k: list(v) for k, v in others.items() if isinstance(v, list)} if isinstance(others, dict) else {}
+    )
+    for event, line, _ in _HOOKS:
+        ours = {"hooks": [{"type": "command", "command": line, "timeout": 10}]}
+        if event == "SessionStart":
+            ours["matcher"] = "startup|resume|clear"  # type: ignore[assignment]  # not in the middle of a turn
+        rest = [row for row in found.get(event, []) if "hook.sh" not in json.dumps(row)]
+        found[event] = [*rest, ours]
+    return found
+
+
+def _user() -> str:
+    return os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
+
+
+def _of_user(name: str) -> dict[str, Any]:
+    """A JSON file of the user's own configuration; nothing when there is none."""
+    path = os.path.normpath(os.path.join(_user(), name))
+    if name.startswith("..") and os.environ.get("CLAUDE_CONFIG_DIR"):
+        path = os.path.join(_user(), os.path.basename(name))
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _files(path: str) -> Iterator[tuple[str, bytes]]:
+    """(path below, contents) of a file or of all files in a directory."""
+    if os.path.isfile(path):
+        with open(path, "rb") as file:
+            yield "", file.read()
+    for top, _, names in os.walk(path):
+        for name in sorted(names):
+            full = os.path.join(top, name)
+            if os.path.isfile(full):
+                with open(full, "rb") as file:
+                    yield os.path.relpath(full, path), file.read()

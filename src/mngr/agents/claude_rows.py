@@ -1,0 +1,91 @@
+"""Claude Code's own record of a conversation, in our schema."""
+
+from __future__ import annotations
+
+import json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+
+def parse(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """Rows as they are complete: a tool's call and its result are one. What is not for people is left out."""
+    calls: dict[str, dict[str, Any]] = {}
+    counted: set[str] = set()
+    for line in lines:
+        row = _load(line)
+        message = row.get("message")
+        if row.get("isMeta") or row.get("isSidechain") or not isinstance(message, dict):
+            continue
+        at = row.get("timestamp")
+        if row.get("type") == "assistant":
+            yield from _assistant(message, at, calls, counted)
+        elif row.get("type") == "user":
+            yield from _user(message, at, calls)
+    yield from calls.values()
+
+
+def _assistant(
+    message: dict[str, Any], at: object, calls: dict[str, dict[str, Any]], counted: set[str]
+) -> Iterator[dict[str, Any]]:
+    name = str(message.get("id"))
+    usage = None if name in counted else _usage(message.get("usage"))  # every part of an answer repeats it
+    counted.add(name)
+    model = message.get("model")
+    for part in _parts(message.get("content")):
+        base = {"at": at, "model": model, "usage": usage}
+        if part.get("type") == "text" and str(part.get("text", "")).strip():
+            yield {**base, "role": "assistant", "text": str(part["text"])}
+            usage = None
+        elif part.get("type") == "tool_use":
+            call = {**base, "role": "tool", "text": "", "tool": part.get("name"), "input": part.get("input")}
+            calls[str(part.get("id"))] = call
+            usage = None
+    if usage:  # only thoughts
+        yield {"at": at, "model": model, "usage": usage, "role": "assistant", "text": ""}
+
+
+def _user(message: dict[str, Any], at: object, calls: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    said: list[str] = []
+    for part in _parts(message.get("content")):
+        if part.get("type") == "tool_result":
+            call = calls.pop(str(part.get("tool_use_id")), None)
+            if call is not None:
+                yield {**call, "output": _text(part.get("content"))}
+        elif part.get("type") == "text":
+            said.append(str(part.get("text", "")))
+    if said:
+        yield {"at": at, "role": "user", "text": "\n".join(said)}
+
+
+def _parts(content: object) -> list[dict[str, Any]]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+
+
+def _text(content: object) -> str:
+    return "\n".join(str(part.get("text", "")) for part in _parts(content))
+
+
+def _usage(found: object) -> dict[str, Any] | None:
+    if not isinstance(found, dict):
+        return None
+    names = {
+        "input_tokens": "input_tokens",
+        "output_tokens": "output_tokens",
+        "cache_read_input_tokens": "cache_read_tokens",
+        "cache_creation_input_tokens": "cache_write_tokens",
+    }
+    counts = {ours: found[theirs] for theirs, ours in names.items() if isinstance(found.get(theirs), int)}
+    return counts if any(counts.values()) else None
+
+
+def _load(line: bytes) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return row if isinstance(row, dict) else {}

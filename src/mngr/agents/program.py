@@ -1,0 +1,231 @@
+"""What all coding agents have in common: a program with a directory, hooks and a conversation of its own."""
+
+from __future__ import annotations
+
+import os
+
+from mngr import clock, onhost
+from mngr.agents.delivery import Delivery
+from mngr.agents.evidence import state_of, when
+from mngr.errors import MngrError, NotFound, UsageError
+from mngr.model import State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+    from mngr.host import Host
+    from mngr.model import AgentRecord, Evidence
+
+HOOK = "hook.sh"
+_START = (
+    400  # characters of a message that are looked for in the hook's words: no two senders are at it at once
+)
+_TAIL = 20  # characters: enough to know the end of a text by, and on one line of any screen
+_LIVE = ("STARTING", "RUNNING", "WAITING", "PARKED")
+FEATURES = ("hooks", "permissions", "tools", "resume", "usage", "cost", "limits")
+
+
+class ProgramKind:
+    """A coding agent. A kind says what differs; `[agents.NAME]` in the settings makes more of one, by `parent`."""
+
+    parent = ""  # the kind this is, under whatever name
+    summary = ""
+    program = ""
+    answers: dict[str, str] = {}
+    features: tuple[str, ...] = FEATURES  # of FEATURES, what the program has
+    passes: tuple[str, ...] = ()  # variables of the user's by which the program finds its model and its login
+    unattended: tuple[str, ...] = ()  # its words for: ask nobody
+    careful: tuple[str, ...] = ()  # its words for: ask before you do something
+    pasted: tuple[str, ...] = ()  # how it shows a long text that waits for Enter
+    clear = ""  # the key that takes away a piece of what stands in its input box
+    empty = ""  # how the line of the cursor looks when nothing does
+    obeyed = ""  # first characters that are orders to the program
+    shut: tuple[str, ...] = (
+        "permission",
+        "question",
+    )  # while it waits for these, text would choose an answer
+    conversation: tuple[str, ...] = ()  # where it keeps it, from the agent's directory; * as in a shell
+    writes: tuple[str, ...] = ()  # names in the agent's directory that the program changes
+    keys = frozenset({"parent", "program", "args", "env", "carry", "login"})  # of its settings
+
+    def __init__(self, name: str, options: Callable[[], dict[str, Any]]) -> None:
+        self.name = name
+        self._load = options
+        self._options: dict[str, Any] | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """`[agents.NAME]`; UsageError for a key that means nothing."""
+        if self._options is None:
+            self._options = dict(self._load())
+            for key in self._options:
+                if key.partition(".")[0] not in self.keys:
+                    known = ", ".join(sorted(self.keys))
+                    raise UsageError(
+                        f"agents.{self.name}.{key} is no setting of {self.parent}", f"it has: {known}"
+                    )
+        return self._options
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        return (self.executable,)
+
+    @property
+    def executable(self) -> str:
+        """What is run: a name to be found in the agent's PATH, or a path."""
+        return os.path.expanduser(str(self.options.get("program") or self.program))
+
+    def check(self, args: list[str], options: dict[str, Any]) -> None:
+        if not self.unattended:
+            refuse_yolo(self.parent, options)
+        if args and not args[0].startswith("-"):
+            raise UsageError(
+                f"{args[0]!r} is no option of {self.parent}",
+                f"what follows -- goes to the program; a first message goes with -m: -m {args[0]!r}",
+            )
+
+    def given(self) -> dict[str, str]:
+        """Variables that the user did not name for this agent: his own that the program goes by, and those of its settings."""
+        own = {name: os.environ[name] for name in self.passes if os.environ.get(name)}
+        return {**own, **{k[4:]: str(v) for k, v in self.options.items() if k.startswith("env.")}}
+
+    def variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
+        """What the program must find in its environment."""
+        return {}
+
+    def prepare(self, host: Host, record: AgentRecord) -> None:
+        write(host, record, HOOK, onhost.program("hook.sh").encode())
+
+    def words(self, record: AgentRecord) -> list[str]:
+        """The program with what is asked of it in every case."""
+        mode = self.unattended if record.options.get("yolo") else self.careful
+        more = self.options.get("args") or []
+        return [self.executable, *mode, *(str(word) for word in more), *record.command]
+
+    def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
+        return self.words(record)
+
+    def state(self, record: AgentRecord, evidence: Evidence) -> State:
+        state = state_of(record, evidence)
+        if state.state not in _LIVE or state.source == "record":
+            return state
+        if state.source == "process":
+            state = state.replace(state="STARTING")  # it has not said a word yet
+        return self.judge(evidence, state)
+
+    def judge(self, evidence: Evidence, state: State) -> State:
+        """The state of a program that runs, when `state` is what its hooks said last."""
+        return parked(evidence, state)
+
+    def delivery(self, record: AgentRecord, text: str) -> Delivery:
+        shown = "\n".join(
+            [line[-_TAIL:] for line in [text.rstrip().rpartition("\n")[2]] if line] + list(self.pasted)
+        )
+        return Delivery(
+            text=text,
+            ready="status",
+            proof="hook",
+            mark=mark_of(text),
+            shown=shown,
+            clear=self.clear,
+            empty=self.empty,
+            obeyed=self.obeyed,
+            shut=self.shut,
+        )
+
+    def answer(self, key: str) -> Delivery:
+        """A permission, by the key that gives or refuses it."""
+        return Delivery(text=key, ready="status", proof="program", keys=True)
+
+    def parse(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+        """The rows of its conversation in our schema."""
+        raise NotImplementedError
+
+
+def refuse_yolo(kind: str, options: dict[str, Any]) -> None:
+    """UsageError when that is asked of a kind that has no such thing."""
+    if options.get("yolo"):
+        raise UsageError(f"{kind} never asks for permission, so --yolo changes nothing", "leave it out")
+
+
+def own_rows(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """Of lines that are in our schema already, those that are JSON."""
+    import json
+
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(row, dict):
+            yield row
+
+
+def mark_of(text: str) -> str:
+    """How a message looks in the JSON of a hook: its beginning, as every JSON writer encodes it."""
+    import json
+
+    start = json.dumps(text.strip()[:_START], ensure_ascii=False)[1:-1].rstrip("\\")
+    return start if text[:1].isspace() else f'"prompt":"{start}'
+
+
+def write(host: Host, record: AgentRecord, name: str, data: bytes) -> None:
+    """A file of the agent's own directory."""
+    host.write(os.path.join(host.home.agent(record.id), name), data)
+
+
+def read_json(host: Host, record: AgentRecord, name: str) -> dict[str, Any]:
+    """What such a file holds; nothing when it is not there or no JSON object."""
+    import json
+
+    try:
+        found = json.loads(host.read(os.path.join(host.home.agent(record.id), name)))
+    except (NotFound, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def hook(kind: str, state: str, reason: str = "") -> str:
+    """The command line by which a program tells of itself."""
+    return f'sh "$MNGR_AGENT_DIR/{HOOK}" {kind} {state} {reason}'.rstrip()
+
+
+# What programs call the trouble that ended a turn, and the state that follows.
+_PARKED = {
+    "rate_limit": "rate_limit",
+    "overloaded": "rate_limit",
+    "overloaded_error": "rate_limit",
+    "billing_error": "quota",
+    "usage_limit": "quota",
+    "usage_limit_reached": "quota",
+    "authentication_failed": "login",
+    "authentication_error": "login",
+    "invalid_api_key": "login",
+    "oauth_org_not_allowed": "login",
+}
+
+
+def parked(evidence: Evidence, state: State) -> State:
+    """`state`, or PARKED when the last turn ended with a limit or a login that is dead."""
+    error = (evidence.status or {}).get("error")
+    if state.state != "WAITING" or not isinstance(error, str):
+        return state
+    reason = _PARKED.get(error)
+    if reason is None:
+        return state.replace(reason="end_of_turn")
+    until = None if reason == "login" else when({"at": (evidence.status or {}).get("until")})
+    return state.replace(state="PARKED", reason=reason, parked_until=until)
+
+
+def moment(milliseconds: object) -> str | None:
+    """A time that a program counts in milliseconds, as a stamp."""
+    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
+        return None
+    return clock.stamp(milliseconds / 1000) if 0 < milliseconds < 1e14 else None
+
+
+def missing(program: str, package: str) -> MngrError:
+    """The error for a program that is not there."""
+    return MngrError(f"{program} is not installed", f"get it: {package}")
