@@ -5,7 +5,9 @@ SHELLS = bash=bash dash=dash zsh=zsh fish=fish rsync=rsync
 HOSTS = ssh=openssh-client sshd=openssh-server dockerd=docker.io docker=docker.io podman=podman runc=runc \
 	catatonit=catatonit bwrap=bubblewrap socat=socat busybox=busybox-static ip=iproute2 unshare=util-linux
 
-.PHONY: setup demo test test-all check bench docs lock clean
+AGENTS = claude codex opencode
+
+.PHONY: setup demo test test-all test-agents check bench docs lock clean
 .NOTPARALLEL:
 
 setup:
@@ -15,11 +17,18 @@ demo: setup
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" sh examples/demo.sh
 
 test:
-	@sh scripts/setup.sh $(SHELLS) $(HOSTS)
-	@$(PYTHON) -m pytest -n $(JOBS) --dist worksteal
+	@sh scripts/setup.sh $(SHELLS) $(HOSTS) node=nodejs npm=npm
+	@sh scripts/agents.sh $(AGENTS)
+	@$(PYTHON) -m pytest -n $(JOBS) --dist worksteal --agents "$(AGENTS)"
 
 test-all: export MNGR_TEST_SCALE = full
 test-all: test
+
+# The coding agents that `make test` leaves out, for real too.
+test-agents:
+	@sh scripts/setup.sh node=nodejs npm=npm
+	@sh scripts/agents.sh $(AGENTS) gemini pi aider
+	@$(PYTHON) -m pytest -n $(JOBS) --dist worksteal --agents "$(AGENTS) gemini pi aider" tests/agents
 
 check: setup
 	@$(PYTHON) -m ruff check .

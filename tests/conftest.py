@@ -36,6 +36,10 @@ settings.load_profile("mngr")
 ROOT = os.getcwd()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--agents", default="claude codex opencode", help="the coding agents to run for real")
+
+
 @pytest.fixture(autouse=True)
 def _stay() -> Iterator[None]:
     """The next test starts where this one did."""

@@ -167,7 +167,8 @@ def mark_of(text: str) -> str:
     """How a message looks in the JSON of a hook: its beginning, as every JSON writer encodes it."""
     import json
 
-    start = json.dumps(text.strip()[:_START], ensure_ascii=False)[1:-1].rstrip("\\")
+    plain = text.strip().partition("\t")[0][:_START]  # a tab may become spaces
+    start = json.dumps(plain, ensure_ascii=False)[1:-1].rstrip("\\")
     return start if text[:1].isspace() else f'"prompt":"{start}'
 
 

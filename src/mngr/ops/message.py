@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mngr.ops.list import Seen
 
 PATIENCE = 30.0  # seconds for a message to arrive
+AGAIN = 1.0  # seconds after which an answer that changed nothing is given once more
 
 
 def send(
@@ -64,7 +65,7 @@ def send(
             _start(ctx, record)
         _deliver(seen.host, record, delivery, limit)
         if delivery.keys:
-            _see_answered(ctx, seen, record, limit)
+            _see_answered(ctx, seen, record, delivery, limit)
         return Outcome(id=record.id, name=record.name, extra={"delivered": True, "proof": delivery.proof})
 
     blank = {"delivered": False, "proof": None}
@@ -85,13 +86,17 @@ def _check_open(seen: Seen, record: AgentRecord, delivery: Delivery) -> None:
         raise MngrError(f"{record.name} waits for an answer on its screen ({reason}); nothing was sent", hint)
 
 
-def _see_answered(ctx: Context, seen: Seen, record: AgentRecord, limit: float) -> None:
-    """Wait until the question that was answered is no longer there."""
-    deadline = time.monotonic() + limit
+def _see_answered(ctx: Context, seen: Seen, record: AgentRecord, delivery: Delivery, limit: float) -> None:
+    """Wait until the question is no longer there; a key that came as it just appeared may have been ignored."""
+    began = pressed = time.monotonic()
     while (look := listing.look(ctx, seen.host, [record.id])) and look[0].state == seen.state:
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if now > began + limit:
             hint = f"look at its screen: mngr capture {record.name}"
             raise TimedOut(f"{record.name} still asks after {limit:g}s", hint)
+        if now > pressed + AGAIN:
+            _deliver(seen.host, record, delivery, limit)
+            pressed = now
         time.sleep(0.05)
 
 

@@ -1,0 +1,38 @@
+# agents.sh NAME…: the coding agents that tests run for real, at pinned versions, each in .agents/NAME; nothing global.
+# Does nothing that was done before.
+set -eu
+cd "$(dirname "$0")/.."
+
+package() {
+    case $1 in
+    claude) echo @anthropic-ai/claude-code@2.1.325 ;;
+    codex) echo @openai/codex@0.166.0 ;;
+    opencode) echo opencode-ai@1.18.33 ;;
+    gemini) echo @google/gemini-cli@0.61.0 ;;
+    pi) echo @mariozechner/pi-coding-agent@0.73.1 ;;
+    aider) echo aider-chat==0.86.2 ;;
+    *)
+        printf 'Error: no version of %s is pinned\n' "$1" >&2
+        exit 1
+        ;;
+    esac
+}
+
+for name; do
+    wanted=$(package "$name")
+    place=.agents/$name
+    if [ "$(cat "$place/version" 2>/dev/null)" = "$wanted" ]; then continue; fi
+    echo "installing $wanted"
+    rm -rf "$place"
+    mkdir -p "$place/node_modules/.bin"
+    if [ "$name" = aider ]; then
+        .venv/bin/python -m venv "$place/venv"
+        "$place/venv/bin/python" -m pip install -q --disable-pip-version-check "$wanted"
+        ln -s ../../venv/bin/aider "$place/node_modules/.bin/aider"
+    else
+        # They declare newer versions of node than they need, so that is only said if nothing else works.
+        npm install --prefix "$place" --no-audit --no-fund --loglevel=error "$wanted" >/dev/null
+    fi
+    "$place/node_modules/.bin/$name" --version >/dev/null
+    printf '%s\n' "$wanted" >"$place/version"
+done

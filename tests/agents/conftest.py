@@ -1,0 +1,37 @@
+"""Real coding agents, and a model that plays scripts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mngr.modelserver import ModelServer
+from tests.conftest import Mngr
+
+PLACE = Path(__file__).parents[2] / ".agents"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the agents that are not asked for: they are large, and `make test-agents` has them."""
+    wanted = {f"test_{name}" for name in config.getoption("--agents").split()} | {"test_kit"}
+    out = [i for i in items if i.path.parent == Path(__file__).parent and i.path.stem not in wanted]
+    items[:] = [i for i in items if i not in out]
+    config.hook.pytest_deselected(items=out)
+
+
+@pytest.fixture(scope="session")
+def model() -> Iterator[ModelServer]:
+    """One model for all; a session each for whoever asks by another name."""
+    with ModelServer([]) as server:
+        yield server
+
+
+@pytest.fixture
+def coder(mngr: Mngr) -> Mngr:
+    """The program where the coding agents are installed, as a user has them."""
+    found = [str(place / "node_modules/.bin") for place in sorted(PLACE.iterdir())]
+    mngr.env["PATH"] = os.pathsep.join([*found, mngr.env["PATH"]])
+    return mngr
