@@ -175,6 +175,9 @@ mngr create fourth player --message-file ../question.txt
 # the conversation
 mngr transcript poet
 
+# what the models of all agents cost, by day; a player has none
+mngr usage --by day
+
 # what happened to it, and only some of it
 mngr events poet
 mngr events poet --type message --since 10m --format '{at} {type}'

@@ -41,6 +41,7 @@ SCHEMA: dict[str, tuple[type, str]] = {
         list,
         "what else a sandboxed agent may read of this machine; only your own settings count",
     ),
+    "usage.prices": (str, "a file of prices that `usage` counts with beside its own"),
     "yolo.anywhere": (
         bool,
         "whether agents that ask nobody may run where more than their own host is in reach; only your own settings count",

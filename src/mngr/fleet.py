@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mngr.ops.snapshot import Snapshot
     from mngr.ops.ssh_config import Entry
     from mngr.ops.undestroy import Grave
+    from mngr.ops.usage import Used
 
 
 class Fleet:
@@ -159,6 +160,20 @@ class Fleet:
         from mngr.ops.transcript import follow_transcript, read_transcript
 
         return follow_transcript(self.context, name) if follow else iter(read_transcript(self.context, name))
+
+    def usage(
+        self, names: builtins.list[str] | None = None, *, by: str = "agent", destroyed: bool = False
+    ) -> builtins.list[Used]:
+        """Tokens and cost, a row for each agent, day, model, kind, project or label; all agents when none is named."""
+        from mngr.ops.usage import usage
+
+        return usage(self.context, names or [], by, destroyed=destroyed)
+
+    def add_usage(self, agents: builtins.list[AgentView]) -> builtins.list[AgentView]:
+        """The same agents with `usage` filled in, which costs a look at every conversation."""
+        from mngr.ops.usage import add_usage
+
+        return add_usage(self.context, agents)
 
     def events(
         self,

@@ -102,6 +102,10 @@ def _select(cli: Cli, args: Args, listing: Listing) -> list[dict[str, Any]]:
     )
     if args["git"] or wanted & {"dirty", "unpulled"} or asks:
         agents = cli.fleet.add_git(agents)
+    if "usage" in {name.partition(".")[0] for name in (*wanted, *render.fields(cli.format))} or "usage." in (
+        args["filter"] or ""
+    ):
+        agents = cli.fleet.add_usage(agents)
     items = [a.to_dict() for a in agents]
     if args["filter"]:
         from mngr.ops.filter import compile_filter

@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "transcript": ("Work", "print an agent's conversation"),
     "events": ("Work", "print what happened to an agent"),
     "explain": ("Work", "say why an agent has the state it has"),
+    "usage": ("Work", "count the tokens and the cost of agents"),
     "diff": ("Work", "show an agent's work since its base"),
     "pull": ("Work", "bring an agent's commits and outputs here"),
     "push": ("Work", "merge this branch into an agent's branch"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from mngr import registry
-from mngr.errors import MngrError, Unreachable
+from mngr.errors import MngrError, NotFound, Unreachable
+from mngr.model import AgentRecord, Record
 from mngr.ops import find
 from mngr.ops.tail import Tail, Tails, every_second
 
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mngr.host import Host
-    from mngr.model import AgentRecord
     from mngr.ops.context import Context
+    from mngr.ops.undestroy import Grave
 
 ROLES = ("user", "assistant", "tool")
 FIELDS = ("at", "role", "text", "tool", "input", "output", "model", "usage")
@@ -38,15 +39,55 @@ done
 """
 
 
+class Kept(Record):
+    """Where a conversation lies: with its agent, or in the graveyard."""
+
+    host: Host
+    record: AgentRecord
+    directory: str
+    is_over: bool = False
+
+
 def read_transcript(ctx: Context, name: str) -> list[dict[str, Any]]:
-    """Every row so far; MngrError when its kind keeps none."""
-    host, record = find.find(ctx, name)
-    return _rows(ctx, record, read_lines(ctx, host, record))
+    """Every row so far, also of an agent that was destroyed; MngrError when its kind keeps none."""
+    return read_rows(ctx, find_kept(ctx, name))
+
+
+def find_kept(ctx: Context, name: str) -> Kept:
+    """The conversation of an agent, the last destroyed one when none has this name now; raises NotFound."""
+    try:
+        host, record = find.find(ctx, name)
+    except NotFound:
+        from mngr.ops.undestroy import list_graves
+
+        for grave in reversed(list_graves(ctx)):
+            if name in (grave.id, grave.name) and grave.problem is None:
+                return keep_of_grave(ctx, grave)
+        raise
+    return Kept(host=host, record=record, directory=host.home.agent(record.id))
+
+
+def keep_of_grave(ctx: Context, grave: Grave) -> Kept:
+    """The conversation of a destroyed agent."""
+    record = AgentRecord(**grave.meta["record"])
+    return Kept(host=ctx.local, record=record, directory=os.path.join(grave.place, "agent"), is_over=True)
+
+
+def read_rows(ctx: Context, kept: Kept) -> list[dict[str, Any]]:
+    """Every row of a conversation so far; MngrError when its kind keeps none."""
+    patterns = _patterns(ctx, kept.record)
+    out = kept.host.run(["sh", "-c", _READ, "read", kept.directory, *patterns]).out
+    found = ctx.kind(kept.record.kind).parse(out.split(b"\n"))
+    return [row for one in found if (row := _checked(one))]
 
 
 def follow_transcript(ctx: Context, name: str) -> Iterator[dict[str, Any]]:
     """Every row so far and then as they come, until the agent is destroyed."""
-    host, record = find.find(ctx, name)
+    kept = find_kept(ctx, name)
+    if kept.is_over:
+        yield from read_rows(ctx, kept)
+        return
+    host, record = kept.host, kept.record
     tails = Tails()
     try:
         for row in ctx.kind(record.kind).parse(_follow(ctx, host, record, tails)):
@@ -65,12 +106,6 @@ def _is_there(ctx: Context, host: Host, record: AgentRecord) -> bool:
         if not registry.is_gone(ctx.home, host.provider, host.name):
             raise
         return False
-
-
-def read_lines(ctx: Context, host: Host, record: AgentRecord) -> list[bytes]:
-    """Its conversation as its program wrote it, the oldest file first; MngrError when its kind keeps none."""
-    result = host.run(["sh", "-c", _READ, "read", host.home.agent(record.id), *_patterns(ctx, record)])
-    return result.out.split(b"\n")
 
 
 def _follow(ctx: Context, host: Host, record: AgentRecord, tails: Tails) -> Iterator[bytes]:
@@ -106,10 +141,6 @@ def _patterns(ctx: Context, record: AgentRecord) -> tuple[str, ...]:
             f"see its screen: mngr capture {record.name}",
         )
     return patterns
-
-
-def _rows(ctx: Context, record: AgentRecord, lines: list[bytes]) -> list[dict[str, Any]]:
-    return [row for found in ctx.kind(record.kind).parse(lines) if (row := _checked(found))]
 
 
 def _checked(row: dict[str, Any]) -> dict[str, Any] | None:
