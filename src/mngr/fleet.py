@@ -49,6 +49,7 @@ class Fleet:
         labels: dict[str, str] | None = None,
         windows: dict[str, str] | None = None,
         idle_timeout: float | None = None,
+        resume: str | None = None,
         yolo: bool = False,
         sandbox: bool = False,
         network: str | None = None,
@@ -61,7 +62,7 @@ class Fleet:
         request = CreateRequest(
             address=name, kind=kind, args=command or [], source=source, branch=branch, transfer=transfer, dirty=dirty,
             env=[f"{key}={value}" for key, value in (env or {}).items()], labels=labels or {}, windows=windows or {},
-            idle_timeout=idle_timeout, yolo=yolo, sandbox=sandbox, network=network, reuse=reuse,
+            idle_timeout=idle_timeout, resume=resume, yolo=yolo, sandbox=sandbox, network=network, reuse=reuse,
             build_args=[f"{key}={value}" for key, value in (build_args or {}).items()],
         )  # fmt: skip
         made = self.create_many(request)[0]

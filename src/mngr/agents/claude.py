@@ -6,8 +6,8 @@ import json
 import os
 
 from mngr.agents import claude_rows
-from mngr.agents.program import ProgramKind, hook, moment, parked, read_json, write
-from mngr.errors import MngrError
+from mngr.agents.program import ProgramKind, carry, hook, moment, parked, read_json, write
+from mngr.errors import MngrError, NotFound
 from mngr.model import State
 
 TYPE_CHECKING = False
@@ -52,6 +52,7 @@ class ClaudeKind(ProgramKind):
     parent = "claude"
     summary = "Claude Code"
     program = "claude"
+    install = "npm install -g @anthropic-ai/claude-code"
     answers = {"allow": "1", "deny": "Escape"}
     passes = (
         "ANTHROPIC_API_KEY",
@@ -70,6 +71,22 @@ class ClaudeKind(ProgramKind):
     obeyed = "/!#"
     conversation = (f"{_CONFIG}/projects/*/*.jsonl",)
     writes = (_CONFIG, "witness")
+
+    def find_outside(self, name: str) -> str:
+        projects = os.path.join(_user(), "projects")
+        found: list[tuple[float, str]] = []
+        for top, _, names in os.walk(projects):
+            found += [
+                (os.path.getmtime(os.path.join(top, n)), os.path.join(top, n))
+                for n in names
+                if n.endswith(".jsonl")
+            ]
+        for _, path in found:
+            if os.path.basename(path) == f"{name}.jsonl":
+                return path
+        recent = ", ".join(os.path.basename(path)[:-6] for _, path in sorted(found, reverse=True)[:3])
+        hint = f"the latest there: {recent}" if recent else f"there is none in {projects}"
+        raise NotFound(f"Claude Code has no conversation {name!r} here", hint)
 
     def variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
         own = {
@@ -117,16 +134,22 @@ class ClaudeKind(ProgramKind):
         write(host, record, f"{_CONFIG}/settings.json", json.dumps(settings, indent=1).encode())
         self._carry(host, record, carried)
         self._log_in(host, record)
+        self._adopt(host, record)
+
+    def _adopt(self, host: Host, record: AgentRecord) -> None:
+        """Take up the conversation that the user named, once: from then on it is the agent's own."""
+        name = record.options.get("resume")
+        if not name or record.phase != "creating":
+            return
+        place = f"{_CONFIG}/projects/{_slug(record.work_dir)}"
+        host.run(["mkdir", "-p", os.path.join(host.home.agent(record.id), place)])
+        with open(self.find_outside(str(name)), "rb") as file:
+            write(host, record, f"{place}/{name}.jsonl", file.read())
 
     def _carry(self, host: Host, record: AgentRecord, carried: list[str]) -> None:
         for word in carried:
             for name in _FILES.get(word, ()):
-                for path, data in _files(os.path.join(_user(), name)):
-                    target = os.path.join(_CONFIG, name, path) if path else os.path.join(_CONFIG, name)
-                    host.run(
-                        ["mkdir", "-p", os.path.join(host.home.agent(record.id), os.path.dirname(target))]
-                    )
-                    write(host, record, target, data)
+                carry(host, record, os.path.join(_user(), name), os.path.join(_CONFIG, name))
 
     def _log_in(self, host: Host, record: AgentRecord) -> None:
         """The user's own login: one file for all agents that can see it, so that renewing it logs nobody out."""
@@ -231,16 +254,3 @@ def _of_user(name: str) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _files(path: str) -> Iterator[tuple[str, bytes]]:
-    """(path below, contents) of a file or of all files in a directory."""
-    if os.path.isfile(path):
-        with open(path, "rb") as file:
-            yield "", file.read()
-    for top, _, names in os.walk(path):
-        for name in sorted(names):
-            full = os.path.join(top, name)
-            if os.path.isfile(full):
-                with open(full, "rb") as file:
-                    yield os.path.relpath(full, path), file.read()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mngr.agents.delivery import Delivery
 from mngr.agents.evidence import state_of
-from mngr.agents.program import refuse_yolo
+from mngr.agents.program import refuse
 from mngr.errors import UsageError
 
 TYPE_CHECKING = False
@@ -26,7 +26,7 @@ class CommandKind:
     conversation: tuple[str, ...] = ()
 
     def check(self, args: list[str], options: dict[str, Any]) -> None:
-        refuse_yolo(self.name, options)
+        refuse(self.name, options)
         if not args or not args[0].strip():
             raise UsageError(
                 "there is no command to run", "write it after --, for example: mngr create foo -- make test"

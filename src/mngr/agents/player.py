@@ -29,7 +29,7 @@ import os
 from mngr import onhost
 from mngr.agents.delivery import Delivery
 from mngr.agents.evidence import state_of
-from mngr.agents.program import own_rows, refuse_yolo
+from mngr.agents.program import own_rows, refuse
 from mngr.errors import NotFound, UsageError
 
 TYPE_CHECKING = False
@@ -59,7 +59,7 @@ class PlayerKind:
     writes = ("player.json",)
 
     def check(self, args: list[str], options: dict[str, Any]) -> None:
-        refuse_yolo(self.name, options)
+        refuse(self.name, options)
         _read(args)
 
     def prepare(self, host: Host, record: AgentRecord) -> None:

@@ -7,7 +7,7 @@ import os
 from mngr import clock, onhost
 from mngr.agents.delivery import Delivery
 from mngr.agents.evidence import state_of, when
-from mngr.errors import MngrError, NotFound, UsageError
+from mngr.errors import NotFound, UsageError
 from mngr.model import State
 
 TYPE_CHECKING = False
@@ -33,6 +33,7 @@ class ProgramKind:
     parent = ""  # the kind this is, under whatever name
     summary = ""
     program = ""
+    install = ""  # how to get it
     answers: dict[str, str] = {}
     features: tuple[str, ...] = FEATURES  # of FEATURES, what the program has
     passes: tuple[str, ...] = ()  # variables of the user's by which the program finds its model and its login
@@ -80,11 +81,19 @@ class ProgramKind:
     def check(self, args: list[str], options: dict[str, Any]) -> None:
         if not self.unattended:
             refuse_yolo(self.parent, options)
+        if options.get("resume"):
+            self.find_outside(str(options["resume"]))
         if args and not args[0].startswith("-"):
             raise UsageError(
                 f"{args[0]!r} is no option of {self.parent}",
                 f"what follows -- goes to the program; a first message goes with -m: -m {args[0]!r}",
             )
+
+    def find_outside(self, name: str) -> str:
+        """The file of a conversation that the user began without us; raises MngrError."""
+        raise UsageError(
+            f"{self.parent} cannot go on with a conversation that was begun outside", "leave out --resume"
+        )
 
     def given(self) -> dict[str, str]:
         """Variables that the user did not name for this agent: his own that the program goes by, and those of its settings."""
@@ -144,6 +153,13 @@ class ProgramKind:
         raise NotImplementedError
 
 
+def refuse(kind: str, options: dict[str, Any]) -> None:
+    """UsageError when what only coding agents have is asked of another kind."""
+    refuse_yolo(kind, options)
+    if options.get("resume"):
+        raise UsageError(f"{kind} has no conversations that were begun outside", "leave out --resume")
+
+
 def refuse_yolo(kind: str, options: dict[str, Any]) -> None:
     """UsageError when that is asked of a kind that has no such thing."""
     if options.get("yolo"):
@@ -175,6 +191,19 @@ def mark_of(text: str) -> str:
 def write(host: Host, record: AgentRecord, name: str, data: bytes) -> None:
     """A file of the agent's own directory."""
     host.write(os.path.join(host.home.agent(record.id), name), data)
+
+
+def carry(host: Host, record: AgentRecord, source: str, name: str) -> None:
+    """A file of the user's, or all in a directory of his, under a name in the agent's own directory."""
+    found = [(source, name)] if os.path.isfile(source) else []
+    for top, _, names in os.walk(source):
+        below = os.path.normpath(os.path.join(name, os.path.relpath(top, source)))
+        found += [(os.path.join(top, each), os.path.join(below, each)) for each in sorted(names)]
+    for path, target in found:
+        if os.path.isfile(path):
+            host.run(["mkdir", "-p", os.path.join(host.home.agent(record.id), os.path.dirname(target))])
+            with open(path, "rb") as file:
+                write(host, record, target, file.read())
 
 
 def read_json(host: Host, record: AgentRecord, name: str) -> dict[str, Any]:
@@ -225,8 +254,3 @@ def moment(milliseconds: object) -> str | None:
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
         return None
     return clock.stamp(milliseconds / 1000) if 0 < milliseconds < 1e14 else None
-
-
-def missing(program: str, package: str) -> MngrError:
-    """The error for a program that is not there."""
-    return MngrError(f"{program} is not installed", f"get it: {package}")

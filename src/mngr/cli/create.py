@@ -91,6 +91,11 @@ COMMAND = Command(
         ),
         ACTIVITY,
         Option(
+            flags=("--resume",),
+            metavar="ID",
+            help="go on with a conversation of the program's that was begun outside; that one stays as it is",
+        ),
+        Option(
             flags=("--yolo",),
             help="let a coding agent do everything without asking; where nothing but its own host is at stake",
         ),
@@ -227,6 +232,7 @@ def _request(cli: Cli, args: Args, *, on_terminal: bool) -> CreateRequest:
         idle_timeout=args["idle_timeout"],
         activity=args["activity"] or "output",
         yolo=args["yolo"],
+        resume=args["resume"],
         confirmed=args["yolo"] and on_terminal and _confirm_yolo(cli, args),
         sandbox=args["sandbox"],
         network=args["network"],

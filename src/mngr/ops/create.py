@@ -14,6 +14,8 @@ from mngr.ops.discard import discard
 from mngr.ops.launch import launch, settle, write_command
 from mngr.ops.source import Source, are_near, choose_transfer, find_source
 from mngr.ops.start import start
+from mngr.pipehost import PipeHost
+from mngr.plugins import KINDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from mngr.host import Host
     from mngr.model import AgentView
     from mngr.ops.context import Context
+
+
+_INSTALLED = 'PATH=$1; shift; for name; do if command -v "$name" >/dev/null 2>&1; then echo "$name"; fi; done'
 
 
 class CreateRequest(Record):
@@ -49,6 +54,7 @@ class CreateRequest(Record):
     build_args: list[str] = []  # of a new host: KEY=VALUE or KEY+=VALUE, as in the provider's settings
     new_host: bool = False  # it must not be there already
     yolo: bool = False  # the program asks nobody for permission
+    resume: str | None = None  # a conversation that was begun outside
     confirmed: bool = False  # and may do so where it can reach more than its own host
     count: int = 1
     reuse: bool = False
@@ -134,8 +140,8 @@ def _reuse(ctx: Context, agent_id: str) -> AgentView | Exception:
 
 def make_plan(ctx: Context, host: Host, request: CreateRequest) -> Plan:
     """Look at everything before touching anything."""
-    kind = _kind(ctx, request)
-    options = {"yolo": True} if request.yolo else {}
+    kind = _kind(ctx, host, request)
+    options = {key: value for key in ("yolo", "resume") if (value := getattr(request, key))}
     ctx.kind(kind).check(request.args, options)
     request = sandbox.check(ctx, host, kind, request)
     if request.yolo:
@@ -322,7 +328,7 @@ _STEPS: tuple[tuple[str, Callable[[Context, Host, Plan, AgentRecord], AgentRecor
 )
 
 
-def _kind(ctx: Context, request: CreateRequest) -> str:
+def _kind(ctx: Context, host: Host, request: CreateRequest) -> str:
     if request.kind:
         return request.kind
     if request.args and not request.args[0].startswith("-"):
@@ -330,9 +336,21 @@ def _kind(ctx: Context, request: CreateRequest) -> str:
     default = ctx.settings.get("commands.create.kind")
     if default:
         return str(default)
+    coding = [name for name in KINDS if name not in ("command", "player")]
+    path = environment.base(ctx.home, host).get("PATH", os.defpath)
+    programs = {name: ctx.kind(name).programs[0] for name in coding}
+    try:
+        found = host.run(["sh", "-c", _INSTALLED, "installed", path, *programs.values()]).text.split("\n")
+    except Unreachable:
+        if not isinstance(host, PipeHost) or not isinstance(host.wire, hosts.Nowhere):
+            raise
+        return coding[0]  # what a host has that is not made yet will be seen
+    for name, program in programs.items():
+        if program in found:
+            return name
     raise MngrError(
-        "there is nothing to run: no kind, no command, and no coding agent that could be taken by itself",
-        f"write a command after --, or a kind: {', '.join(ctx.kind_names())}",
+        "there is nothing to run: no kind, no command, and no coding agent is installed",
+        f"write a command after --, or install one of: {', '.join(coding)}; mngr doctor KIND says how",
     )
 
 

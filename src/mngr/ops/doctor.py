@@ -56,8 +56,15 @@ def doctor(
 ) -> list[Check]:
     """Look at this machine, at `@HOST`, or at what agents of a kind need."""
     if target is not None and not target.startswith("@"):
-        programs = ctx.kind(target).programs
-        return judge_programs(_ask(ctx.local, (*_PROGRAMS, *programs)), (*_PROGRAMS, *programs))
+        kind = ctx.kind(target)
+        checks = judge_programs(_ask(ctx.local, (*_PROGRAMS, *kind.programs)), (*_PROGRAMS, *kind.programs))
+        install = getattr(kind, "install", "")
+        return [
+            c.replace(hint=f"get it: {install}")
+            if c.status == ERROR and install and c.name in kind.programs
+            else c
+            for c in checks
+        ]
     host = ctx.local if target is None else find.get_host(ctx, find.address(ctx, target))
     before = time.time()
     facts = _ask(host, (*_PROGRAMS, *_WISHED))

@@ -70,10 +70,10 @@ def stand_in(ctx: Context, wanted: Address) -> Host | None:
         return None
     from mngr.pipehost import PipeHost
 
-    return PipeHost("new", provider.name, _Nowhere(), "/", 0)
+    return PipeHost("new", provider.name, Nowhere(), "/", 0)
 
 
-class _Nowhere:
+class Nowhere:
     """The wire to a host that is not there yet."""
 
     def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:

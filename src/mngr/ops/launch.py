@@ -97,4 +97,10 @@ def launch(ctx: Context, host: Host, record: AgentRecord) -> int:
         line for line in result.text.splitlines()[1:] if line.strip() and not line.startswith("Pane is dead")
     ]
     said = "; ".join(line.strip() for line in screen[-3:]) or "it ended at once"
-    raise MngrError(f"the agent's command did not start: {said}", "check the command and the agent's PATH")
+    install = getattr(ctx.kind(record.kind), "install", "")
+    hint = (
+        f"get it: {install}; then: mngr doctor {record.kind}"
+        if install
+        else "check the command and the agent's PATH"
+    )
+    raise MngrError(f"the agent's command did not start: {said}", hint)
