@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 
-from mngr.agents import claude_rows
+from mngr import clock
+from mngr.agents import claude_rows, screens
 from mngr.agents.program import ProgramKind, carry, hook, moment, parked, read_json, write
 from mngr.errors import MngrError, NotFound
 from mngr.model import State
@@ -179,28 +180,36 @@ class ClaudeKind(ProgramKind):
         return [*self.words(record), "--resume", found]
 
     def judge(self, evidence: Evidence, state: State) -> State:
-        said = evidence.witness
-        if said is None:
+        state = self._newest(evidence, state)
+        if state.state == "RUNNING" and evidence.screen is not None:
+            shown = screens.read(self.parent, evidence.screen)
+            if shown is not None:
+                return state.replace(state=shown[0], reason=shown[1], source="screen")
+        return state
+
+    def _newest(self, evidence: Evidence, state: State) -> State:
+        """Its hook's last word or what its own file says, whichever is newer."""
+        said = evidence.witness or {}
+        since, word = moment(said.get("statusUpdatedAt")), said.get("status")
+        if since is None or (state.state != "STARTING" and (state.since or "") >= since):
             return parked(evidence, state)
-        since = moment(said.get("statusUpdatedAt"))
-        if state.state != "STARTING" and (since is None or (state.since or "") >= since):
-            return parked(evidence, state)  # the hook is newer
-        word = said.get("status")
         if word == "waiting":
             reason = _WAITS.get(str(said.get("waitingFor")), "question")
             return State(state="WAITING", reason=reason, source="program", since=since)
         if word in ("busy", "shell"):
-            return State(
-                state="RUNNING",
-                reason="background" if word == "shell" else None,
-                source="program",
-                since=since,
-            )
-        if word == "idle" and state.state != "STARTING":
-            if state.state == "WAITING" and state.reason == "end_of_turn":
-                return parked(evidence, state)  # since the turn ended, not since the file says so
-            return State(state="WAITING", reason="end_of_turn", source="program", since=since)
-        return state
+            why = "background" if word == "shell" else None
+            return State(state="RUNNING", reason=why, source="program", since=since)
+        if word != "idle" or state.state == "STARTING":
+            return state
+        if state.state == "WAITING" and state.reason == "end_of_turn":
+            return parked(evidence, state)  # since the turn ended, not since the file says so
+        return State(state="WAITING", reason="end_of_turn", source="program", since=since)
+
+    def wants_screen(self, evidence: Evidence, state: State) -> bool:
+        # It tells nobody that it tries again.
+        return (
+            state.state == "RUNNING" and evidence.now - clock.parse_stamp(state.since or clock.stamp()) > 1.0
+        )
 
     def parse(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
         return claude_rows.parse(lines)

@@ -19,6 +19,8 @@ def parse(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
         message = row.get("message")
         if row.get("isMeta") or row.get("isSidechain") or not isinstance(message, dict):
             continue
+        if message.get("model") == "<synthetic>" and not row.get("isApiErrorMessage"):
+            continue  # a filler of its own
         at = row.get("timestamp")
         if row.get("type") == "assistant":
             yield from _assistant(message, at, calls, counted)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 
 from mngr import clock, onhost
+from mngr.agents import resets
 from mngr.agents.delivery import Delivery
-from mngr.agents.evidence import state_of, when
+from mngr.agents.evidence import state_of
 from mngr.errors import NotFound, UsageError
 from mngr.model import State
 
@@ -128,6 +129,10 @@ class ProgramKind:
         """The state of a program that runs, when `state` is what its hooks said last."""
         return parked(evidence, state)
 
+    def wants_screen(self, evidence: Evidence, state: State) -> bool:
+        """Whether only the screen could tell more than `state` says; asked for every agent, so mostly not."""
+        return False
+
     def delivery(self, record: AgentRecord, text: str) -> Delivery:
         shown = "\n".join(
             [line[-_TAIL:] for line in [text.rstrip().rpartition("\n")[2]] if line] + list(self.pasted)
@@ -242,10 +247,12 @@ def parked(evidence: Evidence, state: State) -> State:
     error = (evidence.status or {}).get("error")
     if state.state != "WAITING" or not isinstance(error, str):
         return state
-    reason = _PARKED.get(error)
+    reason, until = _PARKED.get(error), None
+    said = (evidence.status or {}).get("message")
+    if isinstance(said, str) and (reset := resets.search(said)):
+        reason, until = "quota", resets.parse(reset, state.since, evidence.now)
     if reason is None:
         return state.replace(reason="end_of_turn")
-    until = None if reason == "login" else when({"at": (evidence.status or {}).get("until")})
     return state.replace(state="PARKED", reason=reason, parked_until=until)
 
 

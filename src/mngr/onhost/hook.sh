@@ -14,7 +14,13 @@ if [ "$2" != - ]; then
         error=",\"error\":\"${error%%\"*}\""
         ;;
     esac
-    [ ${#error} -le 200 ] || error=
+    case $error$said in ,*'"last_assistant_message":"'*)
+        text=${said#*\"last_assistant_message\":\"}
+        text=${text%%[\"\\]*}
+        [ ${#text} -gt 300 ] || error="$error,\"message\":\"$text\""
+        ;;
+    esac
+    [ ${#error} -le 400 ] || error=
     row="{\"state\":\"$2\",\"reason\":\"$3\",\"at\":\"$at\"$error}"
     if [ -w . ]; then
         printf '%s\n' "$row" >"status.$$" && mv -f "status.$$" status

@@ -7,6 +7,7 @@ import os
 import time
 
 from mngr import clock, names, onhost, registry, store, tmux
+from mngr.agents.program import ProgramKind
 from mngr.errors import HostStopped, MngrError
 from mngr.fanout import fanout
 from mngr.model import AgentRecord, AgentView, Evidence, Record, State
@@ -83,7 +84,54 @@ def look(ctx: Context, host: Host, ids: list[str] | None = None) -> list[Seen]:
     if lost:  # its pane may have come, or its exit record, between our two readings: look again
         again = {s.id: s for s in _look_once(ctx, host, lost)}
         seen = [again.get(s.id, s) for s in seen]
-    return seen
+    return _with_screens(ctx, host, seen)
+
+
+def _with_screens(ctx: Context, host: Host, seen: list[Seen]) -> list[Seen]:
+    """The same; where a kind cannot tell without the agent's screen, with that: one more call for all of them."""
+    asked: dict[str, str] = {}
+    for s in seen:
+        kind = None if s.record is None or s.evidence.pane is None else _kind(ctx, s.record)
+        if kind is not None and kind.wants_screen(s.evidence, s.state):
+            asked[s.id] = str((s.evidence.pane or {})["pane"])
+    if not asked:
+        return seen
+    words: list[str] = []
+    for agent_id, pane in asked.items():
+        words += [
+            ";",
+            "display-message",
+            "-p",
+            f"mngr-screen {agent_id}",
+            ";",
+            "capture-pane",
+            "-p",
+            "-t",
+            pane,
+        ]
+    result = host.run(["tmux", "-u", "-S", host.socket, *words[1:]], timeout=DEADLINE)
+    screens: dict[str, list[str]] = {}
+    for line in result.out.decode("utf-8", "replace").split("\n"):
+        word, _, rest = line.partition(" ")
+        if word == "mngr-screen" and rest in asked and rest not in screens:
+            current = screens.setdefault(rest, [])
+        elif screens:
+            current.append(line)
+    found: list[Seen] = []
+    for s in seen:
+        if s.id in screens and s.record is not None:
+            evidence = s.evidence.replace(screen="\n".join(screens[s.id]))
+            s = s.replace(evidence=evidence, state=ctx.kind(s.record.kind).state(s.record, evidence))
+        found.append(s)
+    return found
+
+
+def _kind(ctx: Context, record: AgentRecord) -> ProgramKind | None:
+    try:
+        kind = ctx.kind(record.kind)
+    except MngrError:
+        return None
+    return kind if isinstance(kind, ProgramKind) else None
 
 
 def _look_once(ctx: Context, host: Host, ids: list[str] | None) -> list[Seen]:
