@@ -1,7 +1,7 @@
-# send.sh SOCKET DIR TIMEOUT READY PAUSE MARK SHOWN CLEAR EMPTY [KEY] <TEXT: type a message into the agent's terminal and wait for its proof.
-# With a KEY that is pressed, and nothing else.
+# send.sh SOCKET DIR TIMEOUT READY PAUSE MARK SHOWN CLEAR EMPTY [KEY [BOX]] <TEXT: type a message into the agent's terminal and wait for its proof.
+# With a KEY that is pressed, and nothing else. With a BOX nothing is typed: a file there, named `….message` or `….KEY`, is all.
 # Answers one line: sent (nothing was to be proven), proven, unproven, not-ready, not-running, busy (the lock), or failed WHY.
-socket=$1 dir=$2 timeout=$3 ready=$4 pause=$5 mark=$6 shown=$7 clear=$8 empty=$9 key=${10}
+socket=$1 dir=$2 timeout=$3 ready=$4 pause=$5 mark=$6 shown=$7 clear=$8 empty=$9 key=${10} box=${11}
 id=${dir##*/}
 cd "$dir" 2>/dev/null || {
     echo not-running
@@ -57,7 +57,11 @@ if [ -n "$clear" ] && [ -z "$key" ]; then
         nap 40
     done
 fi
-if [ -n "$key" ]; then
+letter=
+if [ -n "$box" ]; then
+    letter=$box/$(date +%s).$$.${key:-message}
+    said=$({ cat >"$box/.$$" && mv "$box/.$$" "$letter"; } 2>&1)
+elif [ -n "$key" ]; then
     said=$(tmux -S "$socket" send-keys -t "$pane" "$key" 2>&1 9>&-)
 elif [ "$pause" = 0 ]; then
     said=$(paste "; $enter")
@@ -71,13 +75,19 @@ if [ -f limit ] && ! [ -L input ] && { [ -f input ] || ! [ -e input ]; }; then d
 # Enter was lost.
 waits_for_enter() { [ -n "$shown" ] && cursor_lines 1 | grep -qF -e "$shown"; }
 proven() { [ -f events.jsonl ] && tail -c +$((size + 1)) events.jsonl 2>/dev/null | grep -qF -e "$mark"; }
+# Whoever removes the file decides: the program that takes it, or we who wait no longer.
+take_back() { [ -n "$letter" ] && rm "$letter" 2>/dev/null; }
 napped=0 look=400
 until proven; do
     if ended; then
         proven && break
+        take_back
         answer not-running
     fi
-    late && answer unproven
+    if late; then
+        take_back && answer not-ready
+        answer unproven
+    fi
     if [ $napped -ge $look ] && waits_for_enter; then
         tmux -S "$socket" $enter 2>/dev/null 9>&-
     fi

@@ -142,6 +142,7 @@ def _deliver(host: Host, record: AgentRecord, delivery: Delivery, limit: float) 
         delivery.clear,
         delivery.empty,
         delivery.text if delivery.keys else "",
+        delivery.box,
     ]
     answer = host.run(argv, stdin=delivery.text.encode(), timeout=3 * limit + 30.0)
     word, _, rest = answer.text.partition(" ")

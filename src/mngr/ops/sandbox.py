@@ -123,7 +123,7 @@ def write(ctx: Context, host: Host, record: AgentRecord) -> None:
         path = host.run(
             ["sh", "-c", '. "$1"; printf %s "$PATH"', "path", os.path.join(directory, "env")]
         ).text
-        program = kind.command(host, record, resume=False)[0]
+        program = (*kind.programs, *kind.command(host, record, resume=False))[0]
         show = [os.path.expanduser(p) for p in ctx.settings_at(None).get("sandbox.show") or []]
         words = view.private(host.home, record, shared, view.programs(host.home, path, program), show)
     else:

@@ -1,0 +1,199 @@
+"""Kind `opencode`: opencode in its terminal, with directories of its own and a plugin of ours inside."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+from mngr import onhost
+from mngr.agents.delivery import Delivery
+from mngr.agents.program import ProgramKind, carry, mark_of, own_rows, write
+from mngr.errors import MngrError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from mngr.host import Host
+    from mngr.model import AgentRecord
+
+_OWN = "opencode"  # its directories, in the agent's directory
+_CONFIG = f"{_OWN}/config/opencode"
+_DATA = f"{_OWN}/data/opencode"
+_PLUGIN = "opencode.js"
+_BOX = "inbox"  # where the plugin takes messages from
+_PLACES = {"CONFIG": "config", "DATA": "data", "STATE": "state", "CACHE": "cache"}
+_ASK = dict.fromkeys(("edit", "bash", "webfetch", "websearch"), "ask")
+_ALLOW = {"*": "allow"}
+# How it finds a model is the same for every agent of a user; the rest of his configuration goes along by choice.
+_MODEL = ("provider", "model", "small_model", "enabled_providers", "disabled_providers")
+_CHOSEN = {"mcp": ("mcp",), "plugins": ("plugin",), "agents": ("agent", "mode"), "commands": ("command",)}
+_FILES = {
+    "memory": ("AGENTS.md",),
+    "commands": ("command", "commands"),
+    "agents": ("agent", "agents"),
+    "skills": ("skill", "skills"),
+    "plugins": ("plugin", "plugins"),
+}
+# With this it takes the packages that plugins are made with for installed; ours needs none, and getting them takes long.
+_PACKAGES = {"dependencies": {"@opencode-ai/plugin": "*"}}
+_MAKE = 'cd "$1" && shift && mkdir -p "$@"'
+_NOT_JSON = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
+_FROM_ENV = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+_FROM_FILE = re.compile(r"\{file:([^}]+)\}")
+
+
+class OpencodeKind(ProgramKind):
+    """opencode. Our plugin tells what it does, keeps the conversation and hands it messages through its own API."""
+
+    parent = "opencode"
+    summary = "opencode"
+    program = "opencode"
+    answers = {"allow": "allow", "deny": "deny"}
+    passes = (
+        "ANTHROPIC_API_KEY",
+        "OPENAI_API_KEY",
+        "OPENROUTER_API_KEY",
+        "OPENCODE_API_KEY",
+        "GEMINI_API_KEY",
+        "GOOGLE_GENERATIVE_AI_API_KEY",
+        "GROQ_API_KEY",
+        "MISTRAL_API_KEY",
+        "DEEPSEEK_API_KEY",
+        "XAI_API_KEY",
+    )
+    unattended = ("--auto",)
+    conversation = ("transcript.jsonl",)
+    writes = (_OWN, _BOX)
+
+    def given(self) -> dict[str, str]:
+        named = _FROM_ENV.findall(json.dumps(self._carried()))  # variables that his configuration speaks of
+        return {**{name: os.environ[name] for name in named if name in os.environ}, **super().given()}
+
+    def variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
+        own = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+        models = os.path.join(_place("CACHE"), "models.json")
+        if host.is_here and not record.sandbox and os.path.isfile(models):
+            own["OPENCODE_MODELS_PATH"] = models
+        return own
+
+    def prepare(self, host: Host, record: AgentRecord) -> None:
+        directory = host.home.agent(record.id)
+        made = host.run(["sh", "-c", _MAKE, "make", directory, f"{_CONFIG}/node_modules", _DATA, _BOX])
+        if made.code:
+            raise MngrError(f"cannot make the directory of {record.name}: {made.problem}", "see: mngr doctor")
+        write(host, record, _PLUGIN, onhost.program("opencode.js").encode())
+        config = self._carried()
+        if record.options.get("yolo"):
+            config["permission"] = _ALLOW
+        else:
+            config.setdefault("permission", _ASK)
+        config.update(autoupdate=False, share=config.get("share", "disabled"))
+        config["plugin"] = [*config.get("plugin", []), _url(os.path.join(directory, _PLUGIN))]
+        write(host, record, f"{_CONFIG}/opencode.json", json.dumps(config, indent=1).encode())
+        if "plugins" not in self._wanted():
+            write(host, record, f"{_CONFIG}/package.json", json.dumps(_PACKAGES).encode())
+            lock = {"packages": {"": _PACKAGES}}
+            write(host, record, f"{_CONFIG}/package-lock.json", json.dumps(lock).encode())
+        for word in self._wanted():
+            for name in _FILES.get(word, ()):
+                carry(host, record, os.path.join(_place("CONFIG"), name), os.path.join(_CONFIG, name))
+        self._log_in(host, record)
+
+    def _wanted(self) -> list[str]:
+        return list(self.options.get("carry") or [])
+
+    def _carried(self) -> dict[str, Any]:
+        """Of the user's configuration, what an agent of his goes by."""
+        found = _of_user()
+        wanted = self._wanted()
+        chosen = {key for word in wanted for key in _CHOSEN.get(word, ())}
+        others = {key for keys in _CHOSEN.values() for key in keys} - chosen
+        if "settings" in wanted:
+            return {key: value for key, value in found.items() if key not in others}
+        return {key: value for key, value in found.items() if key in _MODEL or key in chosen}
+
+    def _log_in(self, host: Host, record: AgentRecord) -> None:
+        """The user's own logins: one file for all agents that can see it, so that renewing one logs nobody out."""
+        path = os.path.join(_place("DATA"), "auth.json")
+        if self.options.get("login") == "none" or not os.path.isfile(path):
+            return
+        if host.is_here and not record.sandbox:
+            host.run(["ln", "-sf", path, os.path.join(host.home.agent(record.id), _DATA, "auth.json")])
+            return
+        logins = _read(path)
+        for login in logins.values():
+            if isinstance(login, dict) and "refresh" in login:
+                login["refresh"] = ""  # whoever uses it ends the login of all others
+        write(host, record, f"{_DATA}/auth.json", json.dumps(logins).encode())
+
+    def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
+        directory = os.path.join(host.home.agent(record.id), _OWN)
+        # Only the program itself is told so: what an agent's windows run finds its configuration where it always does.
+        places = [f"XDG_{name}_HOME={os.path.join(directory, place)}" for name, place in _PLACES.items()]
+        words = ["env", *places, *self.words(record)]
+        if any(word in ("-c", "--continue", "-s", "--session") for word in record.command):
+            return words
+        session, _, about = host.run(["cat", os.path.join(directory, "session")]).text.strip().partition("\n")
+        # A conversation works where it was begun; one about another directory is brought here by the plugin.
+        return [*words, "--session", session] if session and about == record.work_dir else words
+
+    def delivery(self, record: AgentRecord, text: str) -> Delivery:
+        return Delivery(text=text, ready="status", proof="api", mark=mark_of(text), shut=self.shut, box=_BOX)
+
+    def answer(self, key: str) -> Delivery:
+        return Delivery(text=key, ready="status", proof="api", keys=True, box=_BOX)
+
+    def parse(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+        return own_rows(lines)
+
+
+def make(name: str, options: Any) -> OpencodeKind:
+    """The kind under a name of the user's."""
+    return OpencodeKind(name, options)
+
+
+def _place(kind: str) -> str:
+    """Where the user's own opencode has its files."""
+    usual = {"CONFIG": "~/.config", "DATA": "~/.local/share", "CACHE": "~/.cache"}[kind]
+    return os.path.join(os.environ.get(f"XDG_{kind}_HOME") or os.path.expanduser(usual), "opencode")
+
+
+def _of_user() -> dict[str, Any]:
+    """The user's own configuration, with the contents of the files it speaks of."""
+    place = _place("CONFIG")
+    found: dict[str, Any] = {}
+    for name in ("config.json", "opencode.json", "opencode.jsonc"):
+        found.update(_read(os.path.join(place, name)))
+
+    def contents(match: re.Match[str]) -> str:
+        path = os.path.join(place, os.path.expanduser(match[1]))
+        try:
+            with open(path, encoding="utf-8") as file:
+                return json.dumps(file.read().strip())[1:-1]
+        except (OSError, ValueError):
+            return match[0]
+
+    filled: dict[str, Any] = json.loads(_FROM_FILE.sub(contents, json.dumps(found)))
+    return filled
+
+
+def _read(path: str) -> dict[str, Any]:
+    """A JSON file that may have comments and commas too many; nothing when it cannot be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        for _ in range(2):  # a comment may stand between a comma and the end
+            text = _NOT_JSON.sub(lambda match: match[1] or "", text)
+        found = json.loads(text)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _url(path: str) -> str:
+    from urllib.parse import quote
+
+    return "file://" + quote(path)

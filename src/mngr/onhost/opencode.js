@@ -1,0 +1,360 @@
+// What opencode runs inside itself for us: it says what the agent does, keeps its conversation and takes in messages.
+// It needs nothing but what the program brings along, and nothing that goes wrong here may disturb the program.
+import fs from "node:fs"
+import path from "node:path"
+
+const DIR = process.env.MNGR_AGENT_DIR ?? ""
+const BOX = path.join(DIR, "inbox")
+const WORK = process.env.MNGR_WORK_DIR ?? ""
+const CURRENT = path.join(DIR, "opencode", "session") // the conversation and the directory that it is about, a line each
+const FAR = 60_000 // ms: a new try that is further off is no work but a wait
+const LATE = 1_000 // ms in which the end of an answer follows the end of its turn
+const SHOWN = 30_000 // ms after its start the program surely has its screen
+const PLACES = { CONFIG: ".config", DATA: ".local/share", STATE: ".local/state", CACHE: ".cache" }
+
+let client = null
+let current = null // the conversation that messages go to
+let said = "" // the status as it was written last
+let trouble = null // what ended the last turn: {error, until}
+let taking = false
+let copying = false // what comes by was said before
+const busy = new Map() // conversation: what it is at
+const resting = new Set() // those whose turn is over, but perhaps not yet all that was said in it
+const open = new Map() // conversation: the answer that is not complete
+const children = new Set() // conversations of sub-agents
+const asked = new Map() // question: {reason, at}
+const roles = new Map() // message: {role, model}
+const held = new Map() // message: its last row, until it is known what it cost
+const written = new Set() // parts that have their row
+const spent = new Map() // sub-agent's conversation: usage
+
+const stamp = (ms) => new Date(ms ?? Date.now()).toISOString()
+
+function append(name, row) {
+  fs.appendFileSync(path.join(DIR, name), JSON.stringify(row) + "\n", { mode: 0o600 })
+}
+
+function event(type, data = {}) {
+  append("events.jsonl", { v: 1, at: stamp(), agent: path.basename(DIR), type, source: "hook", data })
+}
+
+function replace(file, text) {
+  const fresh = `${file}.${process.pid}`
+  try {
+    fs.writeFileSync(fresh, text, { mode: 0o600 })
+    fs.renameSync(fresh, file)
+  } catch {
+    const same = fs.openSync(file, "r+") // in a sandbox only its contents can be changed
+    fs.ftruncateSync(same, fs.writeSync(same, text))
+    fs.closeSync(same)
+  }
+}
+
+function state() {
+  const asks = [...asked.values()].map((question) => question.reason)
+  if (asks.length) return { state: "WAITING", reason: asks.includes("permission") ? "permission" : "question" }
+  const again = [...busy.values()].find((status) => status.type === "retry")
+  if (again && again.next - Date.now() > FAR) {
+    const reason = wordFor({ data: { statusCode: 429, message: again.message } }) === "usage_limit" ? "quota" : "rate_limit"
+    return { state: "PARKED", reason, until: stamp(again.next) }
+  }
+  if (again) return { state: "RUNNING", reason: "retrying" }
+  if (busy.size) return { state: "RUNNING", reason: "" }
+  return { state: "WAITING", reason: "end_of_turn", ...trouble }
+}
+
+function tell() {
+  const now = state()
+  if (JSON.stringify(now) === said) return
+  said = JSON.stringify(now)
+  replace(path.join(DIR, "status"), JSON.stringify({ ...now, at: stamp() }) + "\n")
+}
+
+function wordFor(error) {
+  const { statusCode, message = "", responseBody = "" } = error.data ?? {}
+  const told = `${message} ${responseBody}`
+  const isRefused = [402, 403, 429].includes(statusCode)
+  if (statusCode === 402 || (isRefused && /quota|billing|credit|usage.?limit|limit reached/i.test(told))) return "usage_limit"
+  if (error.name === "ProviderAuthError" || statusCode === 401 || statusCode === 403) return "authentication_failed"
+  if (statusCode === 429 || statusCode === 529 || /overloaded|rate.?limit/i.test(message)) return "rate_limit"
+  return error.name
+}
+
+// When a limit ends, as the answer's head or its body has it.
+function untilOf(error) {
+  const { responseHeaders = {}, responseBody = "" } = error.data ?? {}
+  const reset = /"resets?_?at":\s*"?(\d{10})(?:\d{3})?\b/i.exec(responseBody)
+  if (reset) return { until: stamp(reset[1] * 1000) }
+  const after = responseHeaders["retry-after"]
+  const at = Number(after) > 0 ? Date.now() + after * 1000 : Date.parse(after)
+  return at > 0 ? { until: stamp(at) } : {}
+}
+
+function release(message) {
+  if (held.has(message)) append("transcript.jsonl", held.get(message))
+  held.delete(message)
+}
+
+function hold(part, row) {
+  if (written.has(part.id)) return
+  written.add(part.id)
+  release(part.messageID)
+  held.set(part.messageID, { v: 1, model: roles.get(part.messageID)?.model, ...row })
+}
+
+function add(a, b) {
+  const sum = { ...a }
+  for (const [name, count] of Object.entries(b ?? {})) sum[name] = (sum[name] ?? 0) + count
+  return sum
+}
+
+function usageOf(part) {
+  const { input = 0, output = 0, reasoning = 0, cache = {} } = part.tokens ?? {}
+  const counts = { input_tokens: input, output_tokens: output + reasoning }
+  const cached = { cache_read_tokens: cache.read ?? 0, cache_write_tokens: cache.write ?? 0 }
+  return { ...counts, ...cached, ...(part.cost ? { cost_usd: part.cost } : {}) } // 0 is a price it does not know
+}
+
+function finish(part) {
+  const usage = usageOf(part)
+  if (children.has(part.sessionID)) {
+    spent.set(part.sessionID, add(spent.get(part.sessionID), usage))
+    return
+  }
+  if (!held.has(part.messageID)) hold(part, { at: stamp(), role: "assistant", text: "" })
+  const row = held.get(part.messageID)
+  if (row) held.set(part.messageID, { ...row, usage: add(row.usage, usage) })
+  release(part.messageID)
+}
+
+function usedBy(child) {
+  const usage = spent.get(child)
+  spent.delete(child)
+  return usage ? { usage } : {}
+}
+
+function toolPart(part) {
+  const { status, input, output, error, time, metadata } = part.state
+  if (status === "running" && !written.has(part.callID)) {
+    written.add(part.callID)
+    event("tool_start", { tool: part.tool, call: part.callID })
+  }
+  if (status !== "completed" && status !== "error") return
+  const row = { at: stamp(time?.end), role: "tool", text: "", tool: part.tool, input, output: output ?? error ?? "" }
+  hold(part, { ...row, ...usedBy(metadata?.sessionId) })
+  event("tool_end", { tool: part.tool, call: part.callID, ok: status === "completed" })
+}
+
+// Nobody may read that the agent waits once its message counts as delivered.
+function userPart(part) {
+  if (part.type !== "text" || part.synthetic || written.has(part.id)) return
+  written.add(part.id)
+  append("transcript.jsonl", { v: 1, at: stamp(), role: "user", text: part.text })
+  choose(part.sessionID)
+  trouble = null
+  begin(part.sessionID, { type: "busy" })
+  event("message", { prompt: part.text })
+}
+
+function partUpdated({ part }) {
+  if (copying) return
+  const isChild = children.has(part.sessionID)
+  if (part.type === "step-finish") finish(part)
+  else if (isChild) return
+  else if (roles.get(part.messageID)?.role === "user") userPart(part)
+  else if (part.type === "tool") toolPart(part)
+  else if (part.type === "text" && part.time?.end && part.text.trim() && !part.synthetic)
+    hold(part, { at: stamp(part.time.end), role: "assistant", text: part.text })
+}
+
+function messageUpdated({ info }) {
+  roles.set(info.id, { role: info.role, model: info.modelID })
+  if (info.role !== "assistant") return
+  if (!info.time?.completed) open.set(info.sessionID, info.id)
+  else if (open.get(info.sessionID) === info.id) open.delete(info.sessionID)
+  if (resting.has(info.sessionID) && !open.has(info.sessionID)) settle(info.sessionID)
+}
+
+function begin(session, status) {
+  resting.delete(session)
+  busy.set(session, status)
+  tell()
+}
+
+function rest(session) {
+  if (!busy.has(session)) return
+  resting.add(session)
+  if (!open.has(session)) settle(session)
+  else setTimeout(() => resting.has(session) && settle(session), LATE)
+}
+
+function settle(session) {
+  open.delete(session)
+  resting.delete(session)
+  busy.delete(session)
+  if (!busy.size) {
+    for (const message of [...held.keys()]) release(message)
+    asked.clear()
+  }
+  tell()
+  if (!children.has(session)) event(trouble ? "turn_failed" : "turn_end", trouble ?? {})
+}
+
+// A turn that fails before it begins has no end of its own.
+async function failed({ sessionID, error }) {
+  if (error && error.name !== "MessageAbortedError" && !children.has(sessionID)) {
+    trouble = { error: wordFor(error), ...untilOf(error) }
+    const { statusCode, message } = error.data ?? {}
+    event("error", { name: error.name, status: statusCode, message: String(message ?? "").slice(0, 500) })
+  }
+  const real = (await client.session.status()).data ?? {}
+  for (const session of [...busy.keys()]) if (!real[session]) rest(session)
+}
+
+function ask(id, reason, data) {
+  asked.set(id, { reason, at: Date.now() })
+  for (const message of [...held.keys()]) release(message)
+  tell()
+  event(reason, data)
+}
+
+function answered(id) {
+  asked.delete(id)
+  tell()
+}
+
+function sessionSeen({ info }) {
+  if (info.parentID) children.add(info.id)
+}
+
+function choose(session) {
+  if (children.has(session) || session === current) return
+  current = session
+  replace(CURRENT, `${session}\n${WORK}\n`)
+}
+
+const EVENTS = {
+  "session.created": sessionSeen,
+  "session.updated": sessionSeen,
+  "session.status": ({ sessionID, status }) => (status.type === "idle" ? rest(sessionID) : begin(sessionID, status)),
+  "session.idle": ({ sessionID }) => rest(sessionID),
+  "session.error": failed,
+  "message.updated": messageUpdated,
+  "message.part.updated": partUpdated,
+  "permission.asked": ({ id, permission, patterns }) => ask(id, "permission", { permission, patterns }),
+  "permission.replied": ({ requestID }) => answered(requestID),
+  "question.asked": ({ id }) => ask(id, "question", {}),
+  "question.replied": ({ requestID }) => answered(requestID),
+  "question.rejected": ({ requestID }) => answered(requestID),
+}
+
+async function post(url, body) {
+  const done = await client._client.post({ url, body, headers: { "Content-Type": "application/json" } })
+  if (done.error) throw new Error(JSON.stringify(done.error))
+  return done.data
+}
+
+// The screen does not say when it is there, and what it is told before that is lost.
+function show(session) {
+  post("/tui/select-session", { sessionID: session }).catch(() => {})
+  if (current === session && performance.now() < SHOWN) setTimeout(() => show(session), 1_000)
+}
+
+async function deliver(text) {
+  if (!current) {
+    choose((await post("/session", {})).id)
+    show(current)
+  }
+  await post(`/session/${current}/prompt_async`, { parts: [{ type: "text", text }] })
+}
+
+// An answer is to what was asked before it was given.
+async function answer(reply, at) {
+  const [id] = [...asked].find(([, question]) => question.reason === "permission" && question.at <= at) ?? []
+  if (id) await post(`/permission/${id}/reply`, { reply })
+}
+
+const ACTS = { message: deliver, allow: (_, at) => answer("once", at), deny: (_, at) => answer("reject", at) }
+
+// Whoever takes a file away has it: we, or the sender who would wait no longer.
+async function take() {
+  if (taking) return
+  taking = true
+  try {
+    for (const name of fs.readdirSync(BOX).sort()) {
+      const act = name.startsWith(".") ? undefined : ACTS[name.split(".").pop()]
+      if (!act) continue
+      const file = path.join(BOX, name)
+      const [text, at] = [fs.readFileSync(file, "utf8"), fs.statSync(file).mtimeMs]
+      fs.unlinkSync(file)
+      await act(text, at).catch((error) => event("refused", { message: String(error).slice(0, 500) }))
+    }
+  } catch {
+    // the next look will do
+  } finally {
+    taking = false
+  }
+}
+
+function last() {
+  try {
+    return fs.readFileSync(CURRENT, "utf8").trim().split("\n")
+  } catch {
+    return [] // there was none
+  }
+}
+
+// A conversation works where it was begun, even if that is another agent's directory.
+async function bring(session, directory) {
+  try {
+    await post("/experimental/control-plane/move-session", { sessionID: session, destination: { directory } })
+    return session
+  } catch {
+    copying = true
+    return (await post(`/session/${session}/fork`, {})).id
+  } finally {
+    copying = false
+  }
+}
+
+async function listen(directory) {
+  const [session, work] = last()
+  if (session && work === WORK) current = session
+  else if (session) {
+    try {
+      choose(await bring(session, directory))
+      show(current)
+    } catch (error) {
+      event("fault", { message: `the conversation could not be brought along: ${error}`.slice(0, 500) })
+    }
+  }
+  tell()
+  event("ready", { resumed: current !== null })
+  try {
+    fs.watch(BOX, take)
+  } catch {
+    // the clock looks too
+  }
+  setInterval(take, 500)
+}
+
+export default async function mngr(input) {
+  if (!DIR) return {}
+  if (!client) {
+    client = input.client
+    listen(input.directory) // not waited for: the program answers nothing before its plugins are there
+  }
+  return {
+    event: async ({ event: { type, properties } }) => {
+      try {
+        await EVENTS[type]?.(properties)
+      } catch (error) {
+        event("fault", { type, message: String(error).slice(0, 500) })
+      }
+    },
+    // The program's directories are its own; what it runs looks where it always does.
+    "shell.env": async (_, output) => {
+      for (const [name, place] of Object.entries(PLACES)) output.env[`XDG_${name}_HOME`] = path.join(process.env.HOME ?? "/", place)
+    },
+  }
+}
