@@ -117,7 +117,7 @@ class AgentContract:
     def test_a_permission_is_waited_for(self, fleet: Mngr) -> None:
         if "permissions" not in self.features:
             return
-        steps: Steps = [{"text": "may I", "sh": "echo hi > out.txt"}, {"text": "all done"}]
+        steps: Steps = [{"text": "may I", **self.asking("echo hi > out.txt")}, {"text": "all done"}]
         self.create(fleet, "foo", message=fake(steps))
         fleet("wait", "foo", "--timeout", "60")
         assert self.state(fleet, "foo") == ("WAITING", "permission")
@@ -133,7 +133,7 @@ class AgentContract:
             "--timeout",
             "60",
             "-m",
-            fake([{"sh": "echo no > no.txt"}, {"text": "ended"}]),
+            fake([self.asking("echo no > no.txt"), {"text": "ended"}]),
         )
         assert self.state(fleet, "foo") == ("WAITING", "permission")
         fleet("message", "foo", "--deny")
@@ -141,6 +141,10 @@ class AgentContract:
         assert self.state(fleet, "foo") == ("WAITING", "end_of_turn")
         assert not (self.work(fleet, "foo") / "no.txt").exists()
         assert "asks for no permission" in fleet("message", "foo", "--allow", code=1).err
+
+    def asking(self, command: str) -> dict[str, Any]:
+        """What a model says so that the program asks before it runs a command."""
+        return {"sh": command}
 
     def test_yolo_is_refused_where_more_is_at_stake(self, fleet: Mngr) -> None:
         if "permissions" not in self.features:
@@ -154,7 +158,7 @@ class AgentContract:
         if "limits" in self.features:
             self.create(fleet, "foo", *self.impatient(), message="hello")
             for status, reason in ((429, "rate_limit"), (401, "login")):
-                fail = {"status": status, "times": -1}
+                fail = {"status": status, "times": -1, "headers": self.soon}
                 fleet("message", "foo", "-m", fake([{"text": "x", "fail": fail}], f"{status}"))
                 fleet("wait", "foo", "--state", "PARKED", "--timeout", "60")
                 assert self.state(fleet, "foo") == ("PARKED", reason)
@@ -168,6 +172,8 @@ class AgentContract:
         fleet("message", "foo", "-m", "back", "--wait", "--timeout", "60")
         said = [row["text"].strip() for row in self.rows(fleet, "foo") if row["role"] == "user"]
         assert (said[0], said[-1]) == ("hello", "back")
+
+    soon: dict[str, str] = {}  # what in a failure's head lets it try again at once
 
     def impatient(self) -> tuple[str, ...]:
         """Words for `create` by which it gives up soon."""

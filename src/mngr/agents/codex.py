@@ -1,0 +1,274 @@
+"""Kind `codex`: Codex in its terminal, with a home of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from mngr import clock, onhost
+from mngr.agents import codex_rows
+from mngr.agents.program import ProgramKind, carry, hook, write
+from mngr.errors import MngrError, NotFound
+from mngr.model import State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from mngr.host import Host
+    from mngr.model import AgentRecord, Evidence
+
+_CONFIG = "codex"  # CODEX_HOME, in the agent's directory
+_RUN = "codex.sh"
+# Which record the conversation is in, for codex.sh; then the same as for every program.
+_MESSAGE = (
+    """said=$(cat); file=${said#*'"transcript_path":"'}; ln -f "${file%%'"'*}" "$CODEX_HOME/last" 2>/dev/null; """
+    f"""printf '%s\\n' "$said" | {hook("message", "RUNNING")}"""
+)
+_HOOKS = {
+    "UserPromptSubmit": _MESSAGE,
+    "PreToolUse": hook("tool_start", "RUNNING"),
+    "PostToolUse": hook("tool_end", "RUNNING"),
+    "PermissionRequest": hook("permission", "WAITING", "permission"),
+    "Stop": hook("turn_end", "WAITING", "end_of_turn"),
+}
+_TITLE = ["activity", "run-state", "thread-id"]  # what the title of its terminal says, by which we know more
+_ASKS = "Action Required"
+_CARRIED = ("model", "model_provider", "model_providers", "openai_base_url", "model_reasoning_effort")
+_NOT_CARRIED = (
+    "projects",
+    "notice",
+    "hooks",
+    "notify",
+    "tui",
+)  # of his settings: what is about him and his machine
+_FILES = {"memory": "AGENTS.md", "prompts": "prompts", "skills": "skills", "rules": "rules"}
+# The latest conversation that is the agent's own, not one of those that it began for a part of its work.
+_LATEST = """
+cd "$1" 2>/dev/null || exit 0
+ls -t sessions/*/*/*/rollout-*.jsonl 2>/dev/null | while IFS= read -r file; do
+    if head -n 1 "$file" | cut -c 1-2000 | grep -q '"subagent"'; then continue; fi
+    file=${file%.jsonl}
+    printf %s "$file" | tail -c 36
+    break
+done
+"""
+# For which models it would ask whether to take a newer one; Enter would say yes. In a home that is nobody's.
+_NEWER = """
+. "$1/env"
+place=$(mktemp -d) || exit 0
+CODEX_HOME=$place "$2" debug models 2>/dev/null | grep -o -e '"slug":"[^"]*"' -e '"upgrade":{"model":"[^"]*"'
+rm -rf "$place"
+"""
+
+
+class CodexKind(ProgramKind):
+    """Codex. Its state comes from its hooks, its own record of the conversation, and the title of its terminal."""
+
+    parent = "codex"
+    summary = "Codex"
+    program = "codex"
+    install = "npm install -g @openai/codex"
+    answers = {"allow": "y", "deny": "Escape"}
+    features = ("hooks", "permissions", "tools", "resume", "usage", "limits")
+    passes = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY")
+    unattended = ("--dangerously-bypass-approvals-and-sandbox",)
+    careful = ("--sandbox", "workspace-write", "--ask-for-approval", "on-request")
+    pasted = ("[Pasted Content ",)
+    clear = "C-u"
+    empty = "› Ask Codex to do anything"
+    obeyed = "/!"
+    conversation = (f"{_CONFIG}/sessions/*/*/*/rollout-*.jsonl",)
+    writes = (_CONFIG, "witness", "tmp")
+
+    def given(self) -> dict[str, str]:
+        """Also the variables that the user's own providers of models go by."""
+        names = [
+            str(provider["env_key"])
+            for provider in _table(_of_user(), "model_providers").values()
+            if isinstance(provider, dict) and provider.get("env_key")
+        ]
+        own = {name: os.environ[name] for name in names if os.environ.get(name)}
+        return {**own, **super().given()}
+
+    def variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
+        directory = host.home.agent(record.id)
+        own = {"CODEX_HOME": os.path.join(directory, _CONFIG)}
+        if directory.startswith("/tmp/"):  # it trusts nothing that lies where temporary files do
+            own["TMPDIR"] = os.path.join(directory, "tmp")
+        return own
+
+    def prepare(self, host: Host, record: AgentRecord) -> None:
+        super().prepare(host, record)
+        directory = host.home.agent(record.id)
+        made = host.run(["sh", "-c", 'cd "$1" && shift && mkdir -p "$@"', "make", directory, *self.writes])
+        if made.code:
+            raise MngrError(f"cannot make the directory of {record.name}: {made.problem}", "see: mngr doctor")
+        carried = self.options.get("carry") or []
+        hooks = {
+            event: [{"hooks": [{"type": "command", "command": line, "timeout": 10}]}]
+            for event, line in _HOOKS.items()
+        }
+        write(host, record, _RUN, onhost.program(_RUN).encode())
+        write(host, record, f"{_CONFIG}/hooks.json", json.dumps({"hooks": hooks}, indent=1).encode())
+        write(host, record, f"{_CONFIG}/config.toml", self._settings(host, record, carried))
+        for word in carried:
+            if word in _FILES:
+                carry(host, record, os.path.join(_user(), _FILES[word]), os.path.join(_CONFIG, _FILES[word]))
+        self._log_in(host, record)
+        self._adopt(host, record)
+
+    def _settings(self, host: Host, record: AgentRecord, carried: list[str]) -> bytes:
+        """What the program noted itself, what is the user's, and what passes every dialog."""
+        import tomlkit
+
+        user = _of_user()
+        taken = {key: user[key] for key in _CARRIED if key in user}
+        if "settings" in carried:
+            taken = {
+                key: value for key, value in user.items() if key not in _NOT_CARRIED and key != "mcp_servers"
+            }
+        if "mcp" in carried and "mcp_servers" in user:
+            taken["mcp_servers"] = user["mcp_servers"]
+        own = _read(host, os.path.join(host.home.agent(record.id), _CONFIG, "config.toml"))
+        found = {
+            **taken,
+            **own,
+            "check_for_update_on_startup": False,
+            "features": {**_table(taken, "features"), "plugins": False, "daemon_auto_start": False},
+            "analytics": {"enabled": False},
+            "projects": {record.work_dir: {"trust_level": "trusted"}},
+            "notice": {**_table(own, "notice"), "model_migrations": self._newer(host, record)},
+            "tui": {**_table(own, "tui"), "terminal_title": _TITLE},
+        }
+        return tomlkit.dumps(found).encode()
+
+    def _newer(self, host: Host, record: AgentRecord) -> dict[str, str]:
+        """For every model that has a newer one: which, as the program notes that the user was told."""
+        directory = host.home.agent(record.id)
+        said = host.run(["sh", "-c", _NEWER, "newer", directory, self.executable]).text
+        found: dict[str, str] = {}
+        slug = ""
+        for line in said.splitlines():
+            key, _, name = line.rpartition(":")
+            if key == '"slug"':
+                slug = name.strip('"')
+            else:
+                found[slug] = name.strip('"')
+        return found
+
+    def _log_in(self, host: Host, record: AgentRecord) -> None:
+        """The user's own login: one file for all agents that can see it, so that renewing it logs nobody out."""
+        if self.options.get("login") == "none":
+            return
+        path = os.path.join(_user(), "auth.json")
+        target = f"{_CONFIG}/auth.json"
+        try:
+            with open(path, encoding="utf-8") as file:
+                login = json.load(file)
+        except (OSError, ValueError):
+            login = None
+        if not isinstance(login, dict):
+            key = os.environ.get("OPENAI_API_KEY")
+            if key:
+                write(host, record, target, json.dumps({"OPENAI_API_KEY": key}).encode())
+            return
+        if host.is_here and not record.sandbox:
+            host.run(["ln", "-sf", path, os.path.join(host.home.agent(record.id), target)])
+            return
+        if isinstance(login.get("tokens"), dict):
+            login["tokens"]["refresh_token"] = ""  # whoever uses it ends the login of all others
+        write(host, record, target, json.dumps(login).encode())
+
+    def find_outside(self, name: str) -> str:
+        place = os.path.join(_user(), "sessions")
+        found = [
+            os.path.join(top, each)
+            for top, _, names in os.walk(place)
+            for each in names
+            if each.startswith("rollout-") and each.endswith(".jsonl")
+        ]
+        for path in found:
+            if path.endswith(f"-{name}.jsonl"):
+                return path
+        recent = ", ".join(os.path.basename(p)[-42:-6] for p in sorted(found, key=os.path.getmtime)[-3:])
+        hint = f"the latest there: {recent}" if recent else f"there is none in {place}"
+        raise NotFound(f"Codex has no conversation {name!r} here", hint)
+
+    def _adopt(self, host: Host, record: AgentRecord) -> None:
+        """Take up the conversation that the user named, once: from then on it is the agent's own."""
+        name = record.options.get("resume")
+        if not name or record.phase != "creating":
+            return
+        path = self.find_outside(str(name))
+        carry(host, record, path, os.path.join(_CONFIG, os.path.relpath(path, _user())))
+
+    def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
+        directory = host.home.agent(record.id)
+        found = host.run(["sh", "-c", _LATEST, "latest", os.path.join(directory, _CONFIG)]).text.strip()
+        program, *words = self.words(record)
+        # The hooks are ours alone: they lie in the agent's own directory.
+        words = ["--dangerously-bypass-hook-trust", *words, "--cd", record.work_dir]
+        again = ["resume", found] if found else []
+        return ["sh", os.path.join(directory, _RUN), program, *again, *words]
+
+    def judge(self, evidence: Evidence, state: State) -> State:
+        end = codex_rows.end_of(evidence.witness)
+        if end is not None and end.at >= (state.since or ""):
+            if end.reason is None:
+                return State(state="WAITING", reason="end_of_turn", source="transcript", since=end.at)
+            until = None if end.until is None else clock.stamp(end.until)
+            return State(
+                state="PARKED", reason=end.reason, source="transcript", since=end.at, parked_until=until
+            )
+        asks = _ASKS in (evidence.pane or {}).get("title", "")
+        if state.state == "WAITING" and state.reason == "permission" and not asks:
+            return State(
+                state="RUNNING", source="screen", since=state.since
+            )  # it was answered, or is about to ask
+        if state.state == "RUNNING" and asks:
+            return State(state="WAITING", reason="question", source="screen", since=state.since)
+        return state
+
+    def parse(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+        return codex_rows.parse(lines)
+
+
+def make(name: str, options: Any) -> CodexKind:
+    """The kind under a name of the user's."""
+    return CodexKind(name, options)
+
+
+def _user() -> str:
+    return os.environ.get("CODEX_HOME") or os.path.expanduser("~/.codex")
+
+
+def _of_user() -> dict[str, Any]:
+    """The user's own settings; nothing when there are none that can be read."""
+    try:
+        with open(os.path.join(_user(), "config.toml"), "rb") as file:
+            return _load(file.read())
+    except OSError:
+        return {}
+
+
+def _read(host: Host, path: str) -> dict[str, Any]:
+    try:
+        return _load(host.read(path))
+    except NotFound:
+        return {}
+
+
+def _load(data: bytes) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(data.decode())
+    except ValueError:
+        return {}
+
+
+def _table(found: dict[str, Any], name: str) -> dict[str, Any]:
+    table = found.get(name)
+    return table if isinstance(table, dict) else {}

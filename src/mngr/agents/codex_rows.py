@@ -1,0 +1,178 @@
+"""Codex's own record of a conversation, in our schema, and what it says of how a turn ended."""
+
+from __future__ import annotations
+
+import json
+
+from mngr.model import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+_CALLS = ("function_call", "custom_tool_call", "local_shell_call")
+_OUTPUTS = ("function_call_output", "custom_tool_call_output")
+_STATUS = {401: "login", 403: "login", 429: "rate_limit", 503: "rate_limit", 529: "rate_limit"}
+_WORDS = {
+    "usage_limit_exceeded": "quota",
+    "session_budget_exceeded": "quota",
+    "rate_limit_exceeded": "rate_limit",
+    "server_overloaded": "rate_limit",
+    "unauthorized": "login",
+}
+
+
+class End(Record):
+    """How a turn ended that did not end well: why it is parked, if it is, and until when."""
+
+    at: str
+    reason: str | None = None
+    until: float | None = None
+
+
+def end_of(row: dict[str, Any] | None) -> End | None:
+    """What a row of the record says, if it is the end of a turn."""
+    payload = (row or {}).get("payload")
+    at = (row or {}).get("timestamp")
+    if not isinstance(payload, dict) or not isinstance(at, str):
+        return None
+    error = payload.get("error")
+    if not isinstance(error, dict):
+        return End(at=at)
+    info = error.get("codex_error_info")
+    reason = _WORDS.get(info) if isinstance(info, str) else None
+    if isinstance(info, dict):
+        codes = [part.get("http_status_code") for part in info.values() if isinstance(part, dict)]
+        reason = next((_STATUS[code] for code in codes if code in _STATUS), None)
+    return End(at=at, reason=reason)
+
+
+class _Rows:
+    """Rows as they are complete: a call and its result are one, and what a response cost goes with its last part."""
+
+    def __init__(self) -> None:
+        self.model: object = None
+        self.is_ours = True  # not of a conversation that it began for a part of its work
+        self.counts_responses = False  # the newer way; it writes the older way too
+        self.calls: dict[str, dict[str, Any]] = {}
+        self.last: dict[str, Any] | None = None  # of the response that comes in
+        self.said: dict[str, Any] | None = None  # a text that waits for what it cost
+
+    def flush(self) -> Iterator[dict[str, Any]]:
+        if self.said is not None:
+            yield self.said
+            self.said = None
+
+    def take(self, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        payload = row.get("payload")
+        if not isinstance(payload, dict):
+            return
+        word, at = row.get("type"), row.get("timestamp")
+        if word == "session_meta":
+            self.is_ours = "subagent" not in str(payload.get("source"))
+        elif not self.is_ours:
+            return
+        elif word == "turn_context":
+            self.model = payload.get("model")
+        elif word == "token_usage_record":
+            self.counts_responses = True
+            self.count(payload.get("usage"))
+        elif word == "event_msg":
+            yield from self.event(payload, at)
+        elif word == "response_item":
+            yield from self.item(payload, at)
+
+    def event(self, payload: dict[str, Any], at: object) -> Iterator[dict[str, Any]]:
+        word = payload.get("type")
+        text = None
+        if word == "user_message":
+            text = payload.get("message")
+        elif word == "item_completed":
+            item = payload.get("item")
+            if isinstance(item, dict) and item.get("type") == "UserMessage":
+                text = _text(item.get("content"))
+        elif word == "token_count" and not self.counts_responses:
+            info = payload.get("info")
+            self.count(info.get("last_token_usage") if isinstance(info, dict) else None)
+        elif word in ("task_complete", "turn_aborted"):
+            yield from self.flush()
+            yield from self.calls.values()
+            self.calls.clear()
+        if isinstance(text, str):
+            yield from self.flush()
+            yield {"at": at, "role": "user", "text": text}
+
+    def item(self, payload: dict[str, Any], at: object) -> Iterator[dict[str, Any]]:
+        word = payload.get("type")
+        name = str(payload.get("call_id") or payload.get("id"))
+        if word == "message" and payload.get("role") == "assistant":
+            yield from self.flush()
+            text = _text(payload.get("content"))
+            self.last = self.said = {"at": at, "role": "assistant", "text": text, "model": self.model}
+        elif word in _CALLS:
+            yield from self.flush()
+            call = {"at": at, "role": "tool", "text": "", "tool": payload.get("name") or "shell"}
+            given = payload.get("arguments") or payload.get("input") or payload.get("action")
+            self.last = self.calls[name] = {**call, "input": _decoded(given), "model": self.model}
+        elif word in _OUTPUTS and name in self.calls:
+            yield from self.flush()
+            yield {**self.calls.pop(name), "output": _output(payload.get("output"))}
+
+    def count(self, found: object) -> None:
+        usage = _usage(found)
+        if self.last is not None and usage:
+            self.last["usage"] = usage
+        self.last = None
+
+
+def parse(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """Rows as they are complete. What is not for people is left out."""
+    rows = _Rows()
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(row, dict):
+            yield from rows.take(row)
+    yield from rows.flush()
+    yield from rows.calls.values()
+
+
+def _text(content: object) -> str:
+    parts = content if isinstance(content, list) else []
+    return "\n".join(str(part["text"]) for part in parts if isinstance(part, dict) and "text" in part)
+
+
+def _decoded(given: object) -> object:
+    """A tool's input, which most calls hold as JSON in a text."""
+    if not isinstance(given, str):
+        return given
+    try:
+        found = json.loads(given)
+    except (ValueError, RecursionError):
+        return {"input": given}
+    return found if isinstance(found, dict) else {"input": given}
+
+
+def _output(found: object) -> str:
+    if isinstance(found, dict):
+        found = found.get("content")
+    return found if isinstance(found, str) else _text(found)
+
+
+def _usage(found: object) -> dict[str, int] | None:
+    """What is read from a cache is not counted as input again."""
+    if not isinstance(found, dict):
+        return None
+    names = ("input_tokens", "output_tokens", "cached_input_tokens", "cache_write_input_tokens")
+    count = {name: found[name] if isinstance(found.get(name), int) else 0 for name in names}
+    cached = count["cached_input_tokens"] + count["cache_write_input_tokens"]
+    usage = {
+        "input_tokens": max(0, count["input_tokens"] - cached),
+        "output_tokens": count["output_tokens"],
+        "cache_read_tokens": count["cached_input_tokens"],
+        "cache_write_tokens": count["cache_write_input_tokens"],
+    }
+    return usage if any(usage.values()) else None

@@ -1,0 +1,37 @@
+# codex.sh CMD…: become Codex, and tell for it what its hooks do not: that it takes messages, and that a turn ended by an error
+# or because somebody pressed Esc. Of that the row in its own record is kept as it is, in witness/1.json.
+#include nap.sh
+cd "$MNGR_AGENT_DIR" || exit 125
+last=$CODEX_HOME/last # the record of the conversation that is on the screen; the hook of a message links it
+rm -f "$CODEX_HOME"/thread-writer-locks/*.lock witness/*
+# Its indexes hold whole paths: after a clone or a move it would go on in the conversation of another agent. It makes them anew.
+if [ "$(cat "$CODEX_HOME/place" 2>/dev/null)" != "$CODEX_HOME" ]; then
+    rm -f "$CODEX_HOME"/state_*.sqlite* "$CODEX_HOME"/thread_history_*.sqlite* "$CODEX_HOME"/queue_*.sqlite*
+    printf '%s\n' "$CODEX_HOME" >"$CODEX_HOME/place"
+fi
+[ -e "$last" ] || : >"$last"
+sift=cat
+if echo | grep --line-buffered '' >/dev/null 2>&1; then sift='grep --line-buffered -e task_complete -e turn_aborted'; fi
+is_ready() {
+    set -- "$CODEX_HOME"/thread-writer-locks/[0-9a-f]*.lock
+    [ -e "$1" ]
+}
+tell() {
+    until is_ready; do
+        kill -0 $$ || exit 0
+        nap 40
+    done
+    [ -s status ] || echo '{}' | sh ./hook.sh ready WAITING end_of_turn
+    tail -n 0 -F "$last" | $sift | while IFS= read -r row; do
+        case $row in
+        '{"timestamp":"'*'"payload":{"type":"task_complete",'*'"error":{'* | '{"timestamp":"'*'"payload":{"type":"turn_aborted",'*) ;;
+        *) continue ;;
+        esac
+        if [ ${#row} -gt 4000 ]; then row="${row%%,*},\"payload\":{\"error\":{\"codex_error_info\":${row##*\"codex_error_info\":}"; fi
+        [ ${#row} -le 4000 ] || continue
+        printf '%s\n' "$row" >witness/new && mv -f witness/new witness/1.json
+        printf '%s\n' "$row" | sh ./hook.sh turn_failed -
+    done
+}
+tell </dev/null >/dev/null 2>&1 &
+cd "$MNGR_WORK_DIR" && exec "$@"
