@@ -14,6 +14,7 @@ class TestOpencode(AgentContract):
     """By the checks that every coding agent must pass."""
 
     kind = "opencode"
+    soon = {"retry-after-ms": "10"}
 
     def env(self, model: ModelServer, coder: Mngr) -> dict[str, str]:
         options = {"baseURL": model.url("opencode") + "/v1", "apiKey": "{env:FAKE_KEY}"}
