@@ -274,7 +274,7 @@ def test_two_at_once_lose_nothing(world: World) -> None:
     def run(*words: str) -> None:
         codes.append(world.mngr(*words, code=None).code)
 
-    for words in (("destroy", "--force", "foo"), ("undestroy", "foo")):
+    for words in (("destroy", "--force", "foo"), ("undestroy", "foo")) * (10 if FULL else 1):
         codes.clear()
         both = [threading.Thread(target=run, args=words) for _ in range(3)]
         for thread in both:

@@ -136,7 +136,9 @@ def _take_steps(task: _Task, record: AgentRecord) -> Restored:
     except store.Taken:
         raise  # another command makes the same agent: nothing here is ours
     except BaseException as error:
-        _undo(task, record)
+        # On another host the name comes first: who does not get it has made nothing, and another may be at it.
+        if task.host.is_here or not isinstance(error, store.NameTaken):
+            _undo(task, record)
         if isinstance(error, OSError):
             raise MngrError(f"cannot restore {record.name}: {error}", "check space and permissions") from None
         raise
