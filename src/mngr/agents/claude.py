@@ -64,6 +64,7 @@ class ClaudeKind(ProgramKind):
         "CLAUDE_CODE_USE_BEDROCK",
         "CLAUDE_CODE_USE_VERTEX",
     )
+    models = {"ANTHROPIC_BASE_URL": "https://api.anthropic.com"}
     unattended = ("--dangerously-skip-permissions",)
     careful = ("--permission-mode", "manual")
     pasted = ("[Pasted text #",)

@@ -38,6 +38,7 @@ class ProgramKind:
     answers: dict[str, str] = {}
     features: tuple[str, ...] = FEATURES  # of FEATURES, what the program has
     passes: tuple[str, ...] = ()  # variables of the user's by which the program finds its model and its login
+    models: dict[str, str] = {}  # the variable that says where its model is, and where it is otherwise
     unattended: tuple[str, ...] = ()  # its words for: ask nobody
     careful: tuple[str, ...] = ()  # its words for: ask before you do something
     pasted: tuple[str, ...] = ()  # how it shows a long text that waits for Enter
@@ -104,6 +105,17 @@ class ProgramKind:
     def variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
         """What the program must find in its environment."""
         return {}
+
+    def addresses(self, variables: dict[str, str]) -> tuple[str, ...]:
+        """HOST:PORT of the models it talks to, with these variables: what it may reach from a sandbox."""
+        from urllib.parse import urlsplit
+
+        found: list[str] = []
+        for name, usual in self.models.items():
+            url = urlsplit(variables.get(name) or usual)
+            if url.hostname:
+                found.append(f"{url.hostname}:{url.port or (80 if url.scheme == 'http' else 443)}")
+        return tuple(dict.fromkeys(found))
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
         write(host, record, HOOK, onhost.program("hook.sh").encode())

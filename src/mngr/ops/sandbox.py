@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from mngr import git, names, onhost, registry
+from mngr.agents.program import ProgramKind
 from mngr.errors import MngrError, Unreachable, UsageError
 from mngr.shell import ProgramMissing, fixed_path, join, quote
 
@@ -74,7 +75,7 @@ def check(ctx: Context, host: Host, kind: str, request: CreateRequest) -> Create
             raise MngrError(f"{host.name} was made with --network {walls}", hint)
         return request.replace(network=walls)
     if network is None:
-        wants = getattr(ctx.kind(kind), "addresses", ())  # a coding agent's own model, and nothing else
+        wants = _addresses(ctx, kind, request)
         network = ("allow=" + ",".join(wants) if wants else "off") if request.sandbox else "on"
     mode, _ = names.parse_network(network)
     if request.sandbox and request.transfer in ("worktree", "none"):
@@ -85,6 +86,18 @@ def check(ctx: Context, host: Host, kind: str, request: CreateRequest) -> Create
     if request.sandbox or mode != "on":
         _check_host(host, "--sandbox" if request.sandbox else "--network")
     return request.replace(network=network)
+
+
+def _addresses(ctx: Context, kind: str, request: CreateRequest) -> tuple[str, ...]:
+    """A coding agent's own model, and nothing else."""
+    from mngr.ops import environment
+
+    found = ctx.kind(kind)
+    if not isinstance(found, ProgramKind):
+        return tuple(getattr(found, "addresses", ()))
+    return found.addresses(
+        {**found.given(), **environment.gather(request.env_file, request.pass_env, request.env)}
+    )
 
 
 def _check_host(host: Host, flag: str) -> None:
@@ -175,7 +188,10 @@ def _network(host: Host, record: AgentRecord, directory: str) -> dict[str, str]:
         f"{f'[{name}]' if ':' in name else name}:{'*' if port is None else port}" for name, port in places
     )
     words = [word for key in _PROXIES for word in ("--setenv", key, _PROXY)]
-    words += ["--setenv", "NO_PROXY", "localhost,127.0.0.1,::1", "--setenv", "NODE_USE_ENV_PROXY", "1"]
+    # Its own loopback it reaches itself; of ours, what it may reach comes through the proxy too.
+    given = {name for name, _ in places}
+    own = [name for name in ("localhost", "127.0.0.1", "::1") if name not in given]
+    words += ["--setenv", "NO_PROXY", ",".join(own), "--setenv", "NODE_USE_ENV_PROXY", "1"]
     words += view.of_python(gate[0])
     return {
         "around": join([*gate, directory, rules]) + " ",
