@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
-from mngr import clock, onhost
-from mngr.agents import codex_rows
+from mngr import onhost
+from mngr.agents import codex_rows, screens
 from mngr.agents.program import ProgramKind, carry, hook, write
 from mngr.errors import MngrError, NotFound
 from mngr.model import State
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
+    from mngr.agents.delivery import Delivery
     from mngr.host import Host
     from mngr.model import AgentRecord, Evidence
 
@@ -34,15 +36,10 @@ _HOOKS = {
     "Stop": hook("turn_end", "WAITING", "end_of_turn"),
 }
 _TITLE = ["activity", "run-state", "thread-id"]  # what the title of its terminal says, by which we know more
-_ASKS = "Action Required"
+_PICTURE = re.compile(r"\S+\.(png|jpe?g|gif|webp|bmp)", re.IGNORECASE)
+_ASKS, _THINKS = "Action Required", "Thinking"
 _CARRIED = ("model", "model_provider", "model_providers", "openai_base_url", "model_reasoning_effort")
-_NOT_CARRIED = (
-    "projects",
-    "notice",
-    "hooks",
-    "notify",
-    "tui",
-)  # of his settings: what is about him and his machine
+_LEFT = ("projects", "notice", "hooks", "notify", "tui", "mcp_servers")  # of his settings: what is about him
 _FILES = {"memory": "AGENTS.md", "prompts": "prompts", "skills": "skills", "rules": "rules"}
 # The latest conversation that is the agent's own, not one of those that it began for a part of its work.
 _LATEST = """
@@ -126,9 +123,7 @@ class CodexKind(ProgramKind):
         user = _of_user()
         taken = {key: user[key] for key in _CARRIED if key in user}
         if "settings" in carried:
-            taken = {
-                key: value for key, value in user.items() if key not in _NOT_CARRIED and key != "mcp_servers"
-            }
+            taken = {key: value for key, value in user.items() if key not in _LEFT}
         if "mcp" in carried and "mcp_servers" in user:
             taken["mcp_servers"] = user["mcp_servers"]
         own = _read(host, os.path.join(host.home.agent(record.id), _CONFIG, "config.toml"))
@@ -213,23 +208,35 @@ class CodexKind(ProgramKind):
         again = ["resume", found] if found else []
         return ["sh", os.path.join(directory, _RUN), program, *again, *words]
 
+    def delivery(self, record: AgentRecord, text: str) -> Delivery:
+        """With a space at the end, which it cuts off: behind an @ or a $ Enter would choose from a list of names."""
+        if _PICTURE.fullmatch(text.strip()):
+            raise MngrError("Codex would take the picture of that name for the message", "write a sentence")
+        found = super().delivery(record, text)
+        return found.replace(text=f"{text.rstrip()} ")
+
     def judge(self, evidence: Evidence, state: State) -> State:
         end = codex_rows.end_of(evidence.witness)
         if end is not None and end.at >= (state.since or ""):
             if end.reason is None:
                 return State(state="WAITING", reason="end_of_turn", source="transcript", since=end.at)
-            until = None if end.until is None else clock.stamp(end.until)
             return State(
-                state="PARKED", reason=end.reason, source="transcript", since=end.at, parked_until=until
+                state="PARKED", reason=end.reason, source="transcript", since=end.at, parked_until=end.until
             )
-        asks = _ASKS in (evidence.pane or {}).get("title", "")
+        asks = _ASKS in _title(evidence)
         if state.state == "WAITING" and state.reason == "permission" and not asks:
-            return State(
-                state="RUNNING", source="screen", since=state.since
-            )  # it was answered, or is about to ask
+            return state.replace(state="RUNNING", reason=None, source="screen")  # answered, or not yet shown
         if state.state == "RUNNING" and asks:
-            return State(state="WAITING", reason="question", source="screen", since=state.since)
+            return state.replace(state="WAITING", reason="question", source="screen")
+        if state.state == "RUNNING" and evidence.screen is not None:
+            shown = screens.read(self.parent, evidence.screen)
+            if shown is not None:
+                return state.replace(state=shown[0], reason=shown[1], source="screen")
         return state
+
+    def wants_screen(self, evidence: Evidence, state: State) -> bool:
+        # It tells nobody that it tries again, but then says that it thinks.
+        return state.state == "RUNNING" and _THINKS in _title(evidence)
 
     def parse(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
         return codex_rows.parse(lines)
@@ -238,6 +245,10 @@ class CodexKind(ProgramKind):
 def make(name: str, options: Any) -> CodexKind:
     """The kind under a name of the user's."""
     return CodexKind(name, options)
+
+
+def _title(evidence: Evidence) -> str:
+    return (evidence.pane or {}).get("title", "")
 
 
 def _user() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from mngr.agents import resets
 from mngr.model import Record
 
 TYPE_CHECKING = False
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")
-_STATUS = {401: "login", 403: "login", 429: "rate_limit", 503: "rate_limit", 529: "rate_limit"}
+_STATUS = {401: "login", 402: "quota", 403: "login", 429: "rate_limit", 503: "rate_limit", 529: "rate_limit"}
 _WORDS = {
     "usage_limit_exceeded": "quota",
     "session_budget_exceeded": "quota",
@@ -28,7 +29,7 @@ class End(Record):
 
     at: str
     reason: str | None = None
-    until: float | None = None
+    until: str | None = None
 
 
 def end_of(row: dict[str, Any] | None) -> End | None:
@@ -45,7 +46,10 @@ def end_of(row: dict[str, Any] | None) -> End | None:
     if isinstance(info, dict):
         codes = [part.get("http_status_code") for part in info.values() if isinstance(part, dict)]
         reason = next((_STATUS[code] for code in codes if code in _STATUS), None)
-    return End(at=at, reason=reason)
+    until = None
+    if reason == "quota" and (reset := resets.search(str(error.get("message")))):
+        until = resets.parse(reset, at, 0.0, str((row or {}).get("zone") or "+0000"))
+    return End(at=at, reason=reason, until=until)
 
 
 class _Rows:

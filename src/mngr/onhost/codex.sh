@@ -16,12 +16,14 @@ is_ready() {
     set -- "$CODEX_HOME"/thread-writer-locks/[0-9a-f]*.lock
     [ -e "$1" ]
 }
-tell() {
+tell_ready() {
     until is_ready; do
         kill -0 $$ || exit 0
         nap 40
     done
     [ -s status ] || echo '{}' | sh ./hook.sh ready WAITING end_of_turn
+}
+tell_ends() {
     tail -n 0 -F "$last" | $sift | while IFS= read -r row; do
         case $row in
         '{"timestamp":"'*'"payload":{"type":"task_complete",'*'"error":{'* | '{"timestamp":"'*'"payload":{"type":"turn_aborted",'*) ;;
@@ -29,9 +31,11 @@ tell() {
         esac
         if [ ${#row} -gt 4000 ]; then row="${row%%,*},\"payload\":{\"error\":{\"codex_error_info\":${row##*\"codex_error_info\":}"; fi
         [ ${#row} -le 4000 ] || continue
+        row="{\"zone\":\"$(date +%z)\",${row#?}" # it names times as the people here do
         printf '%s\n' "$row" >witness/new && mv -f witness/new witness/1.json
         printf '%s\n' "$row" | sh ./hook.sh turn_failed -
     done
 }
-tell </dev/null >/dev/null 2>&1 &
+tell_ends </dev/null >/dev/null 2>&1 &
+tell_ready </dev/null >/dev/null 2>&1 &
 cd "$MNGR_WORK_DIR" && exec "$@"
