@@ -15,7 +15,7 @@ const PLACES = { CONFIG: ".config", DATA: ".local/share", STATE: ".local/state",
 let client = null
 let current = null // the conversation that messages go to
 let said = "" // the status as it was written last
-let trouble = null // what ended the last turn: {error, until}
+let trouble = null // the error that ended the last turn
 let taking = false
 let copying = false // what comes by was said before
 const busy = new Map() // conversation: what it is at
@@ -25,6 +25,7 @@ const children = new Set() // conversations of sub-agents
 const asked = new Map() // question: {reason, at}
 const roles = new Map() // message: {role, model}
 const held = new Map() // message: its last row, until it is known what it cost
+const calls = new Map() // message: those of its tool calls that are under way
 const written = new Set() // parts that have their row
 const spent = new Map() // sub-agent's conversation: usage
 
@@ -55,12 +56,13 @@ function state() {
   if (asks.length) return { state: "WAITING", reason: asks.includes("permission") ? "permission" : "question" }
   const again = [...busy.values()].find((status) => status.type === "retry")
   if (again && again.next - Date.now() > FAR) {
-    const reason = wordFor({ data: { statusCode: 429, message: again.message } }) === "usage_limit" ? "quota" : "rate_limit"
+    const reason = reasonOf({ data: { statusCode: 429, message: again.message } })
     return { state: "PARKED", reason, until: stamp(again.next) }
   }
   if (again) return { state: "RUNNING", reason: "retrying" }
   if (busy.size) return { state: "RUNNING", reason: "" }
-  return { state: "WAITING", reason: "end_of_turn", ...trouble }
+  const reason = trouble && reasonOf(trouble)
+  return reason ? { state: "PARKED", reason, ...untilOf(trouble) } : { state: "WAITING", reason: "end_of_turn" }
 }
 
 function tell() {
@@ -70,19 +72,20 @@ function tell() {
   replace(path.join(DIR, "status"), JSON.stringify({ ...now, at: stamp() }) + "\n")
 }
 
-function wordFor(error) {
+function reasonOf(error) {
   const { statusCode, message = "", responseBody = "" } = error.data ?? {}
   const told = `${message} ${responseBody}`
   const isRefused = [402, 403, 429].includes(statusCode)
-  if (statusCode === 402 || (isRefused && /quota|billing|credit|usage.?limit|limit reached/i.test(told))) return "usage_limit"
-  if (error.name === "ProviderAuthError" || statusCode === 401 || statusCode === 403) return "authentication_failed"
+  if (statusCode === 402 || (isRefused && /quota|billing|credit|usage.?limit|limit reached/i.test(told))) return "quota"
+  if (error.name === "ProviderAuthError" || statusCode === 401 || statusCode === 403) return "login"
   if (statusCode === 429 || statusCode === 529 || /overloaded|rate.?limit/i.test(message)) return "rate_limit"
-  return error.name
+  return null
 }
 
 // When a limit ends, as the answer's head or its body has it.
 function untilOf(error) {
   const { responseHeaders = {}, responseBody = "" } = error.data ?? {}
+  if (reasonOf(error) === "login") return {}
   const reset = /"resets?_?at":\s*"?(\d{10})(?:\d{3})?\b/i.exec(responseBody)
   if (reset) return { until: stamp(reset[1] * 1000) }
   const after = responseHeaders["retry-after"]
@@ -100,6 +103,7 @@ function hold(part, row) {
   written.add(part.id)
   release(part.messageID)
   held.set(part.messageID, { v: 1, model: roles.get(part.messageID)?.model, ...row })
+  if (calls.get(part.messageID)?.size) release(part.messageID) // another row will follow
 }
 
 function add(a, b) {
@@ -135,11 +139,15 @@ function usedBy(child) {
 
 function toolPart(part) {
   const { status, input, output, error, time, metadata } = part.state
-  if (status === "running" && !written.has(part.callID)) {
-    written.add(part.callID)
-    event("tool_start", { tool: part.tool, call: part.callID })
+  const underWay = calls.get(part.messageID) ?? new Set()
+  calls.set(part.messageID, underWay)
+  if (status === "pending" || status === "running") {
+    release(part.messageID)
+    if (!underWay.has(part.callID)) event("tool_start", { tool: part.tool, call: part.callID })
+    underWay.add(part.callID)
+    return
   }
-  if (status !== "completed" && status !== "error") return
+  underWay.delete(part.callID)
   const row = { at: stamp(time?.end), role: "tool", text: "", tool: part.tool, input, output: output ?? error ?? "" }
   hold(part, { ...row, ...usedBy(metadata?.sessionId) })
   event("tool_end", { tool: part.tool, call: part.callID, ok: status === "completed" })
@@ -194,19 +202,22 @@ function settle(session) {
   busy.delete(session)
   if (!busy.size) {
     for (const message of [...held.keys()]) release(message)
+    calls.clear()
     asked.clear()
   }
   tell()
-  if (!children.has(session)) event(trouble ? "turn_failed" : "turn_end", trouble ?? {})
+  if (!children.has(session)) event(trouble ? "turn_failed" : "turn_end", trouble ? told(trouble) : {})
+}
+
+// Of a login that was refused only that: providers quote keys.
+function told(error) {
+  const { statusCode: status, message = "" } = error.data ?? {}
+  return { error: error.name, status, message: reasonOf(error) === "login" ? "" : String(message).slice(0, 500) }
 }
 
 // A turn that fails before it begins has no end of its own.
 async function failed({ sessionID, error }) {
-  if (error && error.name !== "MessageAbortedError" && !children.has(sessionID)) {
-    trouble = { error: wordFor(error), ...untilOf(error) }
-    const { statusCode, message } = error.data ?? {}
-    event("error", { name: error.name, status: statusCode, message: String(message ?? "").slice(0, 500) })
-  }
+  if (error && error.name !== "MessageAbortedError" && !children.has(sessionID)) trouble = error
   const real = (await client.session.status()).data ?? {}
   for (const session of [...busy.keys()]) if (!real[session]) rest(session)
 }
