@@ -69,7 +69,7 @@ class CodexKind(ProgramKind):
     install = "npm install -g @openai/codex"
     answers = {"allow": "y", "deny": "Escape"}
     features = ("hooks", "permissions", "tools", "resume", "usage", "limits")
-    passes = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY")
+    passes = ("OPENAI_API_KEY", "CODEX_API_KEY")
     unattended = ("--dangerously-bypass-approvals-and-sandbox",)
     careful = ("--sandbox", "workspace-write", "--ask-for-approval", "on-request")
     pasted = ("[Pasted Content ",)
@@ -126,6 +126,10 @@ class CodexKind(ProgramKind):
             taken = {key: value for key, value in user.items() if key not in _LEFT}
         if "mcp" in carried and "mcp_servers" in user:
             taken["mcp_servers"] = user["mcp_servers"]
+        if os.environ.get("OPENAI_BASE_URL"):
+            taken.setdefault(
+                "openai_base_url", os.environ["OPENAI_BASE_URL"]
+            )  # it no longer reads the variable
         own = _read(host, os.path.join(host.home.agent(record.id), _CONFIG, "config.toml"))
         found = {
             **taken,

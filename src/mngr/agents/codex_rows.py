@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from mngr.agents import resets
+from mngr.agents.evidence import when
 from mngr.model import Record
 
 TYPE_CHECKING = False
@@ -35,8 +36,8 @@ class End(Record):
 def end_of(row: dict[str, Any] | None) -> End | None:
     """What a row of the record says, if it is the end of a turn."""
     payload = (row or {}).get("payload")
-    at = (row or {}).get("timestamp")
-    if not isinstance(payload, dict) or not isinstance(at, str):
+    at = when({"at": (row or {}).get("timestamp")})
+    if not isinstance(payload, dict) or at is None:
         return None
     error = payload.get("error")
     if not isinstance(error, dict):
@@ -45,7 +46,7 @@ def end_of(row: dict[str, Any] | None) -> End | None:
     reason = _WORDS.get(info) if isinstance(info, str) else None
     if isinstance(info, dict):
         codes = [part.get("http_status_code") for part in info.values() if isinstance(part, dict)]
-        reason = next((_STATUS[code] for code in codes if code in _STATUS), None)
+        reason = next((_STATUS[code] for code in codes if isinstance(code, int) and code in _STATUS), None)
     until = None
     if reason == "quota" and (reset := resets.search(str(error.get("message")))):
         until = resets.parse(reset, at, 0.0, str((row or {}).get("zone") or "+0000"))

@@ -1,0 +1,185 @@
+"""Codex's evidence and its record of a conversation, as recorded from the real program."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mngr import clock
+from mngr.agents import resets, screens
+from mngr.agents.codex import CodexKind
+from mngr.agents.codex_rows import end_of
+from mngr.errors import MngrError
+from mngr.model import AgentRecord, Evidence
+
+CORPUS = Path(__file__).parents[2] / "corpus/codex"
+KIND = CodexKind("codex", dict)
+MADE = "2026-11-16T04:00:00.000Z"
+RECORD = AgentRecord(
+    id="a-0123456789ab", name="foo", kind="codex", phase="ready", project="p", source=None, work_dir="/w",
+    transfer="none", created_at=MADE,
+)  # fmt: skip
+IDLE, WORKS, ASKING = "Ready | 01a1e2ac", "⠹ Working | 01a1e2ac", "[ . ] Action Required | 01a1e2ac"
+THINKS = "⠹ Thinking | 01a1e2ac"
+RUNNING = {"state": "RUNNING", "reason": ""}
+ENDED = {"state": "WAITING", "reason": "end_of_turn"}
+ASKS = {"state": "WAITING", "reason": "permission"}
+ESC = {"type": "turn_aborted", "reason": "interrupted"}
+LIMIT = {"type": "task_complete", "error": {"codex_error_info": "rate_limit_exceeded"}}
+
+
+def at(second: float) -> str:
+    return clock.stamp(clock.parse_stamp(MADE) + second)
+
+
+def evidence(
+    status: dict[str, Any] | None, end: dict[str, Any] | None, title: str, screen: str | None = None
+) -> Evidence:
+    """Of an agent that runs; status and end say `s`, seconds since it was made."""
+    said = None if status is None else {**status, "at": at(status["s"])}
+    witness = None if end is None else {"timestamp": at(end["s"]), "payload": end}
+    pane = {"session": "foo", "pane": "%1", "pid": "7", "dead": "0", "activity": "1", "attached": "0"}
+    now = clock.parse_stamp(MADE) + 100
+    return Evidence(now=now, pane={**pane, "title": title}, status=said, witness=witness, screen=screen)
+
+
+@pytest.mark.parametrize(
+    ("status", "end", "title", "expected"),
+    [
+        (None, None, "host", ("STARTING", None, "process")),
+        (None, None, "Ready", ("STARTING", None, "process")),  # its first screen is there before it takes messages
+        ({**ENDED, "s": 5}, None, IDLE, ("WAITING", "end_of_turn", "hook")),
+        ({**RUNNING, "s": 5}, None, IDLE, ("RUNNING", None, "hook")),  # the title comes a moment later
+        ({**RUNNING, "s": 5}, None, WORKS, ("RUNNING", None, "hook")),
+        ({**RUNNING, "s": 5}, {**ESC, "s": 6}, IDLE, ("WAITING", "end_of_turn", "transcript")),
+        ({**RUNNING, "s": 7}, {**ESC, "s": 6}, WORKS, ("RUNNING", None, "hook")),  # a message came after it
+        ({**RUNNING, "s": 5}, {**LIMIT, "s": 6}, IDLE, ("PARKED", "rate_limit", "transcript")),
+        ({**ENDED, "s": 7}, {**LIMIT, "s": 6}, IDLE, ("WAITING", "end_of_turn", "hook")),
+        ({**ASKS, "s": 5}, None, ASKING, ("WAITING", "permission", "hook")),
+        ({**ASKS, "s": 5}, None, WORKS, ("RUNNING", None, "screen")),  # allowed, and the command runs
+        ({**ASKS, "s": 5}, {**ESC, "s": 6}, IDLE, ("WAITING", "end_of_turn", "transcript")),  # refused
+        ({**RUNNING, "s": 5}, None, ASKING, ("WAITING", "question", "screen")),
+    ],
+)  # fmt: skip
+def test_its_state_follows_from_what_is_newest(
+    status: dict[str, Any] | None, end: dict[str, Any] | None, title: str, expected: tuple[Any, ...]
+) -> None:
+    state = KIND.state(RECORD, evidence(status, end, title))
+    assert (state.state, state.reason, state.source) == expected
+
+
+@pytest.mark.parametrize(
+    ("screen", "reason"), [("idle", None), ("retrying-1", "retrying"), ("retrying-2", "retrying")]
+)
+def test_its_retries_are_seen_on_its_screen_alone(screen: str, reason: str | None) -> None:
+    text = (CORPUS / f"{screen}.txt").read_text()
+    assert screens.read("codex", text) == (reason and ("RUNNING", reason))
+    seen = evidence({**RUNNING, "s": 5}, None, THINKS, text)
+    assert KIND.state(RECORD, seen).reason == reason
+    state = KIND.state(RECORD, seen.replace(screen=None))
+    assert KIND.wants_screen(seen, state)
+    assert not KIND.wants_screen(evidence({**RUNNING, "s": 5}, None, WORKS), state)
+
+
+def test_how_turns_ended_is_read_from_its_record() -> None:
+    ends = [end_of(json.loads(line)) for line in (CORPUS / "ends.jsonl").read_text().splitlines()]
+    assert [(end.reason, end.until) for end in ends if end] == [
+        ("rate_limit", None),  # 429
+        ("login", None),  # 401
+        ("login", None),  # 403
+        (None, None),  # 500
+        ("rate_limit", None),  # 529
+        ("rate_limit", None),  # 503
+        (None, None),  # 400
+        ("quota", None),  # 402
+        (None, None),  # 404
+        ("quota", "2026-11-16T06:19:00.000Z"),
+        ("quota", "2026-11-27T20:06:00.000Z"),
+        (None, None),  # Esc
+    ]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        None,
+        {},
+        {"timestamp": "\x1b[2J", "payload": {}},
+        {"timestamp": MADE, "payload": ["error"]},
+        {"timestamp": MADE, "payload": {"error": {"codex_error_info": [1]}}},
+        {"timestamp": MADE, "payload": {"error": {"codex_error_info": {"x": {"http_status_code": [429]}}}}},
+        {"timestamp": MADE, "zone": 7, "payload": {"error": {"codex_error_info": "usage_limit_exceeded", "message": [1]}}},
+    ],
+)  # fmt: skip
+def test_an_agent_can_write_anything(row: dict[str, Any] | None) -> None:
+    end = end_of(row)
+    assert end is None or end.until is None
+    KIND.state(RECORD, evidence({**RUNNING, "s": 5}, None, IDLE).replace(witness=row))
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "expected"),
+    [
+        ("You’ve hit your usage limit. Try again at 6:19 AM.", "+0200", "2026-11-16T04:19:00.000Z"),
+        ("You’ve hit your usage limit. Try again at 6:19 AM.", "+0130", "2026-11-16T04:49:00.000Z"),
+        ("hit your usage limit, or try again at 3:00 AM.", "+0000", "2026-11-17T03:00:00.000Z"),
+        ("hit your usage limit. Try again at Jan 2nd, 2027 12:05 AM.", "-0500", "2027-01-02T05:05:00.000Z"),
+        ("hit your usage limit. Try again at 6:19 AM.", "+ever", None),
+    ],
+)
+def test_when_a_quota_ends_is_told_in_the_time_of_the_host(
+    text: str, zone: str, expected: str | None
+) -> None:
+    found = resets.search(text)
+    assert found is not None and resets.parse(found, at(60), 0.0, zone) == expected
+
+
+def test_a_conversation_is_read_as_it_was() -> None:
+    rows = list(KIND.parse((CORPUS / "conversation.jsonl").read_bytes().splitlines()))
+    assert [(row["role"], row.get("tool") or row["text"][-7:]) for row in rows] == [
+        ("user", "ake> go"),
+        ("assistant", "on it"),
+        ("tool", "exec_command"),
+        ("tool", "apply_patch"),
+        ("assistant", "all done"[-7:]),
+        ("user", "stop me"),
+        ("assistant", "wait"),
+        ("tool", "exec_command"),
+        ("tool", "exec_command"),
+    ]
+    assert rows[2]["input"] == {"cmd": "echo hi > out.txt"} and "exited with code 0" in rows[2]["output"]
+    assert rows[3]["input"]["input"].startswith("*** Begin Patch") and "A new.txt" in rows[3]["output"]
+    counts = {
+        "input_tokens": 100,
+        "output_tokens": 20,
+        "cache_read_tokens": 900,
+        "cache_write_tokens": 0,
+    }
+    assert [row.get("usage") for row in rows[1:3]] == [None, counts]  # once for the whole response
+    assert all(row["model"] == "gpt-5.5" for row in rows if row["role"] != "user")
+    assert all(row["at"] for row in rows)
+
+
+def test_what_it_began_for_a_part_of_its_work_is_left_out() -> None:
+    lines = (CORPUS / "conversation.jsonl").read_bytes().splitlines()
+    first = json.loads(lines[0])
+    first["payload"]["source"] = {"subagent": {"thread_spawn": {}}}
+    assert list(KIND.parse([json.dumps(first).encode(), *lines[1:]])) == []
+
+
+def test_a_call_without_a_result_is_a_row_all_the_same() -> None:
+    lines = (CORPUS / "conversation.jsonl").read_bytes().splitlines()
+    cut = next(i for i, line in enumerate(lines) if b'"function_call"' in line)
+    rows = list(KIND.parse([*lines[: cut + 1], b'{"half', b"[]", b"null", b'{"payload":7}']))
+    assert [row["role"] for row in rows] == ["user", "assistant", "tool"]
+    assert "output" not in rows[-1]
+
+
+def test_what_it_would_take_for_something_else_is_not_sent() -> None:
+    assert KIND.delivery(RECORD, "see @docs").text == "see @docs "  # behind a space no list of files opens
+    assert KIND.delivery(RECORD, "the picture x.png").text
+    with pytest.raises(MngrError, match="picture"):
+        KIND.delivery(RECORD, "docs/x.PNG\n")
