@@ -8,7 +8,7 @@ import re
 
 from mngr import onhost
 from mngr.agents.delivery import Delivery
-from mngr.agents.program import ProgramKind, carry, mark_of, own_rows, write
+from mngr.agents.program import ProgramKind, carry, mark_of, own_rows, places, write
 from mngr.errors import MngrError
 
 TYPE_CHECKING = False
@@ -39,6 +39,22 @@ _FILES = {
 }
 # With this it takes the packages that plugins are made with for installed; ours needs none, and getting them takes long.
 _PACKAGES = {"dependencies": {"@opencode-ai/plugin": "*"}}
+# Of the providers that it knows by itself: where they are, and the variables by which it finds a login for them.
+_PROVIDERS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "anthropic": ("https://api.anthropic.com", ("ANTHROPIC_API_KEY",)),
+    "openai": ("https://api.openai.com", ("OPENAI_API_KEY",)),
+    "openrouter": ("https://openrouter.ai", ("OPENROUTER_API_KEY",)),
+    "opencode": ("https://opencode.ai", ("OPENCODE_API_KEY",)),
+    "google": (
+        "https://generativelanguage.googleapis.com",
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"),
+    ),
+    "groq": ("https://api.groq.com", ("GROQ_API_KEY",)),
+    "mistral": ("https://api.mistral.ai", ("MISTRAL_API_KEY",)),
+    "deepseek": ("https://api.deepseek.com", ("DEEPSEEK_API_KEY",)),
+    "xai": ("https://api.x.ai", ("XAI_API_KEY",)),
+    "github-copilot": ("https://api.githubcopilot.com", ()),
+}
 _MAKE = 'cd "$1" && shift && mkdir -p "$@"'
 _NOT_JSON = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
 _FROM_ENV = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -52,18 +68,7 @@ class OpencodeKind(ProgramKind):
     summary = "opencode"
     program = "opencode"
     answers = {"allow": "allow", "deny": "deny"}
-    passes = (
-        "ANTHROPIC_API_KEY",
-        "OPENAI_API_KEY",
-        "OPENROUTER_API_KEY",
-        "OPENCODE_API_KEY",
-        "GEMINI_API_KEY",
-        "GOOGLE_GENERATIVE_AI_API_KEY",
-        "GROQ_API_KEY",
-        "MISTRAL_API_KEY",
-        "DEEPSEEK_API_KEY",
-        "XAI_API_KEY",
-    )
+    passes = tuple(name for _, names in _PROVIDERS.values() for name in names)
     unattended = ("--auto",)
     conversation = ("transcript.jsonl",)
     writes = (_OWN, _BOX)
@@ -71,6 +76,27 @@ class OpencodeKind(ProgramKind):
     def given(self) -> dict[str, str]:
         named = _FROM_ENV.findall(json.dumps(self._carried()))  # variables that his configuration speaks of
         return {**{name: os.environ[name] for name in named if name in os.environ}, **super().given()}
+
+    def addresses(self, variables: dict[str, str]) -> tuple[str, ...]:
+        config = self._carried()
+        own = config.get("provider")
+        options = {
+            name: row.get("options") or {}
+            for name, row in (own if isinstance(own, dict) else {}).items()
+            if isinstance(row, dict)
+        }
+        logins = {} if self.options.get("login") == "none" else _logins()
+        urls = {name: str(row["baseURL"]) for name, row in options.items() if row.get("baseURL")}
+        for name, (url, keys) in _PROVIDERS.items():
+            if name in options or name in logins or any(variables.get(key) for key in keys):
+                urls.setdefault(name, url)
+        wanted = config.get("enabled_providers") or urls
+        filled = (
+            _FROM_ENV.sub(lambda match: variables.get(match[1], ""), url)
+            for name, url in urls.items()
+            if name in wanted
+        )
+        return places(filled)
 
     def variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
         own = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
@@ -117,13 +143,13 @@ class OpencodeKind(ProgramKind):
 
     def _log_in(self, host: Host, record: AgentRecord) -> None:
         """The user's own logins: one file for all agents that can see it, so that renewing one logs nobody out."""
-        path = os.path.join(_place("DATA"), "auth.json")
-        if self.options.get("login") == "none" or not os.path.isfile(path):
+        logins = _logins()
+        if self.options.get("login") == "none" or not logins:
             return
         if host.is_here and not record.sandbox:
+            path = os.path.join(_place("DATA"), "auth.json")
             host.run(["ln", "-sf", path, os.path.join(host.home.agent(record.id), _DATA, "auth.json")])
             return
-        logins = _read(path)
         for login in logins.values():
             if isinstance(login, dict) and "refresh" in login:
                 login["refresh"] = ""  # whoever uses it ends the login of all others
@@ -159,6 +185,11 @@ def _place(kind: str) -> str:
     """Where the user's own opencode has its files."""
     usual = {"CONFIG": "~/.config", "DATA": "~/.local/share", "CACHE": "~/.cache"}[kind]
     return os.path.join(os.environ.get(f"XDG_{kind}_HOME") or os.path.expanduser(usual), "opencode")
+
+
+def _logins() -> dict[str, Any]:
+    """The user's own logins, by provider."""
+    return _read(os.path.join(_place("DATA"), "auth.json"))
 
 
 def _of_user() -> dict[str, Any]:

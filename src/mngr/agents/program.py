@@ -108,14 +108,7 @@ class ProgramKind:
 
     def addresses(self, variables: dict[str, str]) -> tuple[str, ...]:
         """HOST:PORT of the models it talks to, with these variables: what it may reach from a sandbox."""
-        from urllib.parse import urlsplit
-
-        found: list[str] = []
-        for name, usual in self.models.items():
-            url = urlsplit(variables.get(name) or usual)
-            if url.hostname:
-                found.append(f"{url.hostname}:{url.port or (80 if url.scheme == 'http' else 443)}")
-        return tuple(dict.fromkeys(found))
+        return places(variables.get(name) or usual for name, usual in self.models.items())
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
         write(host, record, HOOK, onhost.program("hook.sh").encode())
@@ -181,6 +174,18 @@ def refuse_yolo(kind: str, options: dict[str, Any]) -> None:
     """UsageError when that is asked of a kind that has no such thing."""
     if options.get("yolo"):
         raise UsageError(f"{kind} never asks for permission, so --yolo changes nothing", "leave it out")
+
+
+def places(urls: Iterable[str]) -> tuple[str, ...]:
+    """HOST:PORT of each, once."""
+    from urllib.parse import urlsplit
+
+    found: list[str] = []
+    for text in urls:
+        url = urlsplit(text)
+        if url.hostname:
+            found.append(f"{url.hostname}:{url.port or (80 if url.scheme == 'http' else 443)}")
+    return tuple(dict.fromkeys(found))
 
 
 def own_rows(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:

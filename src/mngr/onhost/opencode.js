@@ -19,7 +19,8 @@ let trouble = null // the error that ended the last turn
 let taking = false
 let copying = false // what comes by was said before
 const busy = new Map() // conversation: what it is at
-const resting = new Set() // those whose turn is over, but perhaps not yet all that was said in it
+const resting = new Map() // those whose turn is over, but perhaps not yet all that was said in it
+const unanswered = new Map() // conversation: the last message, until an answer to it begins
 const open = new Map() // conversation: the answer that is not complete
 const children = new Set() // conversations of sub-agents
 const asked = new Map() // question: {reason, at}
@@ -160,6 +161,7 @@ function userPart(part) {
   append("transcript.jsonl", { v: 1, at: stamp(), role: "user", text: part.text })
   choose(part.sessionID)
   trouble = null
+  unanswered.set(part.sessionID, part.messageID)
   begin(part.sessionID, { type: "busy" })
   event("message", { prompt: part.text })
 }
@@ -178,9 +180,10 @@ function partUpdated({ part }) {
 function messageUpdated({ info }) {
   roles.set(info.id, { role: info.role, model: info.modelID })
   if (info.role !== "assistant") return
+  if (unanswered.get(info.sessionID) === info.parentID) unanswered.delete(info.sessionID)
   if (!info.time?.completed) open.set(info.sessionID, info.id)
   else if (open.get(info.sessionID) === info.id) open.delete(info.sessionID)
-  if (resting.has(info.sessionID) && !open.has(info.sessionID)) settle(info.sessionID)
+  if (resting.has(info.sessionID)) rest(info.sessionID)
 }
 
 function begin(session, status) {
@@ -189,16 +192,17 @@ function begin(session, status) {
   tell()
 }
 
+// A message that came as the turn ended begins the next one.
 function rest(session) {
   if (!busy.has(session)) return
-  resting.add(session)
-  if (!open.has(session)) settle(session)
-  else setTimeout(() => resting.has(session) && settle(session), LATE)
+  const mark = {}
+  resting.set(session, mark)
+  if (!open.has(session) && !unanswered.has(session)) settle(session)
+  else setTimeout(() => resting.get(session) === mark && settle(session), LATE)
 }
 
 function settle(session) {
-  open.delete(session)
-  resting.delete(session)
+  for (const memory of [open, unanswered, resting]) memory.delete(session)
   busy.delete(session)
   if (!busy.size) {
     for (const message of [...held.keys()]) release(message)

@@ -147,6 +147,21 @@ def test_a_message_is_proven_by_what_the_program_stored(tmp_path: Path) -> None:
     assert [row["type"] for row in played.rows("events.jsonl")] == ["ready", "message"]
 
 
+def test_a_message_at_the_end_of_a_turn_begins_the_next(tmp_path: Path) -> None:
+    rows = [json.loads(line) for line in (CORPUS / "retry.jsonl").read_text().splitlines()]
+    end = next(
+        n
+        for n, row in enumerate(rows)
+        if row["type"] == "session.status" and row["properties"]["status"]["type"] == "idle"
+    )
+    message, part = json.loads(json.dumps(rows[:2]))
+    message["properties"]["info"]["id"] = part["properties"]["part"]["messageID"] = "msg_late"
+    part["properties"]["part"]["id"] = "prt_late"
+    recording = tmp_path / "recording"
+    recording.write_text("\n".join(json.dumps(row) for row in [*rows[:end], message, part, *rows[end:]]))
+    assert Played(tmp_path, recording).states == [READY, BUSY, ("RUNNING", "retrying"), BUSY]
+
+
 def test_an_answer_is_to_what_was_asked_before_it(tmp_path: Path) -> None:
     recording = tmp_path / "recording"
     ask = {
@@ -183,6 +198,16 @@ def test_where_it_cannot_be_moved_it_is_copied_and_nothing_is_said_twice(tmp_pat
 
 
 # The configuration.
+
+
+def test_a_sandboxed_agent_may_reach_its_models(user: Path) -> None:
+    kind = OpencodeKind("opencode", dict)
+    assert kind.addresses({}) == ()
+    assert kind.addresses({"OPENAI_API_KEY": "k"}) == ("api.openai.com:443",)
+    (user / ".local/share/opencode/auth.json").write_text('{"anthropic": {"type": "api", "key": "k"}}')
+    own = {"mine": {"options": {"baseURL": "{env:WHERE}/v1"}}}
+    (user / ".config/opencode/opencode.json").write_text(json.dumps({"provider": own}))
+    assert kind.addresses({"WHERE": "http://box:8080"}) == ("box:8080", "api.anthropic.com:443")
 
 
 @pytest.fixture
