@@ -77,9 +77,15 @@ def _places(path: str, program: str, ours: str) -> Iterator[str]:
         real = os.path.realpath(file)
         by_agent = _is_below(os.path.realpath(os.path.dirname(file)), (ours,))  # it may lead anywhere
         if os.path.isfile(real) and not by_agent:
-            yield _installation(os.path.dirname(real)) or real
+            yield _modules(real) or _installation(os.path.dirname(real)) or real
     if files[:1] == [program]:
         yield program
+
+
+def _modules(path: str) -> str | None:
+    """Where a program for node finds its parts, which may be packages beside its own."""
+    above, mark, _ = path.partition("/node_modules/")
+    return f"{above}/node_modules" if mark else None
 
 
 def _installation(folder: str) -> str | None:
