@@ -110,6 +110,7 @@ class Evidence(Record):
     stopped: dict[str, Any] | None = None
     status: dict[str, Any] | None = None  # the last word of the agent's own hooks
     witness: dict[str, Any] | None = None  # what its program says in a file of its own, in witness/
+    clock: float | None = None  # the host's own time, where something is to be compared with it
     screen: str | None = None  # its last lines, where its kind asks for them
     pid: int | None = None
     watcher: bool = False

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from mngr import clock
 from mngr.modelserver import ModelServer
-from tests.agents.kit import AgentContract
-from tests.conftest import Mngr
+from tests.agents.kit import AgentContract, fake
+from tests.conftest import FULL, Mngr, git, wait_for
 
 
 class TestClaude(AgentContract):
@@ -18,3 +25,84 @@ class TestClaude(AgentContract):
 
     def impatient(self) -> tuple[str, ...]:
         return ("--env", "CLAUDE_CODE_MAX_RETRIES=1")
+
+    def test_behind_walls_it_reaches_its_model_and_nothing_else(
+        self, fleet: Mngr, model: ModelServer
+    ) -> None:
+        steps = [
+            {"text": "on it", "sh": "echo hi > out.txt; git add .; git commit -qm work"},
+            {"text": "done"},
+        ]
+        fleet("create", "foo", "claude", "--sandbox", "--yolo", "--no-connect", "-m", fake(steps))
+        fleet("wait", "foo", "--timeout", "60")
+        assert self.state(fleet, "foo") == ("WAITING", "end_of_turn")
+        assert fleet("exec", "foo", "--", "cat", "out.txt").out == "hi\n"
+        record = json.loads((fleet.home / "agents" / fleet.agent("foo")["id"] / "agent.json").read_text())
+        assert record["network"] == f"allow=127.0.0.1:{model.port}"
+        fleet("pull", "foo")
+        assert git(fleet.repo, "show", "mngr/foo:out.txt") == "hi"
+
+    def test_what_it_says_of_limits(self, fleet: Mngr) -> None:
+        login = ("--env", "ANTHROPIC_AUTH_TOKEN=", "--env", "CLAUDE_CODE_OAUTH_TOKEN=sk-ant-oat01-hush-hush")
+        self.create(fleet, "foo", *login)
+        again = fake([{"text": "fine", "fail": {"status": 529, "times": 3}}])
+        fleet("message", "foo", "-m", again)
+        wait_for(lambda: self.state(fleet, "foo") == ("RUNNING", "retrying"))
+        fleet("wait", "foo", "--timeout", "60")
+        until = int(time.time()) // 3600 * 3600 + 2 * 3600
+        unified = "anthropic-ratelimit-unified"
+        headers = {
+            f"{unified}-status": "rejected",
+            f"{unified}-reset": str(until),
+            f"{unified}-representative-claim": "five_hour",
+        }
+        fleet(
+            "message",
+            "foo",
+            "-m",
+            fake([{"text": "x", "fail": {"status": 429, "times": -1, "headers": headers}}]),
+        )
+        fleet("wait", "foo", "--state", "PARKED", "--timeout", "60")
+        agent = fleet.agent("foo")
+        assert (agent["state_reason"], agent["parked_until"]) == ("quota", clock.stamp(until))
+        self.keeps_secrets(fleet, agent["pid"])
+
+    def keeps_secrets(self, fleet: Mngr, pid: int) -> None:
+        """The token is in its environment, and in the one file from which that is made."""
+        assert b"hush-hush" in Path(f"/proc/{pid}/environ").read_bytes()
+        for process in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                assert b"hush-hush" not in process.read_bytes()
+            except OSError:
+                continue
+        holders = [
+            path for path in fleet.home.rglob("*") if path.is_file() and b"hush-hush" in path.read_bytes()
+        ]
+        assert [path.name for path in holders] == ["env"] and holders[0].stat().st_mode & 0o077 == 0
+        for words in (
+            ("events", "foo"),
+            ("transcript", "foo"),
+            ("explain", "foo"),
+            ("list", "--format", "json"),
+        ):
+            assert "hush-hush" not in fleet(*words).out
+        assert fleet("exec", "foo", "--", "printenv", "CLAUDE_CONFIG_DIR").out.startswith(str(fleet.home))
+        assert not (Path(fleet.env["HOME"]) / ".claude").exists()  # nothing of the user's was touched
+
+    def test_many_senders_each_in_order(self, fleet: Mngr) -> None:
+        total, senders = (200, 8) if FULL else (16, 4)
+        self.create(fleet, "foo", message=fake([{"text": "fine"}] * 1000))
+        fleet("wait", "foo", "--timeout", "60")
+
+        def send(sender: int) -> None:
+            for number in range(total // senders):
+                fleet("message", "foo", "-m", f"sender {sender} number {number}", timeout=120)
+
+        with ThreadPoolExecutor(senders) as pool:
+            list(pool.map(send, range(senders)))
+        fleet("wait", "foo", "--timeout", "60")
+        said = [row["text"].strip() for row in self.rows(fleet, "foo") if row["role"] == "user"]
+        found = [tuple(int(n) for n in re.findall(r"\d+", text)) for text in said[1:]]
+        assert sorted(found) == [(s, n) for s in range(senders) for n in range(total // senders)]
+        for sender in range(senders):
+            assert [n for s, n in found if s == sender] == list(range(total // senders))

@@ -31,6 +31,11 @@ _HOOKS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
     ("PermissionRequest", hook("permission", "WAITING", "permission"), (2, 1, 90)),
     ("StopFailure", hook("turn_failed", "WAITING", "end_of_turn"), (2, 1, 90)),
 )
+_CLOSE, _SETTLES = (
+    0.5,
+    0.3,
+)  # seconds: a message so near the end of a turn may begin the next; so long it must be idle then
+_LASTS = 0.7  # seconds that it must be idle, if no hook has said that its turn is over: it was interrupted
 _WAITS = {"permission prompt": "permission"}
 _FILES = {"memory": ("CLAUDE.md",), "commands": ("commands",), "agents": ("agents",), "skills": ("skills",)}
 # Conversations lie under a name made of the directory they are about; the agent may have another one now.
@@ -192,6 +197,8 @@ class ClaudeKind(ProgramKind):
         """Its hook's last word or what its own file says, whichever is newer."""
         said = evidence.witness or {}
         since, word = moment(said.get("statusUpdatedAt")), said.get("status")
+        if since is not None and self._may_go_on(evidence, state, since, word):
+            return state.replace(state="RUNNING", reason="settling")
         if since is None or (state.state != "STARTING" and (state.since or "") >= since):
             return parked(evidence, state)
         if word == "waiting":
@@ -202,9 +209,26 @@ class ClaudeKind(ProgramKind):
             return State(state="RUNNING", reason=why, source="program", since=since)
         if word != "idle" or state.state == "STARTING":
             return state
+        if state.state == "RUNNING" and (evidence.clock or evidence.now) - clock.parse_stamp(since) < _LASTS:
+            return state  # between two turns it is idle for a moment
         if state.state == "WAITING" and state.reason == "end_of_turn":
             return parked(evidence, state)  # since the turn ended, not since the file says so
         return State(state="WAITING", reason="end_of_turn", source="program", since=since)
+
+    def _may_go_on(self, evidence: Evidence, state: State, since: str, word: object) -> bool:
+        """Whether a message came as the turn ended: then the next one may begin by itself, and nobody says so at once."""
+        came = (evidence.status or {}).get("message_at")
+        if (state.state, state.reason) != ("WAITING", "end_of_turn") or not isinstance(came, str):
+            return False
+        try:
+            ended, came_at = clock.parse_stamp(state.since or ""), clock.parse_stamp(came)
+        except ValueError:
+            return False
+        if ended - came_at > _CLOSE:
+            return False
+        is_idle = word == "idle" and clock.parse_stamp(since) >= came_at
+        lasts = (evidence.clock or evidence.now) - max(ended, clock.parse_stamp(since))
+        return not (is_idle and lasts >= _SETTLES) and lasts < 5.0
 
     def wants_screen(self, evidence: Evidence, state: State) -> bool:
         # It tells nobody that it tries again.

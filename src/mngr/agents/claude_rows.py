@@ -17,6 +17,12 @@ def parse(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     for line in lines:
         row = _load(line)
         message = row.get("message")
+        taken = row.get("attachment")
+        if isinstance(taken, dict) and taken.get("type") == "queued_command" and not row.get("isSidechain"):
+            yield from _user(
+                {"content": taken.get("prompt")}, row.get("timestamp"), calls
+            )  # in the middle of a turn
+            continue
         if row.get("isMeta") or row.get("isSidechain") or not isinstance(message, dict):
             continue
         if message.get("model") == "<synthetic>" and not row.get("isApiErrorMessage"):

@@ -7,21 +7,38 @@ case $said in '{'*'}') ;; *) said={} ;; esac
 cd "$MNGR_AGENT_DIR" 2>/dev/null || exit 0
 at=$(date -u +%Y-%m-%dT%H:%M:%S.%3NZ)
 case $at in *.[0-9][0-9][0-9]Z) ;; *) at=${at%.*}.000Z ;; esac # not every date knows parts of a second
+# Messages that came while it was busy and begin the next turn at once, if its record of the conversation tells of them.
+count_waiting() {
+    case $said in *'"transcript_path":"'*) ;; *) return ;; esac
+    path=${said#*\"transcript_path\":\"}
+    awk '/"type":"queue-operation"/ {
+        if (/"operation":"enqueue"/) n++; else if (/"operation":"popAll"/) n = 0; else n--
+    } END { if (n > 0) print n }' "${path%%\"*}" 2>/dev/null
+}
+if [ -L events.jsonl ] || { [ -e events.jsonl ] && ! [ -f events.jsonl ]; }; then exit 0; fi
+exec 9>>events.jsonl || exit 0
+if command -v flock >/dev/null 2>&1; then flock 9; fi # a status and its row belong together
+more= error=
+if [ "$1" = turn_end ]; then
+    [ -z "$(count_waiting)" ] || set -- "$1" RUNNING queued
+    last=$(tail -n 50 events.jsonl | grep '"type":"message"' | tail -n 1)
+    last=${last#*\"at\":\"}
+    more=",\"message_at\":\"${last%%\"*}\""
+fi
 if [ "$2" != - ]; then
-    error=
     case $said in *'"error":"'*)
         error=${said#*\"error\":\"}
-        error=",\"error\":\"${error%%\"*}\""
+        more=",\"error\":\"${error%%\"*}\""
         ;;
     esac
-    case $error$said in ,*'"last_assistant_message":"'*)
+    case ${error:+x}$said in x*'"last_assistant_message":"'*)
         text=${said#*\"last_assistant_message\":\"}
         text=${text%%[\"\\]*}
-        [ ${#text} -gt 300 ] || error="$error,\"message\":\"$text\""
+        [ ${#text} -gt 300 ] || more="$more,\"message\":\"$text\""
         ;;
     esac
-    [ ${#error} -le 400 ] || error=
-    row="{\"state\":\"$2\",\"reason\":\"$3\",\"at\":\"$at\"$error}"
+    [ ${#more} -le 400 ] || more=
+    row="{\"state\":\"$2\",\"reason\":\"$3\",\"at\":\"$at\"$more}"
     if [ -w . ]; then
         printf '%s\n' "$row" >"status.$$" && mv -f "status.$$" status
     elif [ -f status ]; then # in a sandbox only its contents can be changed; what a longer one leaves is behind the line's end
@@ -29,14 +46,13 @@ if [ "$2" != - ]; then
     fi
 fi
 if [ "$1" != message ] && [ ${#said} -gt 4000 ]; then said={}; fi
-if [ -L events.jsonl ] || { [ -e events.jsonl ] && ! [ -f events.jsonl ]; }; then exit 0; fi
 row() {
     printf '{"v":1,"at":"%s","agent":"%s","type":"%s","source":"hook","data":%s}\n' "$at" "${PWD##*/}" "$1" "$said"
 }
 if [ ${#said} -le 4000 ]; then
-    row "$1" >>events.jsonl
+    row "$1" >&9
 else # in one piece, for others write here too
-    long=$(mktemp) && row "$1" >"$long" && cat "$long" >>events.jsonl
+    long=$(mktemp) && row "$1" >"$long" && cat "$long" >&9
     rm -f "$long"
 fi
 exit 0

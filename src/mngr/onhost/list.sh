@@ -22,12 +22,12 @@ if [ -e "${socket%/*}" ] && ! [ -O "${socket%/*}" ]; then
 elif [ -S "$socket" ]; then
     tmux -S "$socket" list-panes -a -F 'pane #{@mngr_id} #{@mngr_role} #{session_name} #{pane_id} #{pane_pid} #{pane_dead} #{window_activity} #{session_attached} #{pane_title}' 2>/dev/null
 fi
-files=
+files= witnesses=
 # What programs say of themselves; the names are theirs too.
 add_witnesses() {
     for name; do
         case $name in *[!a-z0-9/.-]* | */witness/*[!0-9]*.json) continue ;; esac
-        [ ! -e "$name" ] || files="$files $name"
+        [ ! -e "$name" ] || files="$files $name" witnesses=1
     done
 }
 if [ $# -eq 0 ]; then
@@ -49,6 +49,7 @@ else
     done
 fi
 [ -n "$files" ] || exit 0
+[ -z "$witnesses" ] || date '+clock %s.%N' # theirs are compared with it
 set -f
 # A line that would take more memory ends grep; then, and where grep cannot skip pipes, all again and with more care.
 (ulimit -v 32768 && LC_ALL=C exec grep -a -m 1 -d skip -D skip '' /dev/null $files) 2>/dev/null && exit 0

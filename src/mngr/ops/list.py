@@ -180,11 +180,13 @@ def _parse(ctx: Context, host: Any, out: bytes, ids: list[str] | None, now: floa
     order: list[str] = []
     panes: dict[str, dict[str, str]] = {}
     files: dict[str, dict[str, list[str]]] = {}
-    watcher, answers = False, True
+    watcher, answers, told = False, True, None
     for line in out.decode("utf-8", "replace").split("\n"):
         word, _, rest = line.partition(" ")
         if word == "dir":
             order.append(rest)
+        elif word == "clock":
+            told = _seconds(rest)
         elif line == "stranger":
             answers = False
         elif line == "again":
@@ -202,7 +204,7 @@ def _parse(ctx: Context, host: Any, out: bytes, ids: list[str] | None, now: floa
             path, _, text = line.partition(":")
             agent_id, _, name = path.partition("/")
             files.setdefault(agent_id, {}).setdefault(name, []).append(text)
-    heard = Evidence(now=now, watcher=watcher, tmux_answers=answers)
+    heard = Evidence(now=now, watcher=watcher, tmux_answers=answers, clock=told)
     return [
         _understand(ctx, host, agent_id, files.get(agent_id, {}), panes.get(agent_id), heard)
         for agent_id in order
@@ -243,6 +245,14 @@ def _understand(
     except MngrError as error:
         state = State(state="UNKNOWN", reason=error.message, source="record")
     return Seen(host=host, id=agent_id, record=record, evidence=evidence, state=state)
+
+
+def _seconds(text: str) -> float | None:
+    """Seconds as `date +%s.%N` tells them; some know only whole ones."""
+    try:
+        return float(text.partition(".")[0] + "." + (text.partition(".")[2].strip("N%") or "0"))
+    except ValueError:
+        return None
 
 
 def _witness(files: dict[str, list[str]]) -> dict[str, Any] | None:

@@ -102,7 +102,8 @@ def _watch(
                 _look(ctx, left)
                 _judge(left, done, wanted)
                 last = time.monotonic()
-                due, again = last + (SOON if again else SLOW), False
+                soon = again or any(t.state and t.state.reason == "settling" for t in left.values())
+                due, again = last + (SOON if soon else SLOW), False
             elif tails.wait((due if deadline is None else min(due, deadline)) - now):
                 due, again = min(due, last + QUICK), True
     finally:

@@ -65,6 +65,8 @@ ASKS = {"state": "WAITING", "reason": "permission"}
         ({**RUNNING, "s": 5}, None, ("RUNNING", None, "hook")),
         ({**RUNNING, "s": 5}, {"status": "idle", "s": 4}, ("RUNNING", None, "hook")),  # the message is newer
         ({**RUNNING, "s": 5}, {"status": "idle", "s": 6}, ("WAITING", "end_of_turn", "program")),  # interrupted
+        ({**RUNNING, "s": 99.5}, {"status": "idle", "s": 99.6}, ("RUNNING", None, "hook")),  # between two turns
+        ({**RUNNING, "s": 99.5, "reason": "queued"}, {"status": "idle", "s": 99.6}, ("RUNNING", "queued", "hook")),
         ({**ENDED, "s": 5}, {"status": "busy", "s": 4}, ("WAITING", "end_of_turn", "hook")),
         ({**ENDED, "s": 5}, {"status": "busy", "s": 6}, ("RUNNING", None, "program")),  # it goes on by itself
         ({**ENDED, "s": 5}, {"status": "shell", "s": 6}, ("RUNNING", "background", "program")),
