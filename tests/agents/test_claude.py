@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 import re
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -106,3 +108,53 @@ class TestClaude(AgentContract):
         assert sorted(found) == [(s, n) for s in range(senders) for n in range(total // senders)]
         for sender in range(senders):
             assert [n for s, n in found if s == sender] == list(range(total // senders))
+
+    def test_states_over_many_turns_with_faults(self, fleet: Mngr) -> None:
+        """Every turn says before what it will be; what is seen in it and after it must fit."""
+        turns, seed = (500, random.randrange(1 << 30)) if FULL else (8, 7)
+        print(f"seed {seed}, {turns} turns")
+        rng = random.Random(seed)
+        self.create(fleet, "foo", "--env", "CLAUDE_CODE_MAX_RETRIES=2", message=fake([{"text": "fine"}]))
+        fleet("wait", "foo", "--timeout", "60")
+        for number in range(turns):
+            what = rng.choice(("plain", "tool", "ask", "refuse", "retry", "cut", "limit", "login", "escape"))
+            self.play(fleet, what, f"turn {number} {what}")
+
+    def play(self, fleet: Mngr, what: str, text: str) -> None:
+        """One turn and its states."""
+        end, ok = ("WAITING", "end_of_turn"), [{"text": "ended"}]
+        asks = [{"sh": "echo hi > out.txt"}, *ok]
+        faults = {
+            "retry": [{"text": "x", "fail": {"status": 529, "times": 1}}],
+            "cut": [{"text": "a long answer", "cut": 2}],
+            "limit": [{"text": "x", "fail": {"status": 429, "times": -1}}],
+            "login": [{"text": "x", "fail": {"status": 401, "times": -1}}],
+            "tool": [{"sh": "git status"}, *ok],
+            "ask": asks,
+            "refuse": asks,
+            "escape": [{"text": "x", "delay": 30}],
+        }
+        fleet("message", "foo", "-m", fake(faults.get(what, ok), text))
+        seen = self.state(fleet, "foo")
+        if what == "escape":
+            assert seen[0] == "RUNNING", text
+            fleet("exec", "foo", "--", "true")
+            tmux = [
+                "tmux",
+                "-S",
+                str((fleet.home / "tmux.socket").readlink()),
+                "send-keys",
+                "-t",
+                "=foo:",
+                "Escape",
+            ]
+            subprocess.run(tmux, check=True)
+        fleet("wait", "foo", "--timeout", "60")
+        if what in ("ask", "refuse"):
+            assert self.state(fleet, "foo") == ("WAITING", "permission"), text
+            fleet("message", "foo", "--allow" if what == "ask" else "--deny")
+            fleet("wait", "foo", "--timeout", "60")
+        expected = {"limit": ("PARKED", "rate_limit"), "login": ("PARKED", "login")}.get(what, end)
+        assert self.state(fleet, "foo") == expected, text
+        if what not in ("limit", "login", "escape", "refuse"):
+            assert self.rows(fleet, "foo")[-1]["role"] == "assistant", text

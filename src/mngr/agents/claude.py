@@ -73,6 +73,7 @@ class ClaudeKind(ProgramKind):
     unattended = ("--dangerously-skip-permissions",)
     careful = ("--permission-mode", "manual")
     pasted = ("[Pasted text #",)
+    asking = "❯ 1. Yes"
     clear = "C-u"
     empty = "❯\n❯\u00a0"
     obeyed = "/!#"

@@ -42,6 +42,7 @@ class ProgramKind:
     unattended: tuple[str, ...] = ()  # its words for: ask nobody
     careful: tuple[str, ...] = ()  # its words for: ask before you do something
     pasted: tuple[str, ...] = ()  # how it shows a long text that waits for Enter
+    asking = ""  # what is on the screen when it asks for a permission, one way a line
     clear = ""  # the key that takes away a piece of what stands in its input box
     empty = ""  # how the line of the cursor looks when nothing does
     obeyed = ""  # first characters that are orders to the program
@@ -156,7 +157,15 @@ class ProgramKind:
 
     def answer(self, key: str) -> Delivery:
         """A permission, by the key that gives or refuses it."""
-        return Delivery(text=key, ready="status", proof="program", keys=True)
+        return Delivery(
+            text=key,
+            ready="status",
+            proof="program",
+            keys=True,
+            shown=self.asking,
+            clear=self.clear,
+            empty=self.empty,
+        )
 
     def parse(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
         """The rows of its conversation in our schema."""

@@ -1,7 +1,7 @@
-# send.sh SOCKET DIR TIMEOUT READY PAUSE MARK SHOWN CLEAR EMPTY [KEY [BOX]] <TEXT: type a message into the agent's terminal and wait for its proof.
-# With a KEY that is pressed, and nothing else. With a BOX nothing is typed: a file there, named `….message` or `….KEY`, is all.
+# send.sh SOCKET DIR TIMEOUT READY PAUSE MARK SHOWN CLEAR EMPTY [KEY [BOX [DIALOG]]] <TEXT: type a message into the agent's terminal and wait for its proof.
+# With a KEY that is pressed, and nothing else, once one of the texts in SHOWN is on the screen. With a BOX nothing is typed: a file there, named `….message` or `….KEY`, is all.
 # Answers one line: sent (nothing was to be proven), proven, unproven, not-ready, not-running, busy (the lock), or failed WHY.
-socket=$1 dir=$2 timeout=$3 ready=$4 pause=$5 mark=$6 shown=$7 clear=$8 empty=$9 key=${10} box=${11}
+socket=$1 dir=$2 timeout=$3 ready=$4 pause=$5 mark=$6 shown=$7 clear=$8 empty=$9 key=${10} box=${11} dialog=${12}
 id=${dir##*/}
 cd "$dir" 2>/dev/null || {
     echo not-running
@@ -24,15 +24,29 @@ case $? in
 esac
 
 ended() { [ -e exit ] || [ -e stopped ]; }
+find_pane() {
+    tmux -S "$socket" list-panes -a -F '#{@mngr_id} #{@mngr_role} #{pane_dead} #{pane_id}' 2>/dev/null 9>&- </dev/null |
+        while read -r whose role dead pane; do
+            if [ "$whose $role $dead" = "$id agent 0" ]; then echo "$pane" && break; fi
+        done
+}
+# The program asks whether to go on with what failed; who sends it something wants it to take that.
+close_dialog() {
+    pane=$(find_pane)
+    closes=$(tmux -u -S "$socket" capture-pane -p -t "$pane" 2>/dev/null 9>&- | sed -n "s/$dialog/\\1/p" | tail -n 1)
+    [ -z "$closes" ] || tmux -S "$socket" send-keys -t "$pane" "$closes" 2>/dev/null 9>&-
+}
+look=0
 until [ -z "$ready" ] || [ -s "$ready" ]; do
     ended && answer not-running
     late && answer not-ready
+    if [ -n "$dialog" ] && [ $napped -ge $look ]; then
+        close_dialog
+        look=$((napped + 1000))
+    fi
     nap 10
 done
-pane=$(tmux -S "$socket" list-panes -a -F '#{@mngr_id} #{@mngr_role} #{pane_dead} #{pane_id}' 2>/dev/null 9>&- </dev/null |
-    while read -r whose role dead pane; do
-        if [ "$whose $role $dead" = "$id agent 0" ]; then echo "$pane" && break; fi
-    done)
+pane=$(find_pane)
 [ -n "$pane" ] || answer not-running
 
 size=0
@@ -49,19 +63,26 @@ paste() {
     tmux -u -S "$socket" load-buffer -b "$buffer" - \; if-shell -F -t "$pane" '#{pane_dead}' \
         "delete-buffer -b $buffer ; display-message -p mngr:dead" "paste-buffer -p -d -b $buffer -t $pane $1" 2>&1 9>&-
 }
-if [ -n "$clear" ] && [ -z "$key" ]; then
+has_text() { ! cursor_lines 0 | sed 's/ *$//' | grep -qxF -e "$empty"; }
+asks() { tmux -u -S "$socket" capture-pane -p -t "$pane" 2>/dev/null 9>&- | grep -qF -e "$shown"; }
+if [ -n "$key" ] && [ -n "$shown" ]; then
+    # Text in the box keeps some programs from asking; a key that comes before the question would become such a text.
+    until asks; do
+        late && answer not-ready
+        if [ -n "$clear" ] && [ $napped -ge 400 ] && has_text; then
+            tmux -S "$socket" send-keys -N 5 -t "$pane" "$clear" 2>/dev/null 9>&-
+        fi
+        nap 50
+    done
+elif [ -n "$clear" ] && [ -z "$key" ]; then
     tries=0 # a few keys a time, for many at once would be taken for a paste
-    until cursor_lines 0 | sed 's/ *$//' | grep -qxF -e "$empty" || [ $tries -ge 40 ]; do
+    while has_text && [ $tries -lt 40 ]; do
         tmux -S "$socket" send-keys -N 5 -t "$pane" "$clear" 2>/dev/null 9>&-
         tries=$((tries + 1))
         nap 40
     done
 fi
-letter=
-if [ -n "$box" ]; then
-    letter=$box/$(date +%s).$$.${key:-message}
-    said=$({ cat >"$box/.$$" && mv "$box/.$$" "$letter"; } 2>&1)
-elif [ -n "$key" ]; then
+if [ -n "$key" ]; then
     said=$(tmux -S "$socket" send-keys -t "$pane" "$key" 2>&1 9>&-)
 elif [ "$pause" = 0 ]; then
     said=$(paste "; $enter")
