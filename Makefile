@@ -37,7 +37,8 @@ check: setup
 	@.venv/bin/lint-imports
 
 bench:
-	@sh scripts/setup.sh $(HOSTS)
+	@sh scripts/setup.sh $(HOSTS) node=nodejs npm=npm
+	@sh scripts/agents.sh claude
 	@$(PYTHON) -m tests.bench
 
 docs: setup

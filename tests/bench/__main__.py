@@ -6,6 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
+from tests.bench.agents import agents
 from tests.bench.hosts import hosts
 from tests.bench.measure import HEAD, Case
 from tests.bench.world import BIN, World
@@ -143,7 +144,7 @@ def main() -> None:
                 print(case.show(), flush=True)
             for case in hundred(world, repo, times):
                 print(case.show(), flush=True)
-        for case in hosts(world, small):
+        for case in (*agents(world, small), *hosts(world, small)):
             print(case.show(), flush=True)
         print("\n" + growth(world, small))
     finally:

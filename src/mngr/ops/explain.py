@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mngr import clock
 from mngr.agents import evidence as witnesses
+from mngr.agents.program import moment
 from mngr.errors import MngrError
 from mngr.model import Record
 from mngr.ops import find
@@ -75,12 +76,37 @@ def _hear(ctx: Context, seen: Seen) -> list[Testimony]:
         heard.append(
             Testimony(witness=witness, said=said, at=at, age=_age(at, evidence.now), decided=decided)
         )
+    heard += _own_words(seen)
     if not any(t.decided for t in heard):
         heard.append(
             Testimony(
                 witness=f"kind {record.kind}", said=_state(seen.state), at=seen.state.since, decided=True
             )
         )
+    return heard
+
+
+def _own_words(seen: Seen) -> list[Testimony]:
+    """What a coding agent's own file and its screen say, where they were asked."""
+    evidence, source = seen.evidence, seen.state.source
+    heard: list[Testimony] = []
+    if evidence.witness is not None:
+        status, why = evidence.witness.get("status"), evidence.witness.get("waitingFor")
+        at = moment(evidence.witness.get("statusUpdatedAt"))
+        said = f"the program's own file says {status}" + (f" ({why})" if why else "")
+        heard.append(
+            Testimony(
+                witness="program", said=said, at=at, age=_age(at, evidence.now), decided=source == "program"
+            )
+        )
+    if evidence.screen is not None:
+        lines = [line.strip() for line in evidence.screen.splitlines() if line.strip()]
+        said = (
+            f"shows {seen.state.reason}"
+            if source == "screen"
+            else f"{len(lines)} lines, of which none tells more"
+        )
+        heard.append(Testimony(witness="screen", said=said, decided=source == "screen"))
     return heard
 
 
