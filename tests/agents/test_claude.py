@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mngr import clock
 from mngr.modelserver import ModelServer
-from tests.agents.kit import AgentContract, fake
+from tests.agents.kit import AgentContract, Steps, fake
 from tests.conftest import FULL, Mngr, git, wait_for
 
 
@@ -122,9 +122,10 @@ class TestClaude(AgentContract):
 
     def play(self, fleet: Mngr, what: str, text: str) -> None:
         """One turn and its states."""
-        end, ok = ("WAITING", "end_of_turn"), [{"text": "ended"}]
-        asks = [{"sh": "echo hi > out.txt"}, *ok]
-        faults = {
+        end = ("WAITING", "end_of_turn")
+        ok: Steps = [{"text": "ended"}]
+        asks: Steps = [{"sh": "echo hi > out.txt"}, *ok]
+        faults: dict[str, Steps] = {
             "retry": [{"text": "x", "fail": {"status": 529, "times": 1}}],
             "cut": [{"text": "a long answer", "cut": 2}],
             "limit": [{"text": "x", "fail": {"status": 429, "times": -1}}],

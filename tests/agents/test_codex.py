@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
 from mngr.agents.codex import CodexKind
 from mngr.modelserver import ModelServer
-from tests.agents.kit import AgentContract
-from tests.conftest import Mngr
+from tests.agents.kit import AgentContract, fake
+from tests.conftest import Mngr, wait_for
 
 SETTINGS = """\
 model = "gpt-5.5"
@@ -20,7 +22,8 @@ base_url = "{url}/v1"
 env_key = "SCRIPTED_KEY"
 wire_api = "responses"
 request_max_retries = 1
-stream_max_retries = 0
+stream_max_retries = 1
+stream_idle_timeout_ms = 3000
 """
 
 
@@ -41,3 +44,33 @@ class TestCodex(AgentContract):
         """It asks for nothing that its own sandbox allows, so the model wants to get out of that."""
         given = {"cmd": command, "sandbox_permissions": "require_escalated", "justification": "May I?"}
         return {"tool": "exec_command", "input": given}
+
+    def test_what_its_hooks_do_not_tell(self, fleet: Mngr) -> None:
+        self.create(fleet, "foo")
+        slow = fake([{"text": "late", "delay": 60}], "take your time")
+        fleet("message", "foo", "-m", slow)
+        assert self.state(fleet, "foo") == ("RUNNING", None)
+        tmux = ["tmux", "-S", os.readlink(fleet.home / "tmux.socket")]
+        subprocess.run([*tmux, "send-keys", "-t", "=foo:", "Escape"], check=True)
+        fleet("wait", "foo", "--timeout", "10")
+        assert self.state(fleet, "foo") == ("WAITING", "end_of_turn")
+        until = 1_800_000_000  # 2027-01-15 08:00
+        body = {"error": {"type": "usage_limit_reached", "message": "no more", "resets_at": until}}
+        fleet("message", "foo", "-m", fake([{"text": "x", "fail": {"status": 429, "body": body}}], "more"))
+        fleet("wait", "foo", "--timeout", "10")
+        assert self.state(fleet, "foo") == ("PARKED", "quota")
+        assert fleet.agent("foo")["parked_until"] == "2027-01-15T08:00:00.000Z"
+        fleet("message", "foo", "-m", fake([{"hang": True, "text": "x"}], "and now"))
+        wait_for(lambda: self.state(fleet, "foo") == ("RUNNING", "retrying"))
+
+    def test_the_login_is_shared_and_nothing_of_the_users_is_changed(self, fleet: Mngr) -> None:
+        home = Path(fleet.env["HOME"]) / ".codex"
+        (home / "auth.json").write_text('{"OPENAI_API_KEY": "hush-login"}')
+        before = {path: path.read_bytes() for path in home.rglob("*")}
+        self.create(fleet, "foo", message="see @notes")
+        assert [row["text"] for row in self.rows(fleet, "foo") if row["role"] == "user"] == ["see @notes"]
+        own = fleet.home / "agents" / fleet.agent("foo")["id"]
+        assert os.readlink(own / "codex/auth.json") == str(home / "auth.json")
+        assert {path: path.read_bytes() for path in home.rglob("*")} == before
+        for name in ("command", "events.jsonl", "codex/config.toml", "agent.json"):
+            assert "hush" not in (own / name).read_text()

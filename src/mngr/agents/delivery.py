@@ -20,6 +20,7 @@ class Delivery(Record):
     clear: str = ""  # the key that takes away what stands in its input box, a piece a time: an interrupted message comes back
     empty: str = ""  # how the line of the cursor looks when nothing stands there, one way a line
     keys: bool = False  # the text is the name of a key, pressed once, and no Enter follows
+    dialog: str = ""  # for sed: a line of a question that stands in the way, marking the key that closes it
     box: str = ""  # a directory of the agent from which the program takes messages and answers as files
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 
-from mngr import onhost
+from mngr import onhost, shell
 from mngr.agents.delivery import Delivery
 from mngr.agents.program import ProgramKind, carry, mark_of, own_rows, places, write
 from mngr.errors import MngrError
@@ -56,6 +56,7 @@ _PROVIDERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "github-copilot": ("https://api.githubcopilot.com", ()),
 }
 _MAKE = 'cd "$1" && shift && mkdir -p "$@"'
+_IMPORT = '. "$1/env" && cd "$MNGR_WORK_DIR" && shift && exec "$@" </dev/null'
 _NOT_JSON = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
 _FROM_ENV = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _FROM_FILE = re.compile(r"\{file:([^}]+)\}")
@@ -127,6 +128,56 @@ class OpencodeKind(ProgramKind):
             for name in _FILES.get(word, ()):
                 carry(host, record, os.path.join(_place("CONFIG"), name), os.path.join(_CONFIG, name))
         self._log_in(host, record)
+        self._adopt(host, record)
+
+    def find_outside(self, name: str) -> str:
+        from mngr.agents import opencode_adopt
+
+        return opencode_adopt.find(_place("DATA"), name)
+
+    def _adopt(self, host: Host, record: AgentRecord) -> None:
+        """Take up the conversation that the user named, once: from then on it is the agent's own."""
+        name = record.options.get("resume")
+        if not name or record.phase != "creating":
+            return
+        from mngr.agents import opencode_adopt
+
+        data = self._export(str(name))
+        directory = host.home.agent(record.id)
+        file = os.path.join(directory, _OWN, "adopted.json")
+        host.write(file, data)
+        argv = [*self._place_words(host, record), self.executable, "import", file]
+        took = host.run(["sh", "-c", _IMPORT, "import", directory, *argv], timeout=60.0)
+        host.run(["rm", "-f", file])
+        if took.code:
+            raise MngrError(
+                f"opencode did not take the conversation {name}: {took.problem}", "leave out --resume"
+            )
+        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in opencode_adopt.rows(json.loads(data)))
+        write(host, record, "transcript.jsonl", "".join(lines).encode())
+        write(host, record, f"{_OWN}/session", f"{name}\n{record.work_dir}\n".encode())
+
+    def _export(self, name: str) -> bytes:
+        import tempfile
+
+        with tempfile.NamedTemporaryFile() as file:  # what is in a pipe when it ends is lost
+            argv = ["sh", "-c", 'exec "$@" >"$0"', file.name, self.executable, "export", name]
+            told = shell.run(argv, timeout=60.0)
+            data = file.read()
+        try:
+            json.loads(data)
+        except ValueError:
+            raise MngrError(
+                f"opencode did not give the conversation {name}: {told.problem}",
+                f"try: opencode export {name}",
+            ) from None
+        return data
+
+    def _place_words(self, host: Host, record: AgentRecord) -> list[str]:
+        """Only the program itself is told so: what an agent's windows run finds its configuration where it always does."""
+        directory = os.path.join(host.home.agent(record.id), _OWN)
+        places = [f"XDG_{name}_HOME={os.path.join(directory, place)}" for name, place in _PLACES.items()]
+        return ["env", *places]
 
     def _wanted(self) -> list[str]:
         return list(self.options.get("carry") or [])
@@ -156,13 +207,11 @@ class OpencodeKind(ProgramKind):
         write(host, record, f"{_DATA}/auth.json", json.dumps(logins).encode())
 
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
-        directory = os.path.join(host.home.agent(record.id), _OWN)
-        # Only the program itself is told so: what an agent's windows run finds its configuration where it always does.
-        places = [f"XDG_{name}_HOME={os.path.join(directory, place)}" for name, place in _PLACES.items()]
-        words = ["env", *places, *self.words(record)]
-        if any(word in ("-c", "--continue", "-s", "--session") for word in record.command):
+        words = [*self._place_words(host, record), *self.words(record)]
+        if any(word.partition("=")[0] in ("-c", "--continue", "-s", "--session") for word in record.command):
             return words
-        session, _, about = host.run(["cat", os.path.join(directory, "session")]).text.strip().partition("\n")
+        last = host.run(["cat", os.path.join(host.home.agent(record.id), _OWN, "session")]).text
+        session, _, about = last.strip().partition("\n")
         # A conversation works where it was begun; one about another directory is brought here by the plugin.
         return [*words, "--session", session] if session and about == record.work_dir else words
 

@@ -143,6 +143,7 @@ def _deliver(host: Host, record: AgentRecord, delivery: Delivery, limit: float) 
         delivery.empty,
         delivery.text if delivery.keys else "",
         delivery.box,
+        delivery.dialog,
     ]
     answer = host.run(argv, stdin=delivery.text.encode(), timeout=3 * limit + 30.0)
     word, _, rest = answer.text.partition(" ")
