@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +49,7 @@ class TestCodex(AgentContract):
         slow = fake([{"text": "late", "delay": 60}], "take your time")
         fleet("message", "foo", "-m", slow)
         assert self.state(fleet, "foo") == ("RUNNING", None)
-        tmux = ["tmux", "-S", os.readlink(fleet.home / "tmux.socket")]
-        subprocess.run([*tmux, "send-keys", "-t", "=foo:", "Escape"], check=True)
+        fleet.tmux("send-keys", "-t", "=foo:", "Escape")
         fleet("wait", "foo", "--timeout", "10")
         assert self.state(fleet, "foo") == ("WAITING", "end_of_turn")
         until = 1_800_000_000  # 2027-01-15 08:00
