@@ -82,7 +82,11 @@ elif [ -n "$clear" ] && [ -z "$key" ]; then
         nap 40
     done
 fi
-if [ -n "$key" ]; then
+letter=
+if [ -n "$box" ]; then
+    letter=$box/$(date +%s).$$.${key:-message}
+    said=$({ cat >"$box/.$$" && mv "$box/.$$" "$letter"; } 2>&1)
+elif [ -n "$key" ]; then
     said=$(tmux -S "$socket" send-keys -t "$pane" "$key" 2>&1 9>&-)
 elif [ "$pause" = 0 ]; then
     said=$(paste "; $enter")
