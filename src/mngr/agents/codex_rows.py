@@ -60,14 +60,25 @@ class _Rows:
         self.model: object = None
         self.is_ours = True  # not of a conversation that it began for a part of its work
         self.counts_responses = False  # the newer way; it writes the older way too
+        self.total: object = None  # the older way repeats itself
         self.calls: dict[str, dict[str, Any]] = {}
-        self.last: dict[str, Any] | None = None  # of the response that comes in
-        self.said: dict[str, Any] | None = None  # a text that waits for what it cost
+        self.ready: list[dict[str, Any]] = []
+        self.uncounted: dict[str, Any] | None = (
+            None  # what will be told the cost of the response that comes in
+        )
 
-    def flush(self) -> Iterator[dict[str, Any]]:
-        if self.said is not None:
-            yield self.said
-            self.said = None
+    def release(self) -> Iterator[dict[str, Any]]:
+        """What is complete, once nothing of it waits for what it cost."""
+        if self.uncounted is None:
+            yield from self.ready
+            self.ready = []
+
+    def finish(self) -> Iterator[dict[str, Any]]:
+        """Everything, be it incomplete."""
+        self.uncounted = None
+        self.ready += self.calls.values()
+        self.calls = {}
+        yield from self.release()
 
     def take(self, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         payload = row.get("payload")
@@ -86,7 +97,8 @@ class _Rows:
         elif word == "event_msg":
             yield from self.event(payload, at)
         elif word == "response_item":
-            yield from self.item(payload, at)
+            self.item(payload, at)
+        yield from self.release()
 
     def event(self, payload: dict[str, Any], at: object) -> Iterator[dict[str, Any]]:
         word = payload.get("type")
@@ -99,36 +111,35 @@ class _Rows:
                 text = _text(item.get("content"))
         elif word == "token_count" and not self.counts_responses:
             info = payload.get("info")
-            self.count(info.get("last_token_usage") if isinstance(info, dict) else None)
+            if isinstance(info, dict) and info.get("total_token_usage") != self.total:
+                self.total = info.get("total_token_usage")
+                self.count(info.get("last_token_usage"))
         elif word in ("task_complete", "turn_aborted"):
-            yield from self.flush()
-            yield from self.calls.values()
-            self.calls.clear()
+            yield from self.finish()
         if isinstance(text, str):
-            yield from self.flush()
-            yield {"at": at, "role": "user", "text": text}
+            self.ready.append({"at": at, "role": "user", "text": text})
 
-    def item(self, payload: dict[str, Any], at: object) -> Iterator[dict[str, Any]]:
+    def item(self, payload: dict[str, Any], at: object) -> None:
         word = payload.get("type")
         name = str(payload.get("call_id") or payload.get("id"))
         if word == "message" and payload.get("role") == "assistant":
-            yield from self.flush()
             text = _text(payload.get("content"))
-            self.last = self.said = {"at": at, "role": "assistant", "text": text, "model": self.model}
+            self.uncounted = {"at": at, "role": "assistant", "text": text, "model": self.model}
+            self.ready.append(self.uncounted)
         elif word in _CALLS:
-            yield from self.flush()
             call = {"at": at, "role": "tool", "text": "", "tool": payload.get("name") or "shell"}
             given = payload.get("arguments") or payload.get("input") or payload.get("action")
-            self.last = self.calls[name] = {**call, "input": _decoded(given), "model": self.model}
+            self.uncounted = self.calls[name] = {**call, "input": _decoded(given), "model": self.model}
         elif word in _OUTPUTS and name in self.calls:
-            yield from self.flush()
-            yield {**self.calls.pop(name), "output": _output(payload.get("output"))}
+            call = self.calls.pop(name)
+            call["output"] = _output(payload.get("output"))
+            self.ready.append(call)
 
     def count(self, found: object) -> None:
         usage = _usage(found)
-        if self.last is not None and usage:
-            self.last["usage"] = usage
-        self.last = None
+        if self.uncounted is not None and usage:
+            self.uncounted["usage"] = usage
+        self.uncounted = None
 
 
 def parse(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
@@ -141,8 +152,7 @@ def parse(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
             continue
         if isinstance(row, dict):
             yield from rows.take(row)
-    yield from rows.flush()
-    yield from rows.calls.values()
+    yield from rows.finish()
 
 
 def _text(content: object) -> str:

@@ -163,6 +163,20 @@ def test_a_conversation_is_read_as_it_was() -> None:
     assert all(row["at"] for row in rows)
 
 
+def test_a_response_is_counted_once_whenever_its_cost_is_told() -> None:
+    lines = (CORPUS / "conversation.jsonl").read_bytes().splitlines()
+    whole = [row.get("usage") for row in KIND.parse(lines)]
+    older = [line for line in lines if b'"token_usage_record"' not in line]
+    assert [row.get("usage") for row in KIND.parse(older)] == whole
+    twice = [line for line in older for _ in range(2 if b'"token_count"' in line else 1)]
+    assert [row.get("usage") for row in KIND.parse(twice)] == whole
+    early = list(older)  # here a quick tool was done before the cost of its call was told
+    cost = next(i for i, line in enumerate(early) if b'"token_count"' in line)
+    done = next(i for i, line in enumerate(early) if b'"function_call_output"' in line)
+    early.insert(done, early.pop(cost))
+    assert done < cost and [row.get("usage") for row in KIND.parse(early)] == whole
+
+
 def test_what_it_began_for_a_part_of_its_work_is_left_out() -> None:
     lines = (CORPUS / "conversation.jsonl").read_bytes().splitlines()
     first = json.loads(lines[0])
