@@ -25,7 +25,7 @@ def read(body: dict[str, Any]) -> Said:
             turns.append(Turn(str(item.get("role", "user")), texts(item.get("content"))))
         elif kind.endswith("_output"):
             turns.append(Turn("tool"))
-        elif kind != "additional_tools":  # a call or a thought
+        elif kind.endswith("_call") or kind == "reasoning":  # what else there is, a client says of itself
             turns.append(Turn("assistant"))
     return Said(
         turns=tuple(turns),

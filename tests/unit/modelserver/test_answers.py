@@ -105,6 +105,16 @@ def test_codex_with_tools_that_take_a_text(stream: bool) -> None:
         assert heard.calls == [("exec", 'const r = await tools.exec_command({cmd: "ls"}); text(r);')]
 
 
+def test_what_codex_says_of_itself_is_no_answer_of_the_model() -> None:
+    script = '<fake>[{"text": "first"}, {"text": "second"}]</fake> go'
+    _, body = request("responses", [("user", script)], {"exec": {}}, False)
+    body["input"].append({"type": "configuration_update", "model": "m"})
+    with ModelServer() as server:
+        assert hear("responses", post(server, "/responses", body), stream=False).text == "first"
+        body["input"] += [{"type": "function_call", "name": "exec"}, {"type": "function_call_output"}]
+        assert hear("responses", post(server, "/responses", body), stream=False).text == "second"
+
+
 def test_what_a_client_asks_beside_that() -> None:
     with ModelServer() as server:
         counted = post(server, "/s/foo/v1/messages/count_tokens", {"messages": ["x" * 400]}).json()[
