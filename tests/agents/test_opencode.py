@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 from mngr.modelserver import ModelServer
-from tests.agents.kit import AgentContract
-from tests.conftest import Mngr
+from tests.agents.kit import AgentContract, fake
+from tests.conftest import Mngr, wait_for
+
+OUTSIDE = Path(__file__).parents[1] / "corpus/opencode/exported.json"
 
 
 class TestOpencode(AgentContract):
@@ -34,3 +37,48 @@ class TestOpencode(AgentContract):
         place.mkdir(parents=True)
         (place / "opencode.jsonc").write_text(f"// a user's own\n{json.dumps(config)[:-1]},\n}}\n")
         return {"FAKE_KEY": "hush-hush"}
+
+    def test_what_else_it_is_asked(self, fleet: Mngr) -> None:
+        """One program for all of it, because each takes long to start."""
+        offline = {**fleet.env, "OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_PURE": "1"}
+        subprocess.run(
+            ["opencode", "import", OUTSIDE], env=offline, check=True, capture_output=True, timeout=60
+        )
+        name = json.loads(OUTSIDE.read_text())["info"]["id"]
+        self.create(fleet, "foo", "--resume", name, message="/help ! is text here")
+        fleet("wait", "foo", "--timeout", "60")
+        said = [row["text"] for row in self.rows(fleet, "foo") if row["role"] != "tool"]
+        assert said[1:] == ["on it", "all done", "/help ! is text here", "ok"]
+        self.a_sub_agent_asks_too(fleet)
+        self.a_new_try_that_is_far_off(fleet)
+
+    def a_sub_agent_asks_too(self, fleet: Mngr) -> None:
+        prompt = fake([{"sh": "pwd"}, {"text": "found it"}], "look")
+        task = {"description": "look", "prompt": prompt, "subagent_type": "general"}
+        steps = json.dumps([{"tool": "task", "input": task}, {"text": "all done"}]).replace("</", "<\\/")
+        message = f"<fake>{steps}</fake> go"
+        fleet("message", "foo", "-m", message, "--wait", "--timeout", "60")
+        assert self.state(fleet, "foo") == ("WAITING", "permission")
+        fleet("message", "foo", "--allow", "--wait", "--timeout", "60")
+        assert self.state(fleet, "foo") == ("WAITING", "end_of_turn")
+        call = self.rows(fleet, "foo")[-2]
+        assert call["tool"] == "task" and "found it" in call["output"]
+        assert call["usage"]["cost_usd"] > 0
+
+    def a_new_try_that_is_far_off(self, fleet: Mngr) -> None:
+        fail = {
+            "status": 429,
+            "times": 1,
+            "headers": {"retry-after": "900"},
+            "message": "Usage limit reached",
+        }
+        fleet("message", "foo", "-m", fake([{"text": "x", "fail": fail}]))
+        fleet("wait", "foo", "--state", "PARKED", "--timeout", "30")
+        agent = fleet.agent("foo")
+        assert agent["state_reason"] == "quota" and agent["parked_until"]
+
+        def is_over() -> bool:
+            fleet.tmux("send-keys", "-t", "=foo:", "Escape")  # it must be pressed twice
+            return self.state(fleet, "foo") == ("WAITING", "end_of_turn")
+
+        wait_for(is_over)

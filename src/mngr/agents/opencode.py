@@ -146,7 +146,7 @@ class OpencodeKind(ProgramKind):
         directory = host.home.agent(record.id)
         file = os.path.join(directory, _OWN, "adopted.json")
         host.write(file, data)
-        argv = [*self._place_words(host, record), self.executable, "import", file]
+        argv = [*self._place_words(host, record), "OPENCODE_PURE=1", self.executable, "import", file]
         took = host.run(["sh", "-c", _IMPORT, "import", directory, *argv], timeout=60.0)
         host.run(["rm", "-f", file])
         if took.code:

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from mngr import onhost
+from mngr.agents import opencode_adopt
 from mngr.agents.opencode import OpencodeKind
+from mngr.errors import NotFound
 from mngr.host import Host
 from mngr.model import AgentRecord
 from mngr.paths import Home
@@ -195,6 +197,23 @@ def test_where_it_cannot_be_moved_it_is_copied_and_nothing_is_said_twice(tmp_pat
     assert played.posts[1] == ["/session/ses_old/fork", {}]
     assert (tmp_path / "opencode/session").read_text() == "ses_new\n/here\n"
     assert (played.states, played.said) == ([READY], [])
+
+
+def test_a_conversation_begun_outside_in_our_schema() -> None:
+    found = list(opencode_adopt.rows(json.loads((CORPUS / "exported.json").read_text())))
+    assert [(row["role"], row.get("tool") or row["text"][-9:]) for row in found] == [
+        ("user", "/fake> go"),
+        ("assistant", "on it"),
+        ("tool", "bash"),
+        ("assistant", "all done"),
+    ]
+    assert [row["usage"]["cost_usd"] for row in found if row.get("usage")] == [0.024741, 0.024855]
+    assert found[2]["output"].startswith("XDG_") and found[2]["at"] == "2026-11-16T04:40:21.594Z"
+
+
+def test_no_such_conversation(user: Path) -> None:
+    with pytest.raises(NotFound, match="no conversation 'ses_x'"):
+        OpencodeKind("opencode", dict).find_outside("ses_x")
 
 
 # The configuration.
