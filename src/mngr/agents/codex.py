@@ -8,7 +8,7 @@ import re
 
 from mngr import onhost
 from mngr.agents import codex_rows, screens
-from mngr.agents.program import ProgramKind, carry, hook, write
+from mngr.agents.program import HOOK, ProgramKind, carry, hook, write
 from mngr.errors import MngrError, NotFound
 from mngr.model import State
 
@@ -23,33 +23,29 @@ if TYPE_CHECKING:
 
 _CONFIG = "codex"  # CODEX_HOME, in the agent's directory
 _RUN = "codex.sh"
-# Which record the conversation is in, for codex.sh; then the same as for every program.
-_MESSAGE = (
-    """said=$(cat); file=${said#*'"transcript_path":"'}; ln -f "${file%%'"'*}" "$CODEX_HOME/last" 2>/dev/null; """
-    f"""printf '%s\\n' "$said" | {hook("message", "RUNNING")}"""
-)
+_HOOK = "codex_hook.sh"
 _HOOKS = {
-    "UserPromptSubmit": _MESSAGE,
-    "PreToolUse": hook("tool_start", "RUNNING"),
-    "PostToolUse": hook("tool_end", "RUNNING"),
-    "PermissionRequest": hook("permission", "WAITING", "permission"),
-    "Stop": hook("turn_end", "WAITING", "end_of_turn"),
+    "UserPromptSubmit": ("message", "RUNNING", ""),
+    "PreToolUse": ("tool_start", "RUNNING", ""),
+    "PostToolUse": ("tool_end", "RUNNING", ""),
+    "PermissionRequest": ("permission", "WAITING", "permission"),
+    "SubagentStop": ("helper", "-", ""),
+    "Stop": ("turn_end", "WAITING", "end_of_turn"),
 }
 _TITLE = ["activity", "run-state", "thread-id"]  # what the title of its terminal says, by which we know more
 _PICTURE = re.compile(r"\S+\.(png|jpe?g|gif|webp|bmp)", re.IGNORECASE)
-_ASKS, _THINKS = "Action Required", "Thinking"
+_ASKS, _THINKS, _IDLE = "Action Required", "Thinking", "Ready"
 _CARRIED = ("model", "model_provider", "model_providers", "openai_base_url", "model_reasoning_effort")
 _LEFT = ("projects", "notice", "hooks", "notify", "tui", "mcp_servers")  # of his settings: what is about him
 _FILES = {"memory": "AGENTS.md", "prompts": "prompts", "skills": "skills", "rules": "rules"}
-# The latest conversation that is the agent's own, not one of those that it began for a part of its work.
 _LATEST = """
 cd "$1" 2>/dev/null || exit 0
-ls -t sessions/*/*/*/rollout-*.jsonl 2>/dev/null | while IFS= read -r file; do
-    if head -n 1 "$file" | cut -c 1-2000 | grep -q '"subagent"'; then continue; fi
-    file=${file%.jsonl}
-    printf %s "$file" | tail -c 36
-    break
-done
+set -- own/rollout-*.jsonl
+[ -e "$1" ] || set -- sessions/*/*/*/rollout-*.jsonl # one that was begun outside
+[ -e "$1" ] || exit 0
+file=$(ls -t "$@" | head -n 1)
+file=${file%.jsonl}
+printf %s "$file" | tail -c 36
 """
 # For which models it would ask whether to take a newer one; Enter would say yes. In a home that is nobody's.
 _NEWER = """
@@ -76,7 +72,7 @@ class CodexKind(ProgramKind):
     clear = "C-u"
     empty = "› Ask Codex to do anything"
     obeyed = "/!"
-    conversation = (f"{_CONFIG}/sessions/*/*/*/rollout-*.jsonl",)
+    conversation = (f"{_CONFIG}/own/*.jsonl",)
     writes = (_CONFIG, "witness", "tmp")
 
     def given(self) -> dict[str, str]:
@@ -104,9 +100,12 @@ class CodexKind(ProgramKind):
             raise MngrError(f"cannot make the directory of {record.name}: {made.problem}", "see: mngr doctor")
         carried = self.options.get("carry") or []
         hooks = {
-            event: [{"hooks": [{"type": "command", "command": line, "timeout": 10}]}]
-            for event, line in _HOOKS.items()
+            event: [
+                {"hooks": [{"type": "command", "command": hook(*words).replace(HOOK, _HOOK), "timeout": 10}]}
+            ]
+            for event, words in _HOOKS.items()
         }
+        write(host, record, _HOOK, onhost.program(_HOOK).encode())
         write(host, record, _RUN, onhost.program(_RUN).encode())
         write(host, record, f"{_CONFIG}/hooks.json", json.dumps({"hooks": hooks}, indent=1).encode())
         write(host, record, f"{_CONFIG}/config.toml", self._settings(host, record, carried))
@@ -229,6 +228,8 @@ class CodexKind(ProgramKind):
             )
         asks = _ASKS in _title(evidence)
         if state.state == "WAITING" and state.reason == "permission" and not asks:
+            if _title(evidence).startswith(_IDLE):  # a sub-agent's, when the turn was over
+                return state.replace(reason="end_of_turn", source="screen")
             return state.replace(state="RUNNING", reason=None, source="screen")  # answered, or not yet shown
         if state.state == "RUNNING" and asks:
             return state.replace(state="WAITING", reason="question", source="screen")

@@ -58,7 +58,7 @@ class _Rows:
 
     def __init__(self) -> None:
         self.model: object = None
-        self.is_ours = True  # not of a conversation that it began for a part of its work
+        self.models: dict[object, object] = {}  # of the turns of sub-agents
         self.counts_responses = False  # the newer way; it writes the older way too
         self.total: object = None  # the older way repeats itself
         self.calls: dict[str, dict[str, Any]] = {}
@@ -85,15 +85,18 @@ class _Rows:
         if not isinstance(payload, dict):
             return
         word, at = row.get("type"), row.get("timestamp")
-        if word == "session_meta":
-            self.is_ours = "subagent" not in str(payload.get("source"))
-        elif not self.is_ours:
-            return
-        elif word == "turn_context":
-            self.model = payload.get("model")
+        turn = payload.get("turn_id")
+        if word == "turn_context":
+            if payload.get("root_turn_id", turn) == turn:
+                self.model = payload.get("model")
+            elif isinstance(turn, str):
+                self.models[turn] = payload.get("model")
         elif word == "token_usage_record":
             self.counts_responses = True
-            self.count(payload.get("usage"))
+            if payload.get("thread_id") == payload.get("session_id"):
+                self.count(payload.get("usage"))
+            else:
+                yield _of_helper(payload, at, self.models.get(str(turn), self.model))
         elif word == "event_msg":
             yield from self.event(payload, at)
         elif word == "response_item":
@@ -153,6 +156,17 @@ def parse(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
         if isinstance(row, dict):
             yield from rows.take(row)
     yield from rows.finish()
+
+
+def _of_helper(payload: dict[str, Any], at: object, model: object) -> dict[str, Any]:
+    """A response to a sub-agent, of which only the cost is told."""
+    call = {"at": at, "role": "tool", "text": "", "tool": "sub-agent"}
+    return {
+        **call,
+        "input": {"thread": payload.get("thread_id")},
+        "model": model,
+        "usage": _usage(payload.get("usage")),
+    }
 
 
 def _text(content: object) -> str:

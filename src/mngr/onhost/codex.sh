@@ -10,6 +10,10 @@ if [ "$(cat "$CODEX_HOME/place" 2>/dev/null)" != "$CODEX_HOME" ]; then
     printf '%s\n' "$CODEX_HOME" >"$CODEX_HOME/place"
 fi
 [ -e "$last" ] || : >"$last"
+mkdir -p "$CODEX_HOME/own"
+for file in "$CODEX_HOME"/sessions/*/*/*/rollout-*.jsonl; do # what was brought along
+    if [ -f "$file" ] && ! head -n 1 "$file" | grep -q '"source":{"subagent"'; then ln -f "$file" "$CODEX_HOME/own/"; fi
+done 2>/dev/null
 sift=cat
 if echo | grep --line-buffered '' >/dev/null 2>&1; then sift='grep --line-buffered -e task_complete -e turn_aborted'; fi
 is_ready() {

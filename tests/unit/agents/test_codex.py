@@ -60,6 +60,7 @@ def evidence(
         ({**ENDED, "s": 7}, {**LIMIT, "s": 6}, IDLE, ("WAITING", "end_of_turn", "hook")),
         ({**ASKS, "s": 5}, None, ASKING, ("WAITING", "permission", "hook")),
         ({**ASKS, "s": 5}, None, WORKS, ("RUNNING", None, "screen")),  # allowed, and the command runs
+        ({**ASKS, "s": 5}, None, IDLE, ("WAITING", "end_of_turn", "screen")),  # a sub-agent asked
         ({**ASKS, "s": 5}, {**ESC, "s": 6}, IDLE, ("WAITING", "end_of_turn", "transcript")),  # refused
         ({**RUNNING, "s": 5}, None, ASKING, ("WAITING", "question", "screen")),
     ],
@@ -177,11 +178,30 @@ def test_a_response_is_counted_once_whenever_its_cost_is_told() -> None:
     assert done < cost and [row.get("usage") for row in KIND.parse(early)] == whole
 
 
-def test_what_it_began_for_a_part_of_its_work_is_left_out() -> None:
+def test_of_a_sub_agent_the_cost_is_told() -> None:
     lines = (CORPUS / "conversation.jsonl").read_bytes().splitlines()
-    first = json.loads(lines[0])
-    first["payload"]["source"] = {"subagent": {"thread_spawn": {}}}
-    assert list(KIND.parse([json.dumps(first).encode(), *lines[1:]])) == []
+    turn = {"turn_id": "t2", "root_turn_id": "t1"}
+    spent = {"input_tokens": 9, "cached_input_tokens": 4, "output_tokens": 2}
+    helper: list[dict[str, Any]] = [
+        {"type": "turn_context", "payload": {**turn, "model": "small"}},
+        {
+            "type": "token_usage_record",
+            "payload": {**turn, "thread_id": "b", "session_id": "a", "usage": spent},
+        },
+    ]
+    more = [json.dumps({"timestamp": MADE, **row}).encode() for row in helper]
+    half = len(lines) // 2  # followed, they come in the middle
+    rows = list(KIND.parse([*lines[:half], *more, *lines[half:]]))
+    others = [row for row in rows if row.get("tool") != "sub-agent"]
+    assert others == list(KIND.parse(lines))
+    (row,) = [row for row in rows if row not in others]
+    assert (row["model"], row["input"]) == ("small", {"thread": "b"})
+    assert row["usage"] == {
+        "input_tokens": 5,
+        "output_tokens": 2,
+        "cache_read_tokens": 4,
+        "cache_write_tokens": 0,
+    }
 
 
 def test_a_call_without_a_result_is_a_row_all_the_same() -> None:
