@@ -22,6 +22,7 @@ test:
 	@$(PYTHON) -m pytest -n $(JOBS) --dist worksteal --agents "$(AGENTS)"
 
 test-all: export MNGR_TEST_SCALE = full
+test-all: AGENTS += claude@2.1.197
 test-all: test
 
 # The coding agents that `make test` leaves out, for real too.

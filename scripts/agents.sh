@@ -1,4 +1,5 @@
-# agents.sh NAME…: the coding agents that tests run for real, at pinned versions, each in .agents/NAME; nothing global.
+# agents.sh NAME[@VERSION]…: the coding agents that tests run for real, at pinned versions or at this one, each in .agents/NAME
+# or .agents/NAME@VERSION; nothing global.
 # Does nothing that was done before.
 set -eu
 cd "$(dirname "$0")/.."
@@ -18,9 +19,11 @@ package() {
     esac
 }
 
-for name; do
+for one; do
+    name=${one%%@*}
     wanted=$(package "$name")
-    place=.agents/$name
+    case $one in *@*) wanted=${wanted%@*}@${one#*@} ;; esac
+    place=.agents/$one
     if [ "$(cat "$place/version" 2>/dev/null)" = "$wanted" ]; then continue; fi
     echo "installing $wanted"
     rm -rf "$place"

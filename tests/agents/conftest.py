@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from mngr.modelserver import ModelServer
+from tests.agents.kit import PLACE
 from tests.conftest import Mngr
-
-PLACE = Path(__file__).parents[2] / ".agents"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the agents that are not asked for: they are large, and `make test-agents` has them."""
-    wanted = {f"test_{name}" for name in config.getoption("--agents").split()} | {"test_kit"}
+    wanted = {f"test_{name.partition('@')[0]}" for name in config.getoption("--agents").split()}
     out = [i for i in items if i.path.parent == Path(__file__).parent and i.path.stem not in wanted]
     items[:] = [i for i in items if i not in out]
     config.hook.pytest_deselected(items=out)
@@ -32,6 +31,6 @@ def model() -> Iterator[ModelServer]:
 @pytest.fixture
 def coder(mngr: Mngr) -> Mngr:
     """The program where the coding agents are installed, as a user has them."""
-    found = [str(place / "node_modules/.bin") for place in sorted(PLACE.iterdir())]
+    found = [str(place / "node_modules/.bin") for place in sorted(PLACE.iterdir()) if "@" not in place.name]
     mngr.env["PATH"] = os.pathsep.join([*found, mngr.env["PATH"]])
     return mngr

@@ -14,6 +14,7 @@ from mngr.agents.program import FEATURES
 from mngr.modelserver import ModelServer
 from tests.conftest import Mngr, wait_for
 
+PLACE = Path(__file__).parents[2] / ".agents"
 Steps = list[dict[str, Any]]
 ODD = "héllo 🌍 \"q\" 'a' `b` $HOME \\ %s\n\n```python\nprint('x')  # two\n```\n- last"
 
@@ -27,6 +28,7 @@ class AgentContract:
     """Give `kind`, its `features`, and `env`, by which the program finds the model."""
 
     kind = ""
+    version = ""  # another than the pinned one
     features: tuple[str, ...] = FEATURES
 
     def env(self, model: ModelServer, coder: Mngr) -> dict[str, str]:
@@ -36,6 +38,10 @@ class AgentContract:
     @pytest.fixture
     def fleet(self, coder: Mngr, model: ModelServer, tmp_path: Path) -> Mngr:
         coder.env.update(self.env(model, coder))
+        if self.version:
+            place = PLACE / f"{self.kind}@{self.version}" / "node_modules/.bin"
+            assert place.is_dir()
+            coder.env["PATH"] = f"{place}{os.pathsep}{coder.env['PATH']}"
         return coder
 
     def create(self, fleet: Mngr, name: str, *words: str, message: str = "hello") -> None:

@@ -159,3 +159,11 @@ class TestClaude(AgentContract):
         assert self.state(fleet, "foo") == expected, text
         if what not in ("limit", "login", "escape", "refuse"):
             assert self.rows(fleet, "foo")[-1]["role"] == "assistant", text
+
+
+if FULL:
+
+    class TestClaudeBefore(TestClaude):
+        """And an older one, which npm takes by itself where node is not the newest."""
+
+        version = "2.1.197"

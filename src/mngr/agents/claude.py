@@ -7,7 +7,7 @@ import os
 
 from mngr import clock
 from mngr.agents import claude_rows, screens
-from mngr.agents.program import ProgramKind, carry, hook, moment, parked, read_json, write
+from mngr.agents.program import ProgramKind, carry, hook, moment, parked, read_json, version_of, write
 from mngr.errors import MngrError, NotFound
 from mngr.model import State
 
@@ -71,8 +71,9 @@ class ClaudeKind(ProgramKind):
     )
     models = {"ANTHROPIC_BASE_URL": "https://api.anthropic.com"}
     unattended = ("--dangerously-skip-permissions",)
-    careful = ("--permission-mode", "manual")
+    careful = ("--permission-mode", "default")  # which newer ones call manual, and take all the same
     pasted = ("[Pasted text #",)
+    ready = "status witness/[0-9]*.json"  # its first hook comes before its input box in some versions
     asking = "❯ 1. Yes"
     clear = "C-u"
     empty = "❯\n❯\u00a0"
@@ -112,6 +113,7 @@ class ClaudeKind(ProgramKind):
         made = host.run(["sh", "-c", _MAKE, "make", directory, _CONFIG])
         if made.code:
             raise MngrError(f"cannot make the directory of {record.name}: {made.problem}", "see: mngr doctor")
+        version = version_of(host, record, self.executable)
         carried = self.options.get("carry") or []
         known = read_json(host, record, f"{_CONFIG}/.claude.json")
         projects = known.get("projects") if isinstance(known.get("projects"), dict) else {}
@@ -137,7 +139,7 @@ class ClaudeKind(ProgramKind):
         key = os.environ.get("ANTHROPIC_API_KEY")
         if key and "ANTHROPIC_API_KEY" in self.passes:
             known["customApiKeyResponses"] = {"approved": [key[-20:]], "rejected": []}
-        settings.update(skipDangerousModePermissionPrompt=True, hooks=_hooks(settings.get("hooks")))
+        settings.update(skipDangerousModePermissionPrompt=True, hooks=_hooks(settings.get("hooks"), version))
         write(host, record, f"{_CONFIG}/.claude.json", json.dumps(known).encode())
         write(host, record, f"{_CONFIG}/settings.json", json.dumps(settings, indent=1).encode())
         self._carry(host, record, carried)
@@ -202,6 +204,8 @@ class ClaudeKind(ProgramKind):
             return state.replace(state="RUNNING", reason="settling")
         if since is None or (state.state != "STARTING" and (state.since or "") >= since):
             return parked(evidence, state)
+        if word == "waiting" and (limit := parked(evidence, state)).state == "PARKED":
+            return limit  # some versions ask what to do about it
         if word == "waiting":
             reason = _WAITS.get(str(said.get("waitingFor")), "question")
             return State(state="WAITING", reason=reason, source="program", since=since)
@@ -260,12 +264,14 @@ def _slug(path: str) -> str:
     return "".join(char if char.isascii() and char.isalnum() else "-" for char in path)
 
 
-def _hooks(others: object) -> dict[str, Any]:
-    """Ours, and those of the user's settings."""
+def _hooks(others: object, version: tuple[int, ...]) -> dict[str, Any]:
+    """Ours, as far as this version knows them, and those of the user's settings."""
     found: dict[str, Any] = (
         {k: list(v) for k, v in others.items() if isinstance(v, list)} if isinstance(others, dict) else {}
     )
-    for event, line, _ in _HOOKS:
+    for event, line, first in _HOOKS:
+        if version and version < first:
+            continue
         ours = {"hooks": [{"type": "command", "command": line, "timeout": 10}]}
         if event == "SessionStart":
             ours["matcher"] = "startup|resume|clear"  # type: ignore[assignment]  # not in the middle of a turn

@@ -10,7 +10,9 @@ class Delivery(Record):
     """What to type and what to wait for."""
 
     text: str
-    ready: str | None = None  # a file in the agent's directory that is there once the program takes messages
+    ready: str | None = (
+        None  # files in the agent's directory, with * as in a shell: all there once it takes messages
+    )
     pause: float = 0.0  # between the paste and Enter: some programs need a moment to take a paste in
     proof: str = "sent"  # hook | transcript | api | screen | sent
     mark: str | None = None  # a fixed string that appears in events.jsonl when the message has arrived
@@ -21,6 +23,7 @@ class Delivery(Record):
     empty: str = ""  # how the line of the cursor looks when nothing stands there, one way a line
     keys: bool = False  # the text is the name of a key, pressed once, and no Enter follows
     dialog: str = ""  # for sed: a line of a question that stands in the way, marking the key that closes it
+    prompt: str = ""  # for awk: how the line begins where a text waits for Enter, when the cursor does not stand there
     box: str = ""  # a directory of the agent from which the program takes messages and answers as files
 
 

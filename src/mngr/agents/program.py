@@ -42,6 +42,7 @@ class ProgramKind:
     unattended: tuple[str, ...] = ()  # its words for: ask nobody
     careful: tuple[str, ...] = ()  # its words for: ask before you do something
     pasted: tuple[str, ...] = ()  # how it shows a long text that waits for Enter
+    ready = "status"  # files in the agent's directory that are there once it takes messages
     asking = ""  # what is on the screen when it asks for a permission, one way a line
     clear = ""  # the key that takes away a piece of what stands in its input box
     empty = ""  # how the line of the cursor looks when nothing does
@@ -145,7 +146,7 @@ class ProgramKind:
         )
         return Delivery(
             text=text,
-            ready="status",
+            ready=self.ready,
             proof="hook",
             mark=mark_of(text),
             shown=shown,
@@ -159,7 +160,7 @@ class ProgramKind:
         """A permission, by the key that gives or refuses it."""
         return Delivery(
             text=key,
-            ready="status",
+            ready=self.ready,
             proof="program",
             keys=True,
             shown=self.asking,
@@ -287,3 +288,31 @@ def moment(milliseconds: object) -> str | None:
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
         return None
     return clock.stamp(milliseconds / 1000) if 0 < milliseconds < 1e14 else None
+
+
+# Asked once for each build of a program: asking costs a quarter of a second.
+_VERSION = """
+. "$1/env"
+path=$(command -v "$2") || exit 0
+key=$(ls -liL "$path")
+mkdir -p "${3%/*}"
+{ read -r known && read -r version; } <"$3" 2>/dev/null
+if [ "$known" != "$key" ]; then
+    version=$("$path" --version 2>/dev/null </dev/null | head -n 1)
+    printf '%s\\n' "$key" "$version" >"$3.$$" && mv -f "$3.$$" "$3"
+fi
+printf '%s\\n' "$version"
+"""
+
+
+def version_of(host: Host, record: AgentRecord, program: str) -> tuple[int, ...]:
+    """The version of the program that the agent will run; empty when it cannot be told."""
+    import re
+    import zlib
+
+    cache = os.path.join(host.home.cache, "versions", f"{zlib.crc32(program.encode()):08x}")
+    said = host.run(
+        ["sh", "-c", _VERSION, "version", host.home.agent(record.id), program, cache], timeout=30.0
+    ).text
+    found = re.search(r"(\d+)\.(\d+)\.(\d+)", said)
+    return tuple(int(part) for part in found.groups()) if found else ()

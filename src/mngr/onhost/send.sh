@@ -1,7 +1,7 @@
-# send.sh SOCKET DIR TIMEOUT READY PAUSE MARK SHOWN CLEAR EMPTY [KEY [BOX [DIALOG]]] <TEXT: type a message into the agent's terminal and wait for its proof.
+# send.sh SOCKET DIR TIMEOUT READY PAUSE MARK SHOWN CLEAR EMPTY [KEY [BOX [DIALOG [PROMPT]]]] <TEXT: type a message into the agent's terminal and wait for its proof.
 # With a KEY that is pressed, and nothing else, once one of the texts in SHOWN is on the screen. With a BOX nothing is typed: a file there, named `….message` or `….KEY`, is all.
 # Answers one line: sent (nothing was to be proven), proven, unproven, not-ready, not-running, busy (the lock), or failed WHY.
-socket=$1 dir=$2 timeout=$3 ready=$4 pause=$5 mark=$6 shown=$7 clear=$8 empty=$9 key=${10} box=${11} dialog=${12}
+socket=$1 dir=$2 timeout=$3 ready=$4 pause=$5 mark=$6 shown=$7 clear=$8 empty=$9 key=${10} box=${11} dialog=${12} prompt=${13}
 id=${dir##*/}
 cd "$dir" 2>/dev/null || {
     echo not-running
@@ -37,7 +37,12 @@ close_dialog() {
     [ -z "$closes" ] || tmux -S "$socket" send-keys -t "$pane" "$closes" 2>/dev/null 9>&-
 }
 look=0
-until [ -z "$ready" ] || [ -s "$ready" ]; do
+is_ready() {
+    for name in $ready; do
+        [ -s "$name" ] || return 1
+    done
+}
+until is_ready; do
     ended && answer not-running
     late && answer not-ready
     if [ -n "$dialog" ] && [ $napped -ge $look ]; then
@@ -53,8 +58,13 @@ size=0
 [ ! -f events.jsonl ] || size=$(($(wc -c 2>/dev/null <events.jsonl)))
 buffer=mngr-send-$id
 enter="send-keys -t $pane Enter"
-# The text can be seen where the cursor stands.
+# The text can be seen where the cursor stands; with a PROMPT where the last line that begins so does.
 cursor_lines() {
+    if [ -n "$prompt" ]; then
+        tmux -u -S "$socket" capture-pane -p -J -t "$pane" 2>/dev/null 9>&- | awk -v prompt="$prompt" -v more="$1" \
+            '$0 ~ prompt { n = 0; found = 1 } found { line[n++] = $0 } END { for (i = 0; i < n && (more || !i); i++) print line[i] }'
+        return
+    fi
     row=$(tmux -S "$socket" display-message -p -t "$pane" '#{cursor_y}' 2>/dev/null 9>&-) || return 1
     tmux -u -S "$socket" capture-pane -p -J -t "$pane" -S $((row >= $1 ? row - $1 : 0)) -E "$row" 2>/dev/null 9>&-
 }
@@ -64,6 +74,11 @@ paste() {
         "delete-buffer -b $buffer ; display-message -p mngr:dead" "paste-buffer -p -d -b $buffer -t $pane $1" 2>&1 9>&-
 }
 has_text() { ! cursor_lines 0 | sed 's/ *$//' | grep -qxF -e "$empty"; }
+has_box() { # by the first word of an empty one
+    sign=${empty#"${empty%%[! ]*}"}
+    tmux -u -S "$socket" capture-pane -p -t "$pane" 2>/dev/null 9>&- | sed 's/^ *//; s/ .*//' | grep -qF -e "${sign%%[
+ ]*}"
+}
 asks() { tmux -u -S "$socket" capture-pane -p -t "$pane" 2>/dev/null 9>&- | grep -qF -e "$shown"; }
 if [ -n "$key" ] && [ -n "$shown" ]; then
     # Text in the box keeps some programs from asking; a key that comes before the question would become such a text.
@@ -76,8 +91,9 @@ if [ -n "$key" ] && [ -n "$shown" ]; then
     done
 elif [ -n "$clear" ] && [ -z "$key" ]; then
     tries=0 # a few keys a time, for many at once would be taken for a paste
-    while has_text && [ $tries -lt 40 ]; do
-        tmux -S "$socket" send-keys -N 5 -t "$pane" "$clear" 2>/dev/null 9>&-
+    while has_text && [ $tries -lt 60 ]; do
+        # Keys that come before there is a box would become text in it.
+        ! has_box || tmux -S "$socket" send-keys -N 5 -t "$pane" "$clear" 2>/dev/null 9>&-
         tries=$((tries + 1))
         nap 40
     done

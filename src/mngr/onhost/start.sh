@@ -22,6 +22,7 @@ drop() {
     done
 }
 drop exit proc status unstarted
+rm -f "$dir"/witness/*.json 2>/dev/null
 while :; do
     said=$(clean new-session -d -s "$name" -n agent -c "$work" sh "$lib/launch.sh" "$dir" \; \
         set-option -t "=$name:" @mngr_id "$id" \; set-option -p -t "=$name:" @mngr_role agent 2>&1) && break

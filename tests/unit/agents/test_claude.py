@@ -74,6 +74,7 @@ ASKS = {"state": "WAITING", "reason": "permission"}
         ({**RUNNING, "s": 5}, {"status": "waiting", "waitingFor": "permission prompt", "s": 6}, ("WAITING", "permission", "program")),
         ({**RUNNING, "s": 5}, {"status": "waiting", "waitingFor": "input needed", "s": 6}, ("WAITING", "question", "program")),
         ({**ENDED, "s": 5, "error": "rate_limit"}, {"status": "idle", "s": 6}, ("PARKED", "rate_limit", "hook")),
+        ({**ENDED, "s": 5, "error": "rate_limit"}, {"status": "waiting", "waitingFor": "dialog open", "s": 6}, ("PARKED", "rate_limit", "hook")),
         ({**ENDED, "s": 5, "error": "authentication_failed"}, None, ("PARKED", "login", "hook")),
         ({**ENDED, "s": 5, "error": "server_error"}, None, ("WAITING", "end_of_turn", "hook")),
         ({**ENDED, "s": 5}, {"status": ["?"], "s": 6}, ("WAITING", "end_of_turn", "hook")),  # an agent can write anything
