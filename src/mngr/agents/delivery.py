@@ -23,7 +23,9 @@ class Delivery(Record):
     empty: str = ""  # how the line of the cursor looks when nothing stands there, one way a line
     keys: bool = False  # the text is the name of a key, pressed once, and no Enter follows
     dialog: str = ""  # for sed: a line of a question that stands in the way, marking the key that closes it
-    prompt: str = ""  # for awk: how the line begins where a text waits for Enter, when the cursor does not stand there
+    prompt: str = (
+        ""  # for awk: how the line begins where a text waits for Enter, when the cursor does not stand there
+    )
     box: str = ""  # a directory of the agent from which the program takes messages and answers as files
 
 

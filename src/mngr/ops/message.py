@@ -48,9 +48,7 @@ def send(
 
     def one(seen: Seen, record: AgentRecord) -> Outcome:
         delivery = (
-            _answer(ctx, seen, record, answer)
-            if text is None
-            else ctx.kind(record.kind).delivery(record, text)
+            _answer(ctx, seen, record, answer) if text is None else ctx.kind_of(record).delivery(record, text)
         )
         if not raw:
             check_plain(delivery)
@@ -108,7 +106,7 @@ def _answer(ctx: Context, seen: Seen, record: AgentRecord, answer: str | None) -
         raise MngrError(
             f"{record.name} asks for no permission: it is {said}", f"see: mngr explain {record.name}"
         )
-    kind = ctx.kind(record.kind)
+    kind = ctx.kind_of(record)
     if not kind.answers:
         raise MngrError(f"{record.kind} asks for nothing that could be answered so", "send it a message")
     said = kind.answers[str(answer)]
@@ -144,6 +142,7 @@ def _deliver(host: Host, record: AgentRecord, delivery: Delivery, limit: float) 
         delivery.text if delivery.keys else "",
         delivery.box,
         delivery.dialog,
+        delivery.prompt,
     ]
     answer = host.run(argv, stdin=delivery.text.encode(), timeout=3 * limit + 30.0)
     word, _, rest = answer.text.partition(" ")

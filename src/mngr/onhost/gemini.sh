@@ -1,0 +1,68 @@
+# gemini.sh run CMD… | ready|message|end <JSON: become Gemini CLI; what its hooks run where a turn begins or is over.
+# Beside what every program tells, it keeps gemini/idle while the next message would begin a turn, for what comes in between is
+# run together with others. Which error ended a turn, and that somebody cut it off, stands only in the record of the conversation.
+#include nap.sh
+cd "$MNGR_AGENT_DIR" || exit 0
+idle=gemini/idle
+record=gemini/record # the conversation that is on the screen; the hooks link it
+tell() { printf '%s\n' "$said" | sh ./hook.sh "$@"; }
+last_error() {
+    tail -n 12 "$record" 2>/dev/null | awk '
+        /^{"id":"[^"]*","timestamp":"[^"]*","type":"(user|gemini)"/ { row = "" }
+        /^{"id":"[^"]*","timestamp":"[^"]*","type":"error"/ { row = $0 }
+        END { print row }'
+}
+end_turn() {
+    [ ! -s "$idle" ] || return
+    case $(last_error) in
+    '') error= ;;
+    *UNAUTHENTICATED* | *PERMISSION_DENIED* | *API_KEY_INVALID* | *'API key not valid'* | *'code\":401'* | *'code\":403'*)
+        error=authentication_failed
+        ;;
+    *PerDay* | *'current quota'* | *'sage limit'*) error=usage_limit ;;
+    *'code\":429'* | *'code\":503'* | *RESOURCE_EXHAUSTED* | *'rate limit'* | *overloaded* | *'increase your limits'*) error=rate_limit ;;
+    *) error=failed ;;
+    esac
+    if [ -z "$error" ]; then
+        tell turn_end WAITING end_of_turn
+    else
+        said="{\"error\":\"$error\"}"
+        tell turn_failed WAITING end_of_turn
+    fi
+    echo >"$idle"
+}
+# No hook tells that a turn was cut off while a tool ran or was asked for.
+watch() {
+    until [ -e "$record" ]; do
+        kill -0 $$ || exit 0
+        nap 100
+    done
+    tail -n 0 -F "$record" | while IFS= read -r row; do
+        case $row in '{"id":"'*'","type":"info","content":"Request cancelled."}')
+            said={}
+            end_turn
+            ;;
+        esac
+    done
+}
+if [ "$1" = run ]; then
+    shift
+    rm -f "$idle" "$record"
+    watch </dev/null >/dev/null 2>&1 &
+    cd "$MNGR_WORK_DIR" && exec "$@"
+fi
+said=$(cat)
+file=${said#*\"transcript_path\":\"}
+ln -f "${file%%\"*}" "$record" 2>/dev/null
+case $1 in
+ready)
+    tell ready WAITING end_of_turn
+    echo >"$idle"
+    ;;
+message)
+    rm -f "$idle"
+    tell message RUNNING
+    ;;
+end) end_turn ;;
+esac
+exit 0
