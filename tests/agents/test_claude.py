@@ -44,6 +44,28 @@ class TestClaude(AgentContract):
         fleet("pull", "foo")
         assert git(fleet.repo, "show", "mngr/foo:out.txt") == "hi"
 
+    def test_a_kind_of_ones_own(self, fleet: Mngr, model: ModelServer) -> None:
+        own = (
+            "-S",
+            "agents.critic.parent=claude",
+            "-S",
+            'agents.critic.args=["--append-system-prompt","You are a critic."]',
+        )
+        fleet(*own, "create", "foo", "critic", "--no-connect", "-m", fake([{"text": "fine"}]))
+        fleet("wait", "foo", "--timeout", "60")
+        agent = fleet.agent("foo")  # also where nobody knows these settings
+        assert (agent["kind"], agent["state"]) == ("critic", "WAITING")
+        assert "You are a critic." in (fleet.home / "agents" / agent["id"] / "command").read_text()
+        assert self.rows(fleet, "foo")[-1]["text"] == "fine"
+        assert (
+            "no kind that others can be made of"
+            in fleet("-S", "agents.x.parent=y", "create", "bar", "x", code=1).err
+        )
+        assert (
+            "is no setting of claude"
+            in fleet("-S", "agents.claude.colour=red", "create", "bar", "claude", code=2).err
+        )
+
     def test_what_it_says_of_limits(self, fleet: Mngr) -> None:
         login = ("--env", "ANTHROPIC_AUTH_TOKEN=", "--env", "CLAUDE_CODE_OAUTH_TOKEN=sk-ant-oat01-hush-hush")
         self.create(fleet, "foo", *login)

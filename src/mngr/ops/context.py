@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mngr.agents.protocol import AgentKind
     from mngr.config import Settings
     from mngr.host import Host, Provider
+    from mngr.model import AgentRecord
 
 
 class Context:
@@ -175,6 +176,17 @@ class Context:
                 or f"known: {', '.join(known)}; a command goes after --: mngr create NAME -- {name}",
             )
         return self._kinds[name]
+
+    def kind_of(self, record: AgentRecord) -> AgentKind:
+        """The kind of an agent; one of the user's own also where its settings are not at hand."""
+        parent = record.options.get("parent")
+        if (
+            parent in KINDS
+            and record.kind not in self._kinds
+            and not self.settings.get(f"agents.{record.kind}.parent")
+        ):
+            self._kinds[record.kind] = self._make_kind(record.kind, str(parent))
+        return self.kind(record.kind)
 
     def _make_kind(self, name: str, parent: str) -> AgentKind:
         import importlib

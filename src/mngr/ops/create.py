@@ -142,6 +142,8 @@ def make_plan(ctx: Context, host: Host, request: CreateRequest) -> Plan:
     """Look at everything before touching anything."""
     kind = _kind(ctx, host, request)
     options = {key: value for key in ("yolo", "resume") if (value := getattr(request, key))}
+    if kind not in KINDS and (parent := ctx.settings.get(f"agents.{kind}.parent")):
+        options["parent"] = parent
     ctx.kind(kind).check(request.args, options)
     request = sandbox.check(ctx, host, kind, request)
     if request.yolo:
@@ -290,7 +292,7 @@ def _prepare(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
     )
     host.write(os.path.join(host.home.agent(record.id), "env"), text)
     settle(ctx, host)
-    ctx.kind(record.kind).prepare(host, record)
+    ctx.kind_of(record).prepare(host, record)
     write_command(ctx, host, record, resume=False)
 
 

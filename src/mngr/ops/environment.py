@@ -71,7 +71,7 @@ def own(ctx: Context, host: Host, record: AgentRecord) -> dict[str, str]:
 
 def variables_of(ctx: Context, host: Host, record: AgentRecord) -> dict[str, str]:
     """What its kind wants it to find."""
-    kind = ctx.kind(record.kind)
+    kind = ctx.kind_of(record)
     return kind.variables(host, record) if isinstance(kind, ProgramKind) else {}
 
 

@@ -66,7 +66,7 @@ def _hear(ctx: Context, seen: Seen) -> list[Testimony]:
     if record is None:
         return [Testimony(witness="record", said=f"damaged: {seen.damage}", decided=True)]
     try:
-        ctx.kind(record.kind)
+        ctx.kind_of(record)
     except MngrError as error:
         return [Testimony(witness="record", said=error.message, decided=True)]
     heard: list[Testimony] = []

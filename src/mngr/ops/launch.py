@@ -56,7 +56,7 @@ def install_lib(host: Host) -> str:
 
 def write_command(ctx: Context, host: Host, record: AgentRecord, *, resume: bool) -> None:
     """What the launch wrapper will run, quoted."""
-    argv = ctx.kind(record.kind).command(host, record, resume=resume)
+    argv = ctx.kind_of(record).command(host, record, resume=resume)
     text = "set -- " + " ".join(quote(word) for word in argv) + "\n"
     host.write(os.path.join(host.home.agent(record.id), "command"), text.encode("utf-8", "surrogateescape"))
     sandbox.write(ctx, host, record)
@@ -97,7 +97,7 @@ def launch(ctx: Context, host: Host, record: AgentRecord) -> int:
         line for line in result.text.splitlines()[1:] if line.strip() and not line.startswith("Pane is dead")
     ]
     said = "; ".join(line.strip() for line in screen[-3:]) or "it ended at once"
-    install = getattr(ctx.kind(record.kind), "install", "")
+    install = getattr(ctx.kind_of(record), "install", "")
     hint = (
         f"get it: {install}; then: mngr doctor {record.kind}"
         if install

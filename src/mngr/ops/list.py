@@ -121,14 +121,14 @@ def _with_screens(ctx: Context, host: Host, seen: list[Seen]) -> list[Seen]:
     for s in seen:
         if s.id in screens and s.record is not None:
             evidence = s.evidence.replace(screen="\n".join(screens[s.id]))
-            s = s.replace(evidence=evidence, state=ctx.kind(s.record.kind).state(s.record, evidence))
+            s = s.replace(evidence=evidence, state=ctx.kind_of(s.record).state(s.record, evidence))
         found.append(s)
     return found
 
 
 def _kind(ctx: Context, record: AgentRecord) -> ProgramKind | None:
     try:
-        kind = ctx.kind(record.kind)
+        kind = ctx.kind_of(record)
     except MngrError:
         return None
     return kind if isinstance(kind, ProgramKind) else None
@@ -241,7 +241,7 @@ def _understand(
     if record.phase != "ready":
         evidence = evidence.replace(owner_alive=store.is_alive(record.owner, record.provider != "local"))
     try:
-        state = ctx.kind(record.kind).state(record, evidence)
+        state = ctx.kind_of(record).state(record, evidence)
     except MngrError as error:
         state = State(state="UNKNOWN", reason=error.message, source="record")
     return Seen(host=host, id=agent_id, record=record, evidence=evidence, state=state)

@@ -262,7 +262,7 @@ def _own_files(task: _Task, record: AgentRecord) -> None:
 
 def _prepare(task: _Task, record: AgentRecord) -> None:
     launch.settle(task.ctx, task.host)
-    task.ctx.kind(record.kind).prepare(task.host, record)
+    task.ctx.kind_of(record).prepare(task.host, record)
     sandbox.write(task.ctx, task.host, record)
 
 

@@ -130,7 +130,7 @@ def write(ctx: Context, host: Host, record: AgentRecord) -> None:
 
     directory = host.home.agent(record.id)
     _make_home(host, directory)
-    kind = ctx.kind(record.kind)
+    kind = ctx.kind_of(record)
     shared = [os.path.join(directory, name) for name in (*_SHARED, *getattr(kind, "writes", ()))]
     if record.sandbox:
         path = host.run(

@@ -77,7 +77,7 @@ def read_rows(ctx: Context, kept: Kept) -> list[dict[str, Any]]:
     """Every row of a conversation so far; MngrError when its kind keeps none."""
     patterns = _patterns(ctx, kept.record)
     out = kept.host.run(["sh", "-c", _READ, "read", kept.directory, *patterns]).out
-    found = ctx.kind(kept.record.kind).parse(out.split(b"\n"))
+    found = ctx.kind_of(kept.record).parse(out.split(b"\n"))
     return [row for one in found if (row := _checked(one))]
 
 
@@ -90,7 +90,7 @@ def follow_transcript(ctx: Context, name: str) -> Iterator[dict[str, Any]]:
     host, record = kept.host, kept.record
     tails = Tails()
     try:
-        for row in ctx.kind(record.kind).parse(_follow(ctx, host, record, tails)):
+        for row in ctx.kind_of(record).parse(_follow(ctx, host, record, tails)):
             checked = _checked(row)
             if checked:
                 yield checked
@@ -134,7 +134,7 @@ def _follow(ctx: Context, host: Host, record: AgentRecord, tails: Tails) -> Iter
 
 
 def _patterns(ctx: Context, record: AgentRecord) -> tuple[str, ...]:
-    patterns = ctx.kind(record.kind).conversation
+    patterns = ctx.kind_of(record).conversation
     if not patterns:
         raise MngrError(
             f"{record.name} is of kind {record.kind}, which keeps no transcript",
