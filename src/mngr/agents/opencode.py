@@ -26,7 +26,9 @@ _PLUGIN = "opencode.js"
 _BOX = "inbox"  # where the plugin takes messages from
 _PLACES = {"CONFIG": "config", "DATA": "data", "STATE": "state", "CACHE": "cache"}
 _ASK = dict.fromkeys(("edit", "bash", "webfetch", "websearch"), "ask")
-_ALLOW = {"*": "allow"}
+_ALLOW = {
+    "**": "allow"
+}  # everything, and as nobody else writes it: it comes last, so that no other rule counts
 # How it finds a model is the same for every agent of a user; the rest of his configuration goes along by choice.
 _MODEL = ("provider", "model", "small_model", "enabled_providers", "disabled_providers")
 _CHOSEN = {"mcp": ("mcp",), "plugins": ("plugin",), "agents": ("agent", "mode"), "commands": ("command",)}
@@ -70,7 +72,6 @@ class OpencodeKind(ProgramKind):
     program = "opencode"
     answers = {"allow": "allow", "deny": "deny"}
     passes = tuple(name for _, names in _PROVIDERS.values() for name in names)
-    unattended = ("--auto",)
     conversation = ("transcript.jsonl",)
     writes = (_OWN, _BOX)
 
@@ -101,6 +102,8 @@ class OpencodeKind(ProgramKind):
 
     def variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
         own = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+        if record.options.get("yolo"):
+            own["OPENCODE_PERMISSION"] = json.dumps(_ALLOW)
         models = os.path.join(_place("CACHE"), "models.json")
         if host.is_here and not record.sandbox and os.path.isfile(models):
             own["OPENCODE_MODELS_PATH"] = models
@@ -113,10 +116,7 @@ class OpencodeKind(ProgramKind):
             raise MngrError(f"cannot make the directory of {record.name}: {made.problem}", "see: mngr doctor")
         write(host, record, _PLUGIN, onhost.program("opencode.js").encode())
         config = self._carried()
-        if record.options.get("yolo"):
-            config["permission"] = _ALLOW
-        else:
-            config.setdefault("permission", _ASK)
+        config.setdefault("permission", _ASK)
         config.update(autoupdate=False, share=config.get("share", "disabled"))
         config["plugin"] = [*config.get("plugin", []), _url(os.path.join(directory, _PLUGIN))]
         write(host, record, f"{_CONFIG}/opencode.json", json.dumps(config, indent=1).encode())

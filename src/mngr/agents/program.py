@@ -83,7 +83,7 @@ class ProgramKind:
         return os.path.expanduser(str(self.options.get("program") or self.program))
 
     def check(self, args: list[str], options: dict[str, Any]) -> None:
-        if not self.unattended:
+        if "permissions" not in self.features:
             refuse_yolo(self.parent, options)
         if options.get("resume"):
             self.find_outside(str(options["resume"]))

@@ -239,14 +239,18 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "user"
 
 
+def record_of(**more: Any) -> AgentRecord:
+    return AgentRecord(
+        id="a-0123456789ab", name="foo", kind="opencode", phase="ready", project="p", source=None,
+        work_dir="/w", transfer="none", created_at="2026-11-16T04:00:00.000Z", **more,
+    )  # fmt: skip
+
+
 def prepare(tmp_path: Path, settings: dict[str, Any], **more: Any) -> tuple[Path, dict[str, Any]]:
     """The directory of an agent, and the configuration in it."""
     home = Home(str(tmp_path / "home"))
     host: Host = LocalProvider(home).open("local")
-    record = AgentRecord(
-        id="a-0123456789ab", name="foo", kind="opencode", phase="ready", project="p", source=None,
-        work_dir="/w", transfer="none", created_at="2026-11-16T04:00:00.000Z", **more,
-    )  # fmt: skip
+    record = record_of(**more)
     place = Path(home.agent(record.id))
     place.mkdir(parents=True)
     OpencodeKind("opencode", lambda: settings).prepare(host, record)
@@ -285,8 +289,11 @@ def test_the_rest_goes_along_by_choice(tmp_path: Path, user: Path) -> None:
     assert not (place / "opencode/config/opencode/command").exists()
 
 
-def test_yolo_asks_nobody(tmp_path: Path, user: Path) -> None:
-    assert prepare(tmp_path, {}, options={"yolo": True})[1]["permission"] == {"*": "allow"}
+def test_yolo_asks_nobody_whatever_a_project_says(tmp_path: Path, user: Path) -> None:
+    kind, host = OpencodeKind("opencode", dict), LocalProvider(Home(str(tmp_path / "home"))).open("local")
+    careful, yolo = (kind.variables(host, record_of(options=options)) for options in ({}, {"yolo": True}))
+    assert "OPENCODE_PERMISSION" not in careful
+    assert json.loads(yolo["OPENCODE_PERMISSION"]) == {"**": "allow"}
 
 
 def test_variables_that_the_configuration_speaks_of_are_passed(
