@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from mngr.agents.codex import CodexKind
 from mngr.modelserver import ModelServer
 from tests.agents.kit import AgentContract, fake
-from tests.conftest import Mngr, wait_for
+from tests.conftest import Mngr, git, wait_for
 
 SETTINGS = """\
 model = "gpt-5.5"
@@ -65,8 +66,17 @@ class TestCodex(AgentContract):
         home = Path(fleet.env["HOME"]) / ".codex"
         (home / "auth.json").write_text('{"OPENAI_API_KEY": "hush-login"}')
         before = {path: path.read_bytes() for path in home.rglob("*")}
+        ran = fleet.repo.parent / "ran"  # what nobody has reviewed is not run
+        unseen = {
+            "hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": f"touch {ran}"}]}]}
+        }
+        (fleet.repo / ".codex").mkdir()
+        (fleet.repo / ".codex/hooks.json").write_text(json.dumps(unseen))
+        git(fleet.repo, "add", ".codex")
+        git(fleet.repo, "commit", "-qm", "hooks")
         self.create(fleet, "foo", message="see @notes")
         assert [row["text"] for row in self.rows(fleet, "foo") if row["role"] == "user"] == ["see @notes"]
+        assert not ran.exists()
         own = fleet.home / "agents" / fleet.agent("foo")["id"]
         assert os.readlink(own / "codex/auth.json") == str(home / "auth.json")
         assert {path: path.read_bytes() for path in home.rglob("*")} == before

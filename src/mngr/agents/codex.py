@@ -54,6 +54,31 @@ place=$(mktemp -d) || exit 0
 CODEX_HOME=$place "$2" debug models 2>/dev/null | grep -o -e '"slug":"[^"]*"' -e '"upgrade":{"model":"[^"]*"'
 rm -rf "$place"
 """
+# Which hooks there are beside ours, if the project could have some; questions on standard input. 3 when it does not say.
+_ASK = """
+. "$1/env"
+cd "$MNGR_WORK_DIR" || exit 3
+found=
+for place in "$PWD" "$(cd "$(git rev-parse --git-common-dir 2>/dev/null || echo .)/.." && pwd)"; do
+    while [ -n "$place" ]; do
+        if [ -d "$place/.codex" ] && [ "$place" != "$HOME" ]; then found=1; fi
+        place=${place%/*}
+    done
+done
+[ -n "$found" ] || exit 0
+said=$(mktemp) || exit 3
+tries=0
+{
+    cat
+    until grep -q '^{"id":2,' "$said" || [ $tries -ge 100 ]; do
+        tries=$((tries + 1))
+        sleep 0.1 2>/dev/null || sleep 1
+    done
+} | "$2" app-server >"$said" 2>/dev/null
+grep '^{"id":2,' "$said" || tries=
+rm -f "$said"
+[ -n "$tries" ] || exit 3
+"""
 
 
 class CodexKind(ProgramKind):
@@ -205,11 +230,32 @@ class CodexKind(ProgramKind):
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
         directory = host.home.agent(record.id)
         found = host.run(["sh", "-c", _LATEST, "latest", os.path.join(directory, _CONFIG)]).text.strip()
+        self._mute(host, record)
         program, *words = self.words(record)
-        # The hooks are ours alone: they lie in the agent's own directory.
+        # What is left are our own hooks, in the agent's directory.
         words = ["--dangerously-bypass-hook-trust", *words, "--cd", record.work_dir]
         again = ["resume", found] if found else []
         return ["sh", os.path.join(directory, _RUN), program, *again, *words]
+
+    def _mute(self, host: Host, record: AgentRecord) -> None:
+        """Switch off the project's own hooks: nobody has reviewed them, and they would run outside Codex's sandbox."""
+        if record.sandbox:
+            return
+        directory = host.home.agent(record.id)
+        asked = host.run(["sh", "-c", _ASK, "ask", directory, self.executable], stdin=_questions(record))
+        keys = [] if asked.code == 0 and not asked.out else codex_rows.hooks_of(asked.out)
+        if keys is None:
+            raise MngrError(
+                f"Codex does not say which hooks {record.work_dir}/.codex has, so it cannot be told to leave them",
+                "try it there: codex; or remove them",
+            )
+        if keys:
+            import tomlkit
+
+            own = _read(host, os.path.join(directory, _CONFIG, "config.toml"))
+            known = _table(_table(own, "hooks"), "state")
+            own["hooks"] = {"state": {**known, **{key: {"enabled": False} for key in keys}}}
+            write(host, record, f"{_CONFIG}/config.toml", tomlkit.dumps(own).encode())
 
     def delivery(self, record: AgentRecord, text: str) -> Delivery:
         """With a space at the end, which it cuts off: behind an @ or a $ Enter would choose from a list of names."""
@@ -250,6 +296,15 @@ class CodexKind(ProgramKind):
 def make(name: str, options: Any) -> CodexKind:
     """The kind under a name of the user's."""
     return CodexKind(name, options)
+
+
+def _questions(record: AgentRecord) -> bytes:
+    rows = [
+        {"id": 1, "method": "initialize", "params": {"clientInfo": {"name": "mngr", "version": "1"}}},
+        {"method": "initialized"},
+        {"id": 2, "method": "hooks/list", "params": {"cwds": [record.work_dir]}},
+    ]
+    return "".join(f"{json.dumps(row)}\n" for row in rows).encode()
 
 
 def _title(evidence: Evidence) -> str:

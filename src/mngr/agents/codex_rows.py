@@ -53,6 +53,15 @@ def end_of(row: dict[str, Any] | None) -> End | None:
     return End(at=at, reason=reason, until=until)
 
 
+def hooks_of(answer: bytes) -> list[str] | None:
+    """The keys of all hooks that are not the agent's own, from what the program answers to `hooks/list`; None if it is no answer."""
+    try:
+        found = json.loads(answer)["result"]["data"]
+        return [str(hook["key"]) for place in found for hook in place["hooks"] if hook["source"] != "user"]
+    except (ValueError, LookupError, TypeError):
+        return None
+
+
 class _Rows:
     """Rows as they are complete: a call and its result are one, and what a response cost goes with its last part."""
 

@@ -11,7 +11,7 @@ import pytest
 from mngr import clock
 from mngr.agents import resets, screens
 from mngr.agents.codex import CodexKind
-from mngr.agents.codex_rows import end_of
+from mngr.agents.codex_rows import end_of, hooks_of
 from mngr.errors import MngrError
 from mngr.model import AgentRecord, Evidence
 
@@ -217,3 +217,20 @@ def test_what_it_would_take_for_something_else_is_not_sent() -> None:
     assert KIND.delivery(RECORD, "the picture x.png").text
     with pytest.raises(MngrError, match="picture"):
         KIND.delivery(RECORD, "docs/x.PNG\n")
+
+
+def test_of_the_hooks_those_that_are_not_ours_are_found() -> None:
+    hooks = [
+        {"key": "/w/codex/hooks.json:stop:0:0", "source": "user"},
+        {"key": "/r:stop:0:0", "source": "project"},
+    ]
+    answer = {"id": 2, "result": {"data": [{"cwd": "/w", "hooks": hooks}]}}
+    assert hooks_of(json.dumps(answer).encode()) == ["/r:stop:0:0"]
+    for strange in (
+        b"",
+        b"{}",
+        b'{"id":2,"error":{"code":-32601}}',
+        b'{"result":{"data":[{"hooks":[{}]}]}}',
+        b"[1]",
+    ):
+        assert hooks_of(strange) is None
