@@ -155,6 +155,10 @@ class CodexKind(ProgramKind):
                 "openai_base_url", os.environ["OPENAI_BASE_URL"]
             )  # it no longer reads the variable
         own = _read(host, os.path.join(host.home.agent(record.id), _CONFIG, "config.toml"))
+        newer = _table(_table(user, "notice"), "model_migrations")
+        words = " ".join(self.words(record))
+        if str(taken.get("model") or "") not in {*newer, ""} or " -m" in words or "model" in words:
+            newer = {**newer, **self._newer(host, record)}
         found = {
             **taken,
             **own,
@@ -162,7 +166,7 @@ class CodexKind(ProgramKind):
             "features": {**_table(taken, "features"), "plugins": False, "daemon_auto_start": False},
             "analytics": {"enabled": False},
             "projects": {record.work_dir: {"trust_level": "trusted"}},
-            "notice": {**_table(own, "notice"), "model_migrations": self._newer(host, record)},
+            "notice": {**_table(own, "notice"), "model_migrations": newer},
             "tui": {**_table(own, "tui"), "terminal_title": _TITLE},
         }
         return tomlkit.dumps(found).encode()
