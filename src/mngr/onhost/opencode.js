@@ -9,7 +9,7 @@ const WORK = process.env.MNGR_WORK_DIR ?? ""
 const CURRENT = path.join(DIR, "opencode", "session") // the conversation and the directory that it is about, a line each
 const FAR = 60_000 // ms: a new try that is further off is no work but a wait
 const LATE = 1_000 // ms in which the end of an answer follows the end of its turn
-const SHOWN = 30_000 // ms after its start the program surely has its screen
+const SHOWN = 30_000 // ms after which the program surely has its screen
 const PLACES = { CONFIG: ".config", DATA: ".local/share", STATE: ".local/state", CACHE: ".cache" }
 
 let client = null
@@ -270,9 +270,9 @@ async function post(url, body) {
 }
 
 // The screen does not say when it is there, and what it is told before that is lost.
-function show(session) {
+function show(session, pause = 500) {
   post("/tui/select-session", { sessionID: session }).catch(() => {})
-  if (current === session && performance.now() < SHOWN) setTimeout(() => show(session), 1_000)
+  if (pause < SHOWN) setTimeout(() => current === session && show(session, 2 * pause), pause)
 }
 
 async function deliver(text) {
