@@ -59,6 +59,7 @@ class TestCodex(AgentContract):
         fleet("wait", "foo", "--timeout", "10")
         assert self.state(fleet, "foo") == ("PARKED", "quota")
         assert fleet.agent("foo")["parked_until"] == "2027-01-15T08:00:00.000Z"
+        assert "→ program" in (said := fleet("explain", "foo").out) and "hit your usage limit" in said
         fleet("message", "foo", "-m", fake([{"hang": True, "text": "x"}], "and now"))
         wait_for(lambda: self.state(fleet, "foo") == ("RUNNING", "retrying"))
 

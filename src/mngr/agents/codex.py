@@ -289,6 +289,12 @@ class CodexKind(ProgramKind):
                 return state.replace(state=shown[0], reason=shown[1], source="screen")
         return state
 
+    def own_words(self, evidence: Evidence) -> tuple[str, str | None] | None:
+        end = codex_rows.end_of(evidence.witness)
+        if end is None:
+            return None
+        return f"its record says that a turn ended: {end.why}", end.at
+
     def wants_screen(self, evidence: Evidence, state: State) -> bool:
         # It tells nobody that it tries again, but then says that it thinks.
         return state.state == "RUNNING" and _THINKS in _title(evidence)

@@ -29,6 +29,7 @@ class End(Record):
     """How a turn ended that did not end well: why it is parked, if it is, and until when."""
 
     at: str
+    why: str  # in its own words
     reason: str | None = None
     until: str | None = None
 
@@ -41,7 +42,7 @@ def end_of(row: dict[str, Any] | None) -> End | None:
         return None
     error = payload.get("error")
     if not isinstance(error, dict):
-        return End(at=at)
+        return End(at=at, why=_short(payload.get("reason")))
     info = error.get("codex_error_info")
     reason = _WORDS.get(info) if isinstance(info, str) else None
     if isinstance(info, dict):
@@ -50,7 +51,11 @@ def end_of(row: dict[str, Any] | None) -> End | None:
     until = None
     if reason == "quota" and (reset := resets.search(str(error.get("message")))):
         until = resets.parse(reset, at, 0.0, str((row or {}).get("zone") or "+0000"))
-    return End(at=at, reason=reason, until=until)
+    return End(at=at, why=_short(error.get("message") or info), reason=reason, until=until)
+
+
+def _short(said: object) -> str:
+    return " ".join(str(said).split())[:200]
 
 
 def hooks_of(answer: bytes) -> list[str] | None:

@@ -136,6 +136,14 @@ class ProgramKind:
         """The state of a program that runs, when `state` is what its hooks said last."""
         return parked(evidence, state)
 
+    def own_words(self, evidence: Evidence) -> tuple[str, str | None] | None:
+        """What its own file says, for people, and since when; None when there is none."""
+        if evidence.witness is None:
+            return None
+        status, why = evidence.witness.get("status"), evidence.witness.get("waitingFor")
+        said = f"the program's own file says {status}" + (f" ({why})" if why else "")
+        return said, moment(evidence.witness.get("statusUpdatedAt"))
+
     def wants_screen(self, evidence: Evidence, state: State) -> bool:
         """Whether only the screen could tell more than `state` says; asked for every agent, so mostly not."""
         return False

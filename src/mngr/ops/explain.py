@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from mngr import clock
 from mngr.agents import evidence as witnesses
-from mngr.agents.program import moment
+from mngr.agents.program import ProgramKind
 from mngr.errors import MngrError
 from mngr.model import Record
 from mngr.ops import find
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mngr.agents.protocol import AgentKind
     from mngr.model import AgentRecord, Evidence, State
     from mngr.ops.context import Context
     from mngr.ops.list import Seen
@@ -66,7 +67,7 @@ def _hear(ctx: Context, seen: Seen) -> list[Testimony]:
     if record is None:
         return [Testimony(witness="record", said=f"damaged: {seen.damage}", decided=True)]
     try:
-        ctx.kind_of(record)
+        kind = ctx.kind_of(record)
     except MngrError as error:
         return [Testimony(witness="record", said=error.message, decided=True)]
     heard: list[Testimony] = []
@@ -76,7 +77,7 @@ def _hear(ctx: Context, seen: Seen) -> list[Testimony]:
         heard.append(
             Testimony(witness=witness, said=said, at=at, age=_age(at, evidence.now), decided=decided)
         )
-    heard += _own_words(seen)
+    heard += _own_words(seen, kind)
     if not any(t.decided for t in heard):
         heard.append(
             Testimony(
@@ -86,19 +87,20 @@ def _hear(ctx: Context, seen: Seen) -> list[Testimony]:
     return heard
 
 
-def _own_words(seen: Seen) -> list[Testimony]:
+def _own_words(seen: Seen, kind: AgentKind) -> list[Testimony]:
     """What a coding agent's own file and its screen say, where they were asked."""
     evidence, source = seen.evidence, seen.state.source
     heard: list[Testimony] = []
-    if evidence.witness is not None:
-        status, why = evidence.witness.get("status"), evidence.witness.get("waitingFor")
-        at = moment(evidence.witness.get("statusUpdatedAt"))
-        said = f"the program's own file says {status}" + (f" ({why})" if why else "")
+    words = kind.own_words(evidence) if isinstance(kind, ProgramKind) else None
+    if words is not None:
+        said, at = words
+        decided = source in ("program", "transcript")
         heard.append(
-            Testimony(
-                witness="program", said=said, at=at, age=_age(at, evidence.now), decided=source == "program"
-            )
+            Testimony(witness="program", said=said, at=at, age=_age(at, evidence.now), decided=decided)
         )
+    if evidence.screen is None and source == "screen":
+        title = (evidence.pane or {}).get("title", "")
+        heard.append(Testimony(witness="title", said=f"of its terminal: {title}", decided=True))
     if evidence.screen is not None:
         lines = [line.strip() for line in evidence.screen.splitlines() if line.strip()]
         said = (
