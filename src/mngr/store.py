@@ -188,6 +188,10 @@ def release(home: Home, host: Host, name: str, agent_id: str) -> None:
     if not host.is_here:
         host.run(["sh", "-c", _RELEASE, "release", os.path.join(host.home.names, name), agent_id])
     release_name(home, name, agent_id, host)
+    try:
+        os.unlink(_branch_path(home, agent_id))
+    except OSError:
+        pass  # of an agent of this machine, or another client's
 
 
 def reserve_name(home: Home, name: str, agent_id: str, host: Host | None = None) -> None:
@@ -205,6 +209,26 @@ def reserve_name(home: Home, name: str, agent_id: str, host: Host | None = None)
                 break
             release_name(home, name, holder or "")  # its agent is gone: a command was interrupted
     raise NameTaken(name)
+
+
+def keep_branch(home: Home, record: AgentRecord) -> None:
+    """Write down here on which branch an agent elsewhere was made: what its host says of that later is only its word."""
+    if record.provider != "local" and record.branch is not None:
+        with open(_branch_path(home, record.id), "w", encoding="utf-8") as file:
+            file.write(record.branch)
+
+
+def is_own_branch(home: Home, record: AgentRecord) -> bool:
+    """Whether a branch of the user's may follow the agent's: it was made on it, or it is one of those we make."""
+    try:
+        with open(_branch_path(home, record.id), encoding="utf-8") as file:
+            return file.read() == record.branch
+    except OSError:
+        return (record.branch or "").startswith("mngr/")
+
+
+def _branch_path(home: Home, agent_id: str) -> str:
+    return os.path.join(home.names, f".branch-{agent_id}")
 
 
 def move_name(home: Home, name: str, agent_id: str, host: Host) -> None:

@@ -350,3 +350,21 @@ def test_large_packs_stay_where_they_are(fleet: Fleet, farm: Farm, mngr: Mngr) -
     git(cache, "gc", "-q", "--prune=now")
     back(fleet)
     assert state(work) == before and git(work, "merge-base", "HEAD", base) == base
+
+
+def test_a_host_cannot_have_another_branch_of_ours_follow_it(farm: Farm, mngr: Mngr) -> None:
+    mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
+    git(mngr.repo, "branch", "feature")
+    mngr("create", "foo@h1", "--branch", "feature", "--", "sleep", "1000")
+    mngr("exec", "foo", "--", "git", "commit", "-q", "--allow-empty", "-m", "work")
+    mngr("pull", "foo")
+    assert git(mngr.repo, "log", "-1", "--format=%s", "feature") == "work"
+    before = git(mngr.repo, "rev-parse", "main")
+    mngr("exec", "foo", "--", "git", "branch", "-f", "main", "feature")
+    record = farm.home("h1") / ".mngr/agents" / mngr.agent("foo")["id"] / "agent.json"
+    record.write_text(record.read_text().replace('"branch":"feature"', '"branch":"main"'))
+    assert mngr.agent("foo")["branch"] == "main"
+    assert "which was not made so from here" in mngr("pull", "foo", code=1).err
+    assert git(mngr.repo, "rev-parse", "main") == before
+    mngr("destroy", "--force", "foo")
+    assert list((mngr.home / "names").iterdir()) == []

@@ -316,6 +316,7 @@ def _launch(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
 
 
 def _commit(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> AgentRecord:
+    store.keep_branch(ctx.home, record)
     return store.save(host, record.replace(phase="ready", owner=None))
 
 

@@ -86,6 +86,11 @@ def _commits(ctx: Context, host: Host, repo: Repo, record: AgentRecord) -> tuple
         raise MngrError(f"the work of {record.name} was refused: {error.message}", error.hint) from None
     with Lock(os.path.join(repo.common_dir, "mngr.lock")):
         old = git.resolve(local, repo.root, f"refs/heads/{record.branch}")
+        if old is not None and not host.is_here and not store.is_own_branch(ctx.home, record):
+            raise MngrError(
+                f"{host.name} says that {record.name} is on your branch {record.branch!r}, which was not made so from here",
+                f"look at it first: git fetch mngr::{record.name} {record.branch}",
+            )
         _advance(local, repo, record.branch, old, commit)
     return commit, git.count_commits(local, repo.root, [commit, f"^{old or record.base}"])
 

@@ -279,6 +279,7 @@ def _set_up(task: _Task, record: AgentRecord) -> None:
 
 
 def _commit(task: _Task, record: AgentRecord) -> AgentRecord:
+    store.keep_branch(task.ctx.home, record)
     record = store.save(task.host, record.replace(phase="ready", owner=None))
     data = {"from": task.meta["id"], "name": record.name, "branch": record.branch}
     store.add_event(task.host, record.id, task.wish.operation.replace(" ", "_"), **data)
