@@ -13,7 +13,7 @@ import pytest
 from mngr import onhost
 from mngr.agents import opencode_adopt
 from mngr.agents.opencode import OpencodeKind
-from mngr.errors import NotFound
+from mngr.errors import MngrError, NotFound
 from mngr.host import Host
 from mngr.model import AgentRecord
 from mngr.paths import Home
@@ -275,6 +275,12 @@ def test_of_the_users_configuration_only_how_he_finds_his_model(tmp_path: Path, 
     assert config["plugin"] == [(place / "opencode.js").as_uri()]
     assert config["permission"]["bash"] == "ask"
     assert (user / ".config/opencode/opencode.jsonc").read_text() == MINE
+
+
+def test_a_configuration_that_nobody_can_read_is_named(user: Path) -> None:
+    (user / ".config/opencode/opencode.json").write_text('{"model": ')
+    with pytest.raises(MngrError, match=r"opencode\.json is not JSON"):
+        OpencodeKind("opencode", dict).given()
 
 
 def test_the_rest_goes_along_by_choice(tmp_path: Path, user: Path) -> None:
