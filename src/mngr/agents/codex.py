@@ -92,7 +92,6 @@ class CodexKind(ProgramKind):
     features = ("hooks", "permissions", "tools", "resume", "usage", "limits")
     passes = ("OPENAI_API_KEY", "CODEX_API_KEY")
     unattended = ("--dangerously-bypass-approvals-and-sandbox",)
-    careful = ("--sandbox", "workspace-write", "--ask-for-approval", "on-request")
     pasted = ("[Pasted Content ",)
     clear = "C-u"
     empty = "› Ask Codex to do anything"
@@ -160,6 +159,8 @@ class CodexKind(ProgramKind):
         if str(taken.get("model") or "") not in {*newer, ""} or " -m" in words or "model" in words:
             newer = {**newer, **self._newer(host, record)}
         found = {
+            "sandbox_mode": "workspace-write",  # not as words, for the program takes none twice
+            "approval_policy": "on-request",
             **taken,
             **own,
             "check_for_update_on_startup": False,
