@@ -188,10 +188,6 @@ def release(home: Home, host: Host, name: str, agent_id: str) -> None:
     if not host.is_here:
         host.run(["sh", "-c", _RELEASE, "release", os.path.join(host.home.names, name), agent_id])
     release_name(home, name, agent_id, host)
-    try:
-        os.unlink(_branch_path(home, agent_id))
-    except OSError:
-        pass  # of an agent of this machine, or another client's
 
 
 def reserve_name(home: Home, name: str, agent_id: str, host: Host | None = None) -> None:
@@ -225,6 +221,15 @@ def is_own_branch(home: Home, record: AgentRecord) -> bool:
             return file.read() == record.branch
     except OSError:
         return (record.branch or "").startswith("mngr/")
+
+
+def forget_branch(home: Home, record: AgentRecord) -> None:
+    """The agent is gone, unless its name says that it is somewhere else now."""
+    if find_id(home, record.name) != record.id:
+        try:
+            os.unlink(_branch_path(home, record.id))
+        except OSError:
+            pass  # of an agent of this machine, or another client's
 
 
 def _branch_path(home: Home, agent_id: str) -> str:

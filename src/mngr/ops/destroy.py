@@ -186,6 +186,7 @@ def _finish(ctx: Context, host: Host, before: AgentRecord) -> Outcome:
         announce("bury")
         settle_grave(ctx, grave, meta)
     store.release_name(ctx.home, record.name, record.id, host)
+    store.forget_branch(ctx.home, record)
     ctx.hooks.tell("mngr_destroyed", agent=record)
     return _outcome(record, meta, kept, grave)
 

@@ -31,6 +31,7 @@ def discard(ctx: Context, host: Host, record: AgentRecord) -> None:
             git.run(host, record.source or "", "update-ref", "-d", f"refs/heads/{branch}", oid)
     host.run(["rm", "-rf", "--", host.home.agent(record.id)])
     store.release(ctx.home, host, record.name, record.id)
+    store.forget_branch(ctx.home, record)
 
 
 def is_restoring(host: Host, record: AgentRecord) -> bool:
