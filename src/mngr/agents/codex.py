@@ -8,7 +8,7 @@ import re
 
 from mngr import onhost
 from mngr.agents import codex_rows, screens
-from mngr.agents.program import HOOK, ProgramKind, carry, hook, write
+from mngr.agents.program import HOOK, ProgramKind, carry, hook, places, write
 from mngr.errors import MngrError, NotFound
 from mngr.model import State
 
@@ -93,6 +93,7 @@ class CodexKind(ProgramKind):
     passes = ("OPENAI_API_KEY", "CODEX_API_KEY")
     unattended = ("--dangerously-bypass-approvals-and-sandbox",)
     pasted = ("[Pasted Content ",)
+    asking = "› 1. Yes"
     clear = "C-u"
     empty = "› Ask Codex to do anything"
     obeyed = "/!"
@@ -108,6 +109,18 @@ class CodexKind(ProgramKind):
         ]
         own = {name: os.environ[name] for name in names if os.environ.get(name)}
         return {**own, **super().given()}
+
+    def addresses(self, variables: dict[str, str]) -> tuple[str, ...]:
+        user = _of_user()
+        provider = _table(_table(user, "model_providers"), str(user.get("model_provider")))
+        if provider:
+            return places([str(provider.get("base_url") or "")])
+        url = (
+            user.get("openai_base_url")
+            or variables.get("OPENAI_BASE_URL")
+            or os.environ.get("OPENAI_BASE_URL")
+        )
+        return places([str(url)] if url else ["https://api.openai.com", "https://chatgpt.com"])
 
     def variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
         directory = host.home.agent(record.id)

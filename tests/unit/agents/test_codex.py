@@ -234,3 +234,17 @@ def test_of_the_hooks_those_that_are_not_ours_are_found() -> None:
         b"[1]",
     ):
         assert hooks_of(strange) is None
+
+
+def test_from_a_sandbox_it_may_reach_its_model_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path))
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    assert KIND.addresses({}) == ("api.openai.com:443", "chatgpt.com:443")
+    assert KIND.addresses({"OPENAI_BASE_URL": "http://m.example/v1"}) == ("m.example:80",)
+    providers = '[model_providers.a]\nbase_url = "https://a.example/v1"\nenv_key = "A_KEY"\n'
+    (tmp_path / "config.toml").write_text(f'model_provider = "a"\n{providers}')
+    assert KIND.addresses({}) == ("a.example:443",)
+    monkeypatch.setenv("A_KEY", "hush")
+    assert KIND.given()["A_KEY"] == "hush"
+    (tmp_path / "config.toml").write_text("no [ toml")
+    assert KIND.given().get("A_KEY") is None
