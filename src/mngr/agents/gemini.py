@@ -135,7 +135,7 @@ class GeminiKind(ProgramKind):
         return {
             **found,
             "general": {**_table(found, "general"), **asked, **kept},
-            "ui": {**_table(found, "ui"), **shown, "errorVerbosity": "full"},  # it says that it tries again
+            "ui": {**_table(found, "ui"), **shown, "errorVerbosity": "full"},  # or it never gives up
             "privacy": {"usageStatisticsEnabled": False},
             "security": {**security, "auth": auth, "folderTrust": {"enabled": False}},
             "hooksConfig": {"enabled": True, "notifications": False},
@@ -205,7 +205,7 @@ class GeminiKind(ProgramKind):
         return state.replace(state=shown[0], reason=shown[1], source="screen", parked_until=until)
 
     def wants_screen(self, evidence: Evidence, state: State) -> bool:
-        # Neither a hook nor its title tells that it tries again or gave up.
+        # Neither a hook nor its title tells that it gave up.
         age = evidence.now - clock.parse_stamp(state.since or clock.stamp())
         return state.state == "RUNNING" and age > 1.0
 

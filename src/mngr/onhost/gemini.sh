@@ -57,7 +57,8 @@ ln -f "${file%%\"*}" "$record" 2>/dev/null
 case $1 in
 ready)
     tell ready WAITING end_of_turn
-    echo >"$idle"
+    # It makes its screen anew after this, and what was typed before is lost.
+    { sleep 1 && echo >"$idle"; } </dev/null >/dev/null 2>&1 &
     ;;
 message)
     rm -f "$idle"
