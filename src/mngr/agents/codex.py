@@ -340,27 +340,28 @@ def _user() -> str:
 
 
 def _of_user() -> dict[str, Any]:
-    """The user's own settings; nothing when there are none that can be read."""
+    """The user's own settings; MngrError when they cannot be read."""
+    import tomllib
+
+    path = os.path.join(_user(), "config.toml")
     try:
-        with open(os.path.join(_user(), "config.toml"), "rb") as file:
-            return _load(file.read())
-    except OSError:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError:
         return {}
+    except (OSError, ValueError) as error:
+        raise MngrError(
+            f"cannot read {path}: {error}", "mend it; Codex itself would not start with it"
+        ) from None
 
 
 def _read(host: Host, path: str) -> dict[str, Any]:
-    try:
-        return _load(host.read(path))
-    except NotFound:
-        return {}
-
-
-def _load(data: bytes) -> dict[str, Any]:
+    """The agent's own settings, which it can make anything of."""
     import tomllib
 
     try:
-        return tomllib.loads(data.decode())
-    except ValueError:
+        return tomllib.loads(host.read(path).decode())
+    except (NotFound, ValueError, RecursionError):
         return {}
 
 
