@@ -18,6 +18,14 @@ from tests.unit.onhost.conftest import Land, Place
 # An agent that answers every line with an event, as a hook would.
 ECHO = 'echo ready >"$MNGR_AGENT_DIR/ready"; while read -r line; do echo "got $line" >>"$MNGR_AGENT_DIR/events.jsonl"; done'
 
+TAKE = """cd "$MNGR_AGENT_DIR" && mkdir inbox && echo ready >ready
+while :; do
+    for file in inbox/*; do
+        [ -f "$file" ] && echo "got ${file##*.} $(cat "$file")" >>events.jsonl && rm "$file"
+    done
+    sleep 0.05
+done"""
+
 
 @dataclass(frozen=True)
 class Process:
@@ -138,6 +146,29 @@ def test_a_message_is_proven_by_its_event(place: Place) -> None:
     place.stop(folder)
     assert send(place, folder, "hello", "got hello") == "not-running"
     assert send(place, folder.parent / "a-00000000ffff", "hello", "x") == "not-running"
+
+
+def put(place: Place, folder: Path, text: str, mark: str, key: str = "", timeout: int = 10) -> str:
+    """The same for a program that takes files out of a box."""
+    words = (place.socket, folder, timeout, folder / "ready", "0", mark, "", "", "", key, "inbox")
+    return place.land.run("send.sh", *words, stdin=text, timeout=timeout + 10).strip()
+
+
+def test_a_program_that_takes_files_has_nothing_typed(place: Place) -> None:
+    folder = place.start(1, "sh", "-c", TAKE)
+    assert put(place, folder, "hello\nyou", "got message hello") == "proven"
+    assert put(place, folder, "allow", "", key="allow") == "sent"
+    wait_for(lambda: "got allow allow" in (folder / "events.jsonl").read_text())
+    wait_for(lambda: os.listdir(folder / "inbox") == [])
+    assert "hello" not in place.tmux("capture-pane", "-p", "-t", "=n1:")
+
+
+def test_a_file_that_is_not_taken_is_taken_back(place: Place) -> None:
+    folder = place.start(
+        1, "sh", "-c", 'cd "$MNGR_AGENT_DIR" && mkdir inbox && echo yes >ready; exec sleep 1000'
+    )
+    assert put(place, folder, "hello", "got it", timeout=0) == "not-ready"
+    assert os.listdir(folder / "inbox") == []
 
 
 def test_a_pipe_in_the_place_of_the_events_does_not_hold_a_sender_up(place: Place) -> None:
