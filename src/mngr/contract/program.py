@@ -220,13 +220,22 @@ def new_env(root: Path) -> dict[str, str]:
     )
     return {
         "HOME": str(user),
-        "PATH": f"{BIN}:{os.environ['PATH']}",
+        "PATH": f"{BIN}:{_path()}",
         "LANG": "C.UTF-8",
         "TERM": "xterm-256color",
         "MNGR_HOME": str(root / "home"),
         "GIT_CONFIG_NOSYSTEM": "1",
         "TZ": "UTC",
     }
+
+
+def _path() -> str:
+    """Without the coding agents that a person has: some commands take one that is there."""
+    own = ("claude", "codex", "opencode", "gemini", "pi", "aider")
+    places = os.environ["PATH"].split(":")
+    return ":".join(
+        p for p in places if p in ("/usr/bin", "/bin") or not any(os.path.exists(f"{p}/{n}") for n in own)
+    )
 
 
 def new_repo(root: Path, env: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> Path:
