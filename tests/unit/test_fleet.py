@@ -125,7 +125,7 @@ def test_conversation_and_the_graveyard(fleet: Noting, mngr: Mngr) -> None:
     assert "created" in [row["type"] for row in fleet.events(["p"])]
     assert fleet.explain("p") is not None
     assert [used.group for used in fleet.usage()] == ["p"]
-    assert fleet.add_usage(fleet.list().agents)[0].usage is not None
+    assert fleet.add_usage([fleet.get("p")])[0].usage is not None
 
     snapshot = fleet.create_snapshot("p", "kept")
     assert [s.name for s in fleet.snapshots()] == ["kept"] == [snapshot.name]
