@@ -1,0 +1,186 @@
+"""Kind `pi`: pi in its terminal, with a directory of its own and an extension of ours inside."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from mngr import onhost
+from mngr.agents import pi_rows
+from mngr.agents.delivery import Delivery
+from mngr.agents.program import ProgramKind, carry, mark_of, places, read_json, write
+from mngr.errors import MngrError, NotFound
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from mngr.host import Host
+    from mngr.model import AgentRecord
+
+_OWN = "pi"  # PI_CODING_AGENT_DIR, in the agent's directory
+_EXTENSION = "pi.js"
+_BOX = "inbox"  # where the extension takes messages from
+_SESSIONS = f"{_OWN}/sessions"
+_MODEL = ("defaultProvider", "defaultModel", "defaultThinkingLevel", "enabledModels", "transport")
+_NOT_CARRIED = ("extensions", "packages", "sessionDir")
+_FILES = {
+    "memory": ("AGENTS.md",),
+    "prompts": ("prompts",),
+    "skills": ("skills",),
+    "extensions": ("extensions",),
+    "themes": ("themes",),
+}
+_KEYS = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_OAUTH_TOKEN",
+    "OPENAI_API_KEY",
+    "GEMINI_API_KEY",
+    "GROQ_API_KEY",
+    "MISTRAL_API_KEY",
+    "DEEPSEEK_API_KEY",
+    "XAI_API_KEY",
+    "OPENROUTER_API_KEY",
+    "OPENCODE_API_KEY",
+)
+# The conversation that was last on the screen, else the latest. It names the directory that it is about, and would go there.
+_LATEST = """
+cd "$1" 2>/dev/null || exit 0
+read -r file 2>/dev/null <session
+file=sessions/${file##*/}
+[ -s "$file" ] || file=sessions/$(ls -t sessions 2>/dev/null | head -n 1)
+[ -f "$file" ] && [ -s "$file" ] || exit 0
+head -n 1 "$file" | grep -qF -e "\\"cwd\\":$2" || {
+    { head -n 1 "$file" | awk -v cwd="$2" '{
+        i = index($0, "\\"cwd\\":\\"")
+        rest = substr($0, i + 7)
+        print substr($0, 1, i + 5) cwd substr(rest, match(rest, /[^\\\\]"/) + 2)
+    }' && tail -n +2 "$file"; } >new && mv -f new "$file"
+}
+printf '%s\\n' "$PWD/$file"
+"""
+
+
+class PiKind(ProgramKind):
+    """pi. Our extension tells what it does and hands it messages through its own API. It never asks for permission."""
+
+    parent = "pi"
+    summary = "pi"
+    program = "pi"
+    install = "npm install -g @mariozechner/pi-coding-agent"
+    features = ("hooks", "tools", "resume", "usage", "cost", "limits")
+    passes = _KEYS
+    conversation = (f"{_SESSIONS}/*.jsonl",)
+    writes = (_OWN, _BOX)
+
+    def given(self) -> dict[str, str]:
+        """Also the variables that the user's own providers of models go by."""
+        named = [str(provider.get("apiKey")) for provider in _providers()]
+        return {**{name: os.environ[name] for name in named if name in os.environ}, **super().given()}
+
+    def addresses(self, variables: dict[str, str]) -> tuple[str, ...]:
+        return places(str(provider.get("baseUrl", "")) for provider in _providers())
+
+    def variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
+        own = os.path.join(host.home.agent(record.id), _OWN)
+        return {"PI_CODING_AGENT_DIR": own, "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"}
+
+    def prepare(self, host: Host, record: AgentRecord) -> None:
+        directory = host.home.agent(record.id)
+        made = host.run(["sh", "-c", 'cd "$1" && shift && mkdir -p "$@"', "make", directory, _SESSIONS, _BOX])
+        if made.code:
+            raise MngrError(f"cannot make the directory of {record.name}: {made.problem}", "see: mngr doctor")
+        write(host, record, _EXTENSION, onhost.program(_EXTENSION).encode())
+        wanted = list(self.options.get("carry") or [])
+        user = _of_user("settings.json")
+        taken = {key: user[key] for key in _MODEL if key in user}
+        if "settings" in wanted:
+            taken = {key: value for key, value in user.items() if key not in _NOT_CARRIED}
+        settings = {**taken, **read_json(host, record, f"{_OWN}/settings.json"), "quietStartup": True}
+        write(host, record, f"{_OWN}/settings.json", json.dumps(settings, indent=1).encode())
+        carry(host, record, os.path.join(_user(), "models.json"), f"{_OWN}/models.json")
+        for word in wanted:
+            for name in _FILES.get(word, ()):
+                carry(host, record, os.path.join(_user(), name), os.path.join(_OWN, name))
+        self._log_in(host, record)
+        self._adopt(host, record)
+
+    def _log_in(self, host: Host, record: AgentRecord) -> None:
+        """The user's own logins: one file for all agents that can see it, so that renewing one logs nobody out."""
+        path = os.path.join(_user(), "auth.json")
+        if self.options.get("login") == "none" or not os.path.isfile(path):
+            return
+        if host.is_here and not record.sandbox:
+            host.run(["ln", "-sf", path, os.path.join(host.home.agent(record.id), _OWN, "auth.json")])
+            return
+        logins = _of_user("auth.json")
+        for login in logins.values():
+            if isinstance(login, dict) and "refresh" in login:
+                login["refresh"] = ""  # whoever uses it ends the login of all others
+        write(host, record, f"{_OWN}/auth.json", json.dumps(logins).encode())
+
+    def find_outside(self, name: str) -> str:
+        place = os.path.join(_user(), "sessions")
+        found = [
+            os.path.join(top, each)
+            for top, _, names in os.walk(place)
+            for each in names
+            if each.endswith(".jsonl")
+        ]
+        for path in found:
+            if path.endswith(f"_{name}.jsonl"):
+                return path
+        recent = ", ".join(p.rpartition("_")[2][:-6] for p in sorted(found, key=os.path.getmtime)[-3:])
+        hint = f"the latest there: {recent}" if recent else f"there is none in {place}"
+        raise NotFound(f"pi has no conversation {name!r} here", hint)
+
+    def _adopt(self, host: Host, record: AgentRecord) -> None:
+        """Take up the conversation that the user named, once: from then on it is the agent's own."""
+        name = record.options.get("resume")
+        if name and record.phase == "creating":
+            path = self.find_outside(str(name))
+            carry(host, record, path, os.path.join(_SESSIONS, os.path.basename(path)))
+
+    def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
+        directory = host.home.agent(record.id)
+        about = json.dumps(record.work_dir, ensure_ascii=False)
+        own = os.path.join(directory, _OWN)
+        found = host.run(["sh", "-c", _LATEST, "latest", own, about]).text.strip()
+        words = [*self.words(record), "--extension", os.path.join(directory, _EXTENSION)]
+        words += ["--session-dir", os.path.join(directory, _SESSIONS)]
+        if any(
+            word in ("-c", "--continue", "-r", "--resume", "--session", "--fork") for word in record.command
+        ):
+            return words
+        return [*words, "--session", found] if found else words
+
+    def delivery(self, record: AgentRecord, text: str) -> Delivery:
+        return Delivery(text=text, ready="status", proof="api", mark=mark_of(text), box=_BOX)
+
+    def parse(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+        return pi_rows.parse(lines)
+
+
+def make(name: str, options: Any) -> PiKind:
+    """The kind under a name of the user's."""
+    return PiKind(name, options)
+
+
+def _user() -> str:
+    return os.environ.get("PI_CODING_AGENT_DIR") or os.path.expanduser("~/.pi/agent")
+
+
+def _of_user(name: str) -> dict[str, Any]:
+    """A JSON file of the user's own configuration; nothing when there is none that can be read."""
+    try:
+        with open(os.path.join(_user(), name), encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _providers() -> list[dict[str, Any]]:
+    found = _of_user("models.json").get("providers")
+    return [each for each in found.values() if isinstance(each, dict)] if isinstance(found, dict) else []
