@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mngr.paths import Home
 
 GROUP = "[mngr]"
-KINDS = ("command", "player", "claude", "codex", "opencode", "gemini", "pi")
+KINDS = ("command", "player", "claude", "codex", "opencode", "gemini", "pi", "aider")
 PROVIDERS = {"ssh": "mngr.providers.ssh:SshProvider", "docker": "mngr.providers.docker:DockerProvider"}
 
 
