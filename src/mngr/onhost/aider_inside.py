@@ -247,7 +247,8 @@ def wrap(agent: Agent, owner: Any, **places: Callable[..., Any]) -> None:
 def main() -> None:
     sys.path.pop(0)  # this directory: it is the agent's
     program = importlib.import_module("aider.main")
-    vars(program)["report_uncaught_exceptions"] = lambda: None  # it would ask a person whether to report its crash
+    # It would ask a person whether to report its crash.
+    vars(program)["report_uncaught_exceptions"] = lambda: None
     agent = Agent(os.environ["MNGR_AGENT_DIR"])
     wrap_terminal(agent, importlib.import_module("aider.io").InputOutput)
     wrap_coder(agent, importlib.import_module("aider.coders.base_coder").Coder)
