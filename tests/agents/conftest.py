@@ -10,13 +10,18 @@ import pytest
 
 from mngr.modelserver import ModelServer
 from tests.agents.kit import PLACE
-from tests.conftest import Mngr
+from tests.conftest import FULL, Mngr
+
+# It takes half a minute of a whole core to start and stop it, so `make test` has it once.
+OPENCODE = ("test_a_permission_is_waited_for", "test_yolo_is_refused_where_more_is_at_stake")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the agents that are not asked for: they are large, and `make test-agents` has them."""
+    """Leave out the agents that are not asked for: they are large, and `make test-agents` has them all, and whole."""
     wanted = {f"test_{name.partition('@')[0]}" for name in config.getoption("--agents").split()}
     out = [i for i in items if i.path.parent == Path(__file__).parent and i.path.stem not in wanted]
+    if not FULL and "test_gemini" not in wanted and not config.option.keyword:
+        out += [i for i in items if i.path.stem == "test_opencode" and i.name not in OPENCODE]
     items[:] = [i for i in items if i not in out]
     config.hook.pytest_deselected(items=out)
 

@@ -94,7 +94,7 @@ def test_names_sessions_and_leftovers(client: Mngr, farm: Farm) -> None:
     rows(client)
     assert [row[0] for row in rows(client)] == ["unknown directory"]
     assert sorted(path.name for path in (there / "names").iterdir()) == ["foo"]
-    assert sorted(path.name for path in (client.home / "names").iterdir()) == ["far", "foo"]
+    assert sorted(path.name for path in (client.home / "names").glob("[a-z]*")) == ["far", "foo"]
     assert (there / "work" / "whose").is_dir() and client.agent("foo")["state"] == "RUNNING"
     told = farm.ssh("h1", "tmux", "-S", socket, "list-sessions", "-F", "'#{session_name}'").stdout.split()
     assert sorted(told) == ["foo", "mine"]
@@ -104,7 +104,7 @@ def test_a_host_that_does_not_answer_is_a_row_and_nothing_of_it_is_deleted(clien
     client("create", "foo@h1", *RUN)
     client("create", "bar@h2", *RUN)
     (client.home / "names" / "lost").symlink_to("a-0123456789ab@h1.ssh")
-    for path in (client.home / "names").iterdir():
+    for path in (client.home / "names").glob("[a-z]*"):
         age(path, 0.01)
     (client.home / "graveyard" / "a-0123456789ab.part").mkdir()
     age(client.home / "graveyard" / "a-0123456789ab.part", 1)
@@ -112,7 +112,7 @@ def test_a_host_that_does_not_answer_is_a_row_and_nothing_of_it_is_deleted(clien
     ran = client("gc")
     assert "h1 was not looked at" in ran.err and "cleaned: interrupted save" in ran.out
     assert rows(client) == [("host", "@h1.ssh", "unreachable")]
-    assert sorted(path.name for path in (client.home / "names").iterdir()) == ["bar", "foo", "lost"]
+    assert sorted(path.name for path in (client.home / "names").glob("[a-z]*")) == ["bar", "foo", "lost"]
     farm.mend("h1")
     assert rows(client) == [("dangling name", "lost", "cleaned")]
 

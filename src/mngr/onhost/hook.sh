@@ -5,15 +5,31 @@ umask 077
 said=$(cat)
 case $said in '{'*'}') ;; *) said={} ;; esac
 cd "$MNGR_AGENT_DIR" 2>/dev/null || exit 0
+path=
+case $said in *'"transcript_path":"'*)
+    path=${said#*\"transcript_path\":\"}
+    path=${path%%\"*}
+    ;;
+esac
+# Who waits has the whole conversation: the answer that ended the turn may still be on its way into the program's record of it.
+see_answer() {
+    tries=0
+    while [ -f "$path" ] && [ $tries -lt 25 ]; do
+        row=$(tail -n 60 "$path" 2>/dev/null | grep -e '"type":"user"' -e '"type":"assistant"' | tail -n 1)
+        case $row in *'"type":"assistant"'* | '') return ;; esac
+        sleep 0.02 2>/dev/null || return
+        tries=$((tries + 1))
+    done
+}
+[ "$1" != turn_end ] || see_answer
 at=$(date -u +%Y-%m-%dT%H:%M:%S.%3NZ)
 case $at in *.[0-9][0-9][0-9]Z) ;; *) at=${at%.*}.000Z ;; esac # not every date knows parts of a second
 # Messages that came while it was busy and begin the next turn at once, if its record of the conversation tells of them.
 count_waiting() {
-    case $said in *'"transcript_path":"'*) ;; *) return ;; esac
-    path=${said#*\"transcript_path\":\"}
+    [ -f "$path" ] || return
     awk '/"type":"queue-operation"/ {
         if (/"operation":"enqueue"/) n++; else if (/"operation":"popAll"/) n = 0; else n--
-    } END { if (n > 0) print n }' "${path%%\"*}" 2>/dev/null
+    } END { if (n > 0) print n }' "$path" 2>/dev/null
 }
 if [ -L events.jsonl ] || { [ -e events.jsonl ] && ! [ -f events.jsonl ]; }; then exit 0; fi
 exec 9>>events.jsonl || exit 0
