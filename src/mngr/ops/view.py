@@ -77,9 +77,16 @@ def _places(path: str, program: str, ours: str) -> Iterator[str]:
         real = os.path.realpath(file)
         by_agent = _is_below(os.path.realpath(os.path.dirname(file)), (ours,))  # it may lead anywhere
         if os.path.isfile(real) and not by_agent:
-            yield _modules(real) or _installation(os.path.dirname(real)) or real
+            for end in dict.fromkeys((real, _next(file))):
+                yield _modules(end) or _installation(os.path.dirname(end)) or end
     if files[:1] == [program]:
         yield program
+
+
+def _next(file: str) -> str:
+    """Where a link leads by the path it lies under, which may itself lead through links."""
+    target = os.readlink(file) if os.path.islink(file) else file
+    return os.path.normpath(os.path.join(os.path.dirname(file), target))
 
 
 def _modules(path: str) -> str | None:
