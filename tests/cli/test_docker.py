@@ -416,7 +416,7 @@ def test_root_is_for_who_asks(mngr: Mngr, docker: Docker) -> None:
     assert said[0] == "0" and mngr.agent("foo")["work_dir"] == f"{said[1]}/.mngr/work/foo"
 
 
-@pytest.mark.parametrize("program", ["docker", "podman"])
+@pytest.mark.parametrize("program", ["docker", "podman"] if FULL else ["docker"])
 def test_a_host_can_be_made_from_another(
     program: str, mngr: Mngr, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

@@ -6,27 +6,20 @@ import pytest
 
 from mngr.contract.program import FULL
 
-PODMAN = {  # it is the docker provider with another program
+PODMAN = {"test_an_agent_runs_on_its_host_and_list_says_so"}  # it is the docker provider with another program
+DOCKER = PODMAN | {
     "test_a_stopped_host_keeps_everything_and_goes_on",
-    "test_an_agent_runs_on_its_host_and_list_says_so",
     "test_attach_resize_type_and_detach",
     "test_the_exit_code_is_the_commands_unless_it_could_not_be_started",
-}
-DOCKER = PODMAN | {
-    "test_a_clone_has_the_same_work_and_goes_its_own_way",
     "test_a_host_that_is_taken_away_leaves_the_work_of_its_agents",
     "test_a_message_is_proven_and_arrives_unchanged",
     "test_an_idle_agent_is_stopped_and_a_busy_one_is_not",
     "test_an_interrupt_or_a_closed_pipe_ends_the_command",
     "test_commits_come_under_the_agents_branch_name",
-    "test_commits_go_to_the_agent_and_touch_no_work_of_its_own",
     "test_destroyed_work_comes_back_whole",
     "test_odd_files_and_a_large_one_go_there_and_back",
-    "test_outputs_come_home_and_nothing_leaves_its_place",
-    "test_several_at_once_and_a_name_only_once",
     "test_streams_are_apart_bytes_stay_bytes_and_words_words",
     "test_the_project_is_set_up_on_the_host",
-    "test_two_users_want_the_same_name",
     "test_what_cannot_be_made_leaves_no_host",
 }
 LOST = {
