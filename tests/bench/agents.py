@@ -15,9 +15,9 @@ PLACE = Path(__file__).parents[2] / ".agents"
 # By hand: the same program with the same configuration, and the same first message as soon as it can be typed.
 BARE = """
 export MNGR_AGENT_DIR=$dir CLAUDE_CONFIG_DIR=$dir/claude
-tmux -S $socket new-session -d -s $name -x 200 -y 50 -c $repo claude --permission-mode manual
+tmux -f /dev/null -S $dir/s new-session -d -s $name -x 200 -y 50 -c $repo claude --permission-mode manual
 until [ -s $dir/status ]; do sleep 0.01; done
-tmux -S $socket set-buffer -b $name hi \\; paste-buffer -p -d -b $name -t $name \\; send-keys -t $name Enter
+tmux -S $dir/s set-buffer -b $name hi \\; paste-buffer -p -d -b $name -t $name \\; send-keys -t $name Enter
 until grep -q '"type":"message"' $dir/events.jsonl 2>/dev/null; do sleep 0.01; done
 """
 
@@ -45,7 +45,7 @@ def _bare(world: World, made: Path, name: str, work: Path, env: dict[str, str]) 
     (directory / "claude").mkdir(parents=True)
     for file in ("hook.sh", "claude/settings.json", "claude/.claude.json"):
         shutil.copy(made / file, directory / file)
-    words = {"dir": str(directory), "socket": world.socket, "name": name, "repo": str(work)}
+    words = {"dir": str(directory), "name": name, "repo": str(work)}
     took = world.time("sh", "-c", BARE, env={**env, **words})
-    subprocess.run(world.tmux("kill-session", "-t", name), check=False, capture_output=True)
+    subprocess.run(["tmux", "-S", str(directory / "s"), "kill-server"], check=False, capture_output=True)
     return took
