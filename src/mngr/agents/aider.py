@@ -6,8 +6,8 @@ import os
 
 from mngr import onhost
 from mngr.agents.delivery import Delivery
-from mngr.agents.program import ProgramKind, mark_of, own_rows, write
-from mngr.errors import MngrError
+from mngr.agents.files import make_dirs, write
+from mngr.agents.program import ProgramKind, mark_of, own_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,10 +68,7 @@ class AiderKind(ProgramKind):
     keys = frozenset({"parent", "program", "args", "env"})  # its configuration and its login are the user's
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
-        directory = host.home.agent(record.id)
-        made = host.run(["sh", "-c", 'cd "$1" && shift && mkdir -p "$@"', "make", directory, _OWN, _BOX])
-        if made.code:
-            raise MngrError(f"cannot make the directory of {record.name}: {made.problem}", "see: mngr doctor")
+        make_dirs(host, record, _OWN, _BOX)
         write(host, record, _INSIDE, onhost.program(_INSIDE).encode())
 
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:

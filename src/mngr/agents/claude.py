@@ -7,8 +7,9 @@ import os
 
 from mngr import clock
 from mngr.agents import claude_rows, screens
-from mngr.agents.program import ProgramKind, carry, hook, moment, parked, read_json, version_of, write
-from mngr.errors import MngrError, NotFound
+from mngr.agents.files import carry, find_conversation, read_json, read_user, write
+from mngr.agents.program import ProgramKind, hook, moment, parked, version_of
+from mngr.errors import MngrError
 from mngr.model import State
 
 TYPE_CHECKING = False
@@ -82,20 +83,8 @@ class ClaudeKind(ProgramKind):
     writes = (_CONFIG, "witness")
 
     def find_outside(self, name: str) -> str:
-        projects = os.path.join(_user(), "projects")
-        found: list[tuple[float, str]] = []
-        for top, _, names in os.walk(projects):
-            found += [
-                (os.path.getmtime(os.path.join(top, n)), os.path.join(top, n))
-                for n in names
-                if n.endswith(".jsonl")
-            ]
-        for _, path in found:
-            if os.path.basename(path) == f"{name}.jsonl":
-                return path
-        recent = ", ".join(os.path.basename(path)[:-6] for _, path in sorted(found, reverse=True)[:3])
-        hint = f"the latest there: {recent}" if recent else f"there is none in {projects}"
-        raise NotFound(f"Claude Code has no conversation {name!r} here", hint)
+        place = os.path.join(_user(), "projects")
+        return find_conversation("Claude Code", place, name, lambda path: os.path.basename(path)[:-6])
 
     def variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
         own = {
@@ -133,28 +122,17 @@ class ClaudeKind(ProgramKind):
             settings = {**_of_user("settings.json"), **settings}
         if "mcp" in carried:
             known["mcpServers"] = {
-                **_of_user("../.claude.json").get("mcpServers", {}),
+                **_of_user(".claude.json").get("mcpServers", {}),
                 **known.get("mcpServers", {}),
             }
-        key = os.environ.get("ANTHROPIC_API_KEY")
-        if key and "ANTHROPIC_API_KEY" in self.passes:
-            known["customApiKeyResponses"] = {"approved": [key[-20:]], "rejected": []}
+        if made.text:  # the end of its key, or it would ask whether to use it
+            known["customApiKeyResponses"] = {"approved": [made.text], "rejected": []}
         settings.update(skipDangerousModePermissionPrompt=True, hooks=_hooks(settings.get("hooks"), version))
         write(host, record, f"{_CONFIG}/.claude.json", json.dumps(known).encode())
         write(host, record, f"{_CONFIG}/settings.json", json.dumps(settings, indent=1).encode())
         self._carry(host, record, carried)
         self._log_in(host, record)
-        self._adopt(host, record)
-
-    def _adopt(self, host: Host, record: AgentRecord) -> None:
-        """Take up the conversation that the user named, once: from then on it is the agent's own."""
-        name = record.options.get("resume")
-        if not name or record.phase != "creating":
-            return
-        place = f"{_CONFIG}/projects/{_slug(record.work_dir)}"
-        host.run(["mkdir", "-p", os.path.join(host.home.agent(record.id), place)])
-        with open(self.find_outside(str(name)), "rb") as file:
-            write(host, record, f"{place}/{name}.jsonl", file.read())
+        self.adopt(host, record, f"{_CONFIG}/projects/{_slug(record.work_dir)}")
 
     def _carry(self, host: Host, record: AgentRecord, carried: list[str]) -> None:
         for word in carried:
@@ -238,7 +216,8 @@ class ClaudeKind(ProgramKind):
     def wants_screen(self, evidence: Evidence, state: State) -> bool:
         # It tells nobody that it tries again.
         return (
-            state.state == "RUNNING" and evidence.now - clock.parse_stamp(state.since or clock.stamp()) > 1.0
+            state.state == "RUNNING"
+            and (evidence.clock or evidence.now) - clock.parse_stamp(state.since or clock.stamp()) > 1.0
         )
 
     def parse(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
@@ -251,7 +230,11 @@ def make(name: str, options: Any) -> ClaudeKind:
 
 
 # Where the program writes whether it is busy, it writes for us.
-_MAKE = 'cd "$1" && mkdir -p "$2" witness && { [ -e "$2/sessions" ] || ln -s ../witness "$2/sessions"; } && rm -f witness/*.json'
+_MAKE = """
+cd "$1" && mkdir -p "$2" witness && { [ -e "$2/sessions" ] || ln -s ../witness "$2/sessions"; } && rm -f witness/*.json || exit
+. ./env
+printf %s "${ANTHROPIC_API_KEY-}" | tail -c 20
+"""
 
 
 def session_of(agent_id: str) -> str:
@@ -285,13 +268,7 @@ def _user() -> str:
 
 
 def _of_user(name: str) -> dict[str, Any]:
-    """A JSON file of the user's own configuration; nothing when there is none."""
-    path = os.path.normpath(os.path.join(_user(), name))
-    if name.startswith("..") and os.environ.get("CLAUDE_CONFIG_DIR"):
-        path = os.path.join(_user(), os.path.basename(name))
-    try:
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    """A JSON file of the user's own configuration; .claude.json lies beside it unless it was moved."""
+    if name == ".claude.json" and not os.environ.get("CLAUDE_CONFIG_DIR"):
+        return read_user(os.path.expanduser("~/.claude.json"))
+    return read_user(os.path.join(_user(), name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from mngr.agents.program import own_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,8 +14,7 @@ def parse(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     """Rows as they are complete: a tool's call and its result are one. What is not for people is left out."""
     calls: dict[str, dict[str, Any]] = {}
     counted: set[str] = set()
-    for line in lines:
-        row = _load(line)
+    for row in own_rows(lines):
         message = row.get("message")
         taken = row.get("attachment")
         if isinstance(taken, dict) and taken.get("type") == "queued_command" and not row.get("isSidechain"):
@@ -89,11 +88,3 @@ def _usage(found: object) -> dict[str, Any] | None:
     }
     counts = {ours: found[theirs] for theirs, ours in names.items() if isinstance(found.get(theirs), int)}
     return counts if any(counts.values()) else None
-
-
-def _load(line: bytes) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return row if isinstance(row, dict) else {}

@@ -8,7 +8,8 @@ import re
 
 from mngr import onhost
 from mngr.agents import codex_rows, screens
-from mngr.agents.program import HOOK, ProgramKind, carry, hook, places, write
+from mngr.agents.files import carry, find_conversation, make_dirs, write
+from mngr.agents.program import HOOK, ProgramKind, hook, places
 from mngr.errors import MngrError, NotFound
 from mngr.model import State
 
@@ -131,10 +132,7 @@ class CodexKind(ProgramKind):
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
         super().prepare(host, record)
-        directory = host.home.agent(record.id)
-        made = host.run(["sh", "-c", 'cd "$1" && shift && mkdir -p "$@"', "make", directory, *self.writes])
-        if made.code:
-            raise MngrError(f"cannot make the directory of {record.name}: {made.problem}", "see: mngr doctor")
+        make_dirs(host, record, *self.writes)
         carried = self.options.get("carry") or []
         hooks = {
             event: [
@@ -150,7 +148,7 @@ class CodexKind(ProgramKind):
             if word in _FILES:
                 carry(host, record, os.path.join(_user(), _FILES[word]), os.path.join(_CONFIG, _FILES[word]))
         self._log_in(host, record)
-        self._adopt(host, record)
+        self.adopt(host, record, _CONFIG, _user())
 
     def _settings(self, host: Host, record: AgentRecord, carried: list[str]) -> bytes:
         """What the program noted itself, what is the user's, and what passes every dialog."""
@@ -223,27 +221,7 @@ class CodexKind(ProgramKind):
         write(host, record, target, json.dumps(login).encode())
 
     def find_outside(self, name: str) -> str:
-        place = os.path.join(_user(), "sessions")
-        found = [
-            os.path.join(top, each)
-            for top, _, names in os.walk(place)
-            for each in names
-            if each.startswith("rollout-") and each.endswith(".jsonl")
-        ]
-        for path in found:
-            if path.endswith(f"-{name}.jsonl"):
-                return path
-        recent = ", ".join(os.path.basename(p)[-42:-6] for p in sorted(found, key=os.path.getmtime)[-3:])
-        hint = f"the latest there: {recent}" if recent else f"there is none in {place}"
-        raise NotFound(f"Codex has no conversation {name!r} here", hint)
-
-    def _adopt(self, host: Host, record: AgentRecord) -> None:
-        """Take up the conversation that the user named, once: from then on it is the agent's own."""
-        name = record.options.get("resume")
-        if not name or record.phase != "creating":
-            return
-        path = self.find_outside(str(name))
-        carry(host, record, path, os.path.join(_CONFIG, os.path.relpath(path, _user())))
+        return find_conversation("Codex", os.path.join(_user(), "sessions"), name, _session_of)
 
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
         directory = host.home.agent(record.id)
@@ -333,6 +311,11 @@ def _questions(record: AgentRecord) -> bytes:
 
 def _title(evidence: Evidence) -> str:
     return (evidence.pane or {}).get("title", "")
+
+
+def _session_of(path: str) -> str:
+    name = os.path.basename(path)
+    return name[-42:-6] if name.startswith("rollout-") else ""
 
 
 def _user() -> str:

@@ -6,6 +6,7 @@ import json
 
 from mngr.agents import resets
 from mngr.agents.evidence import when
+from mngr.agents.program import own_rows
 from mngr.model import Record
 
 TYPE_CHECKING = False
@@ -162,13 +163,8 @@ class _Rows:
 def parse(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     """Rows as they are complete. What is not for people is left out."""
     rows = _Rows()
-    for line in lines:
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(row, dict):
-            yield from rows.take(row)
+    for row in own_rows(lines):
+        yield from rows.take(row)
     yield from rows.finish()
 
 

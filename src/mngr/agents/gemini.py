@@ -8,8 +8,8 @@ import re
 
 from mngr import clock, onhost
 from mngr.agents import gemini_rows, resets, screens
-from mngr.agents.program import ProgramKind, carry, hook, parked, read_json, write
-from mngr.errors import MngrError, NotFound
+from mngr.agents.files import carry, find_conversation, make_dirs, read_json, read_user, write
+from mngr.agents.program import ProgramKind, hook, parked
 from mngr.model import State
 
 TYPE_CHECKING = False
@@ -93,11 +93,8 @@ class GeminiKind(ProgramKind):
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
         super().prepare(host, record)
-        directory = host.home.agent(record.id)
         history = f"{_CONFIG}/history/{_PROJECT}"
-        made = host.run(["sh", "-c", 'cd "$1" && shift && mkdir -p "$@"', "make", directory, _CHATS, history])
-        if made.code:
-            raise MngrError(f"cannot make the directory of {record.name}: {made.problem}", "see: mngr doctor")
+        make_dirs(host, record, _CHATS, history)
         carried = self.options.get("carry") or []
         write(host, record, _HOOK, onhost.program(_HOOK).encode())
         known = {"projects": {record.work_dir: _PROJECT}}
@@ -110,7 +107,7 @@ class GeminiKind(ProgramKind):
             if word in _FILES:
                 carry(host, record, os.path.join(_user(), _FILES[word]), os.path.join(_CONFIG, _FILES[word]))
         self._log_in(host, record)
-        self._adopt(host, record)
+        self.adopt(host, record, _CHATS)
 
     def _settings(self, own: dict[str, Any], carried: list[str]) -> dict[str, Any]:
         """What the program noted itself, what is the user's, and what passes every dialog and tells us of it."""
@@ -161,25 +158,7 @@ class GeminiKind(ProgramKind):
                 carry(host, record, path, f"{_CONFIG}/{name}")
 
     def find_outside(self, name: str) -> str:
-        place = os.path.join(_user(), "tmp")
-        found: dict[str, str] = {}
-        for top, _, names in os.walk(place):
-            for each in names:
-                if each.startswith("session-") and each.endswith(".jsonl"):
-                    found[os.path.join(top, each)] = _session_of(os.path.join(top, each))
-        for path, session in found.items():
-            if session == name:
-                return path
-        recent = ", ".join(found[path] for path in sorted(found, key=os.path.getmtime)[-3:])
-        hint = f"the latest there: {recent}" if recent else f"there is none in {place}"
-        raise NotFound(f"Gemini CLI has no conversation {name!r} here", hint)
-
-    def _adopt(self, host: Host, record: AgentRecord) -> None:
-        """Take up the conversation that the user named, once: from then on it is the agent's own."""
-        name = record.options.get("resume")
-        if name and record.phase == "creating":
-            path = self.find_outside(str(name))
-            carry(host, record, path, os.path.join(_CHATS, os.path.basename(path)))
+        return find_conversation("Gemini CLI", os.path.join(_user(), "tmp"), name, _session_of)
 
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
         place = os.path.join(host.home.agent(record.id), _HOME)
@@ -245,16 +224,12 @@ def _user() -> str:
 
 
 def _of_user(name: str) -> dict[str, Any]:
-    """A JSON file of the user's own configuration; nothing when there is none that can be read."""
-    try:
-        with open(os.path.join(_user(), name), encoding="utf-8") as file:
-            found = json.load(file)
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    return read_user(os.path.join(_user(), name))
 
 
 def _session_of(path: str) -> str:
+    if not os.path.basename(path).startswith("session-"):
+        return ""
     try:
         with open(path, encoding="utf-8") as file:
             return str(json.loads(file.readline()).get("sessionId"))

@@ -8,7 +8,8 @@ import os
 from mngr import onhost, shell
 from mngr.agents import opencode_user as user
 from mngr.agents.delivery import Delivery
-from mngr.agents.program import ProgramKind, carry, mark_of, own_rows, places, write
+from mngr.agents.files import carry, make_dirs, write
+from mngr.agents.program import ProgramKind, mark_of, own_rows, places
 from mngr.errors import MngrError
 
 TYPE_CHECKING = False
@@ -37,7 +38,6 @@ _FILES = {
 }
 # With this it takes the packages that plugins are made with for installed; ours needs none, and getting them takes long.
 _PACKAGES = {"dependencies": {"@opencode-ai/plugin": "*"}}
-_MAKE = 'cd "$1" && shift && mkdir -p "$@"'
 _IMPORT = '. "$1/env" && cd "$MNGR_WORK_DIR" && shift && exec "$@" </dev/null'
 
 
@@ -71,9 +71,7 @@ class OpencodeKind(ProgramKind):
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
         directory = host.home.agent(record.id)
-        made = host.run(["sh", "-c", _MAKE, "make", directory, f"{_CONFIG}/node_modules", _DATA, _BOX])
-        if made.code:
-            raise MngrError(f"cannot make the directory of {record.name}: {made.problem}", "see: mngr doctor")
+        make_dirs(host, record, f"{_CONFIG}/node_modules", _DATA, _BOX)
         write(host, record, _PLUGIN, onhost.program("opencode.js").encode())
         config = self._carried()
         config.setdefault("permission", _ASK)

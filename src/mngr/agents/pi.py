@@ -8,8 +8,8 @@ import os
 from mngr import onhost
 from mngr.agents import pi_rows
 from mngr.agents.delivery import Delivery
-from mngr.agents.program import ProgramKind, carry, mark_of, places, read_json, write
-from mngr.errors import MngrError, NotFound
+from mngr.agents.files import carry, find_conversation, make_dirs, read_json, read_user, write
+from mngr.agents.program import ProgramKind, mark_of, places
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,10 +87,7 @@ class PiKind(ProgramKind):
         return {"PI_CODING_AGENT_DIR": own, "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"}
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
-        directory = host.home.agent(record.id)
-        made = host.run(["sh", "-c", 'cd "$1" && shift && mkdir -p "$@"', "make", directory, _SESSIONS, _BOX])
-        if made.code:
-            raise MngrError(f"cannot make the directory of {record.name}: {made.problem}", "see: mngr doctor")
+        make_dirs(host, record, _SESSIONS, _BOX)
         write(host, record, _EXTENSION, onhost.program(_EXTENSION).encode())
         wanted = list(self.options.get("carry") or [])
         user = _of_user("settings.json")
@@ -104,7 +101,7 @@ class PiKind(ProgramKind):
             for name in _FILES.get(word, ()):
                 carry(host, record, os.path.join(_user(), name), os.path.join(_OWN, name))
         self._log_in(host, record)
-        self._adopt(host, record)
+        self.adopt(host, record, _SESSIONS)
 
     def _log_in(self, host: Host, record: AgentRecord) -> None:
         """The user's own logins: one file for all agents that can see it, so that renewing one logs nobody out."""
@@ -122,25 +119,7 @@ class PiKind(ProgramKind):
 
     def find_outside(self, name: str) -> str:
         place = os.path.join(_user(), "sessions")
-        found = [
-            os.path.join(top, each)
-            for top, _, names in os.walk(place)
-            for each in names
-            if each.endswith(".jsonl")
-        ]
-        for path in found:
-            if path.endswith(f"_{name}.jsonl"):
-                return path
-        recent = ", ".join(p.rpartition("_")[2][:-6] for p in sorted(found, key=os.path.getmtime)[-3:])
-        hint = f"the latest there: {recent}" if recent else f"there is none in {place}"
-        raise NotFound(f"pi has no conversation {name!r} here", hint)
-
-    def _adopt(self, host: Host, record: AgentRecord) -> None:
-        """Take up the conversation that the user named, once: from then on it is the agent's own."""
-        name = record.options.get("resume")
-        if name and record.phase == "creating":
-            path = self.find_outside(str(name))
-            carry(host, record, path, os.path.join(_SESSIONS, os.path.basename(path)))
+        return find_conversation("pi", place, name, lambda path: path.rpartition("_")[2][:-6])
 
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
         directory = host.home.agent(record.id)
@@ -172,13 +151,7 @@ def _user() -> str:
 
 
 def _of_user(name: str) -> dict[str, Any]:
-    """A JSON file of the user's own configuration; nothing when there is none that can be read."""
-    try:
-        with open(os.path.join(_user(), name), encoding="utf-8") as file:
-            found = json.load(file)
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    return read_user(os.path.join(_user(), name))
 
 
 def _providers() -> list[dict[str, Any]]:

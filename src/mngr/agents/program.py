@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from mngr import clock, onhost
-from mngr.agents import resets
 from mngr.agents.delivery import Delivery
 from mngr.agents.evidence import state_of
-from mngr.errors import NotFound, UsageError
+from mngr.agents.files import carry, write
+from mngr.errors import UsageError
 from mngr.model import State
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 HOOK = "hook.sh"
 _START = (
-    400  # characters of a message that are looked for in the hook's words: no two senders are at it at once
+    400  # characters of a message that are looked for in a hook's words: no two senders are at it at once
 )
 _TAIL = 20  # characters: enough to know the end of a text by, and on one line of any screen
 _LIVE = ("STARTING", "RUNNING", "WAITING", "PARKED")
@@ -98,6 +98,17 @@ class ProgramKind:
         raise UsageError(
             f"{self.parent} cannot go on with a conversation that was begun outside", "leave out --resume"
         )
+
+    def adopt(self, host: Host, record: AgentRecord, place: str, root: str | None = None) -> None:
+        """Take up the conversation that the user named, once: from then on it is the agent's own, in `place`.
+
+        With `root`, a directory of the user's, as deep below `place` as it lay below that.
+        """
+        name = record.options.get("resume")
+        if name and record.phase == "creating":
+            path = self.find_outside(str(name))
+            name = os.path.relpath(path, root) if root else os.path.basename(path)
+            carry(host, record, path, os.path.join(place, name))
 
     def given(self) -> dict[str, str]:
         """Variables that the user did not name for this agent: his own that the program goes by, and those of its settings."""
@@ -228,35 +239,6 @@ def mark_of(text: str) -> str:
     return start if text[:1].isspace() else f'"prompt":"{start}'
 
 
-def write(host: Host, record: AgentRecord, name: str, data: bytes) -> None:
-    """A file of the agent's own directory."""
-    host.write(os.path.join(host.home.agent(record.id), name), data)
-
-
-def carry(host: Host, record: AgentRecord, source: str, name: str) -> None:
-    """A file of the user's, or all in a directory of his, under a name in the agent's own directory."""
-    found = [(source, name)] if os.path.isfile(source) else []
-    for top, _, names in os.walk(source):
-        below = os.path.normpath(os.path.join(name, os.path.relpath(top, source)))
-        found += [(os.path.join(top, each), os.path.join(below, each)) for each in sorted(names)]
-    for path, target in found:
-        if os.path.isfile(path):
-            host.run(["mkdir", "-p", os.path.join(host.home.agent(record.id), os.path.dirname(target))])
-            with open(path, "rb") as file:
-                write(host, record, target, file.read())
-
-
-def read_json(host: Host, record: AgentRecord, name: str) -> dict[str, Any]:
-    """What such a file holds; nothing when it is not there or no JSON object."""
-    import json
-
-    try:
-        found = json.loads(host.read(os.path.join(host.home.agent(record.id), name)))
-    except (NotFound, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def hook(kind: str, state: str, reason: str = "") -> str:
     """The command line by which a program tells of itself."""
     return f'sh "$MNGR_AGENT_DIR/{HOOK}" {kind} {state} {reason}'.rstrip()
@@ -284,8 +266,11 @@ def parked(evidence: Evidence, state: State) -> State:
         return state
     reason, until = _PARKED.get(error), None
     said = (evidence.status or {}).get("message")
-    if isinstance(said, str) and (reset := resets.search(said)):
-        reason, until = "quota", resets.parse(reset, state.since, evidence.now)
+    if isinstance(said, str):
+        from mngr.agents import resets
+
+        if reset := resets.search(said):
+            reason, until = "quota", resets.parse(reset, state.since, evidence.now)
     if reason is None:
         return state.replace(reason="end_of_turn")
     return state.replace(state="PARKED", reason=reason, parked_until=until)

@@ -1,7 +1,6 @@
 # event.sh DIR TYPE SOURCE DATA: append a row to the agent's events, unless the agent has put a pipe or a link there.
 file=$1/events.jsonl
 if [ -L "$file" ] || { [ -e "$file" ] && ! [ -f "$file" ]; }; then exit 0; fi
-at=$(date -u +%Y-%m-%dT%H:%M:%S.%3NZ)
-case $at in *.[0-9][0-9][0-9]Z) ;; *) at=${at%.*}.000Z ;; esac # not every date knows parts of a second
+#include stamp.sh
 printf '{"v":1,"at":"%s","agent":"%s","type":"%s","source":"%s","data":%s}\n' \
     "$at" "${1##*/}" "$2" "$3" "${4:-{\}}" >>"$file"

@@ -22,8 +22,7 @@ see_answer() {
     done
 }
 [ "$1" != turn_end ] || see_answer
-at=$(date -u +%Y-%m-%dT%H:%M:%S.%3NZ)
-case $at in *.[0-9][0-9][0-9]Z) ;; *) at=${at%.*}.000Z ;; esac # not every date knows parts of a second
+#include stamp.sh
 # Messages that came while it was busy and begin the next turn at once, if its record of the conversation tells of them.
 count_waiting() {
     [ -f "$path" ] || return

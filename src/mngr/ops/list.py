@@ -7,13 +7,13 @@ import os
 import time
 
 from mngr import clock, names, onhost, registry, store, tmux
-from mngr.agents.program import ProgramKind
 from mngr.errors import HostStopped, MngrError
 from mngr.fanout import fanout
 from mngr.model import AgentRecord, AgentView, Evidence, Record, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from mngr.host import Host
@@ -91,8 +91,8 @@ def _with_screens(ctx: Context, host: Host, seen: list[Seen]) -> list[Seen]:
     """The same; where a kind cannot tell without the agent's screen, with that: one more call for all of them."""
     asked: dict[str, str] = {}
     for s in seen:
-        kind = None if s.record is None or s.evidence.pane is None else _kind(ctx, s.record)
-        if kind is not None and kind.wants_screen(s.evidence, s.state):
+        wants = None if s.record is None or s.evidence.pane is None else _wants_screen(ctx, s.record)
+        if wants is not None and wants(s.evidence, s.state):
             asked[s.id] = str((s.evidence.pane or {})["pane"])
     if not asked:
         return seen
@@ -126,12 +126,12 @@ def _with_screens(ctx: Context, host: Host, seen: list[Seen]) -> list[Seen]:
     return found
 
 
-def _kind(ctx: Context, record: AgentRecord) -> ProgramKind | None:
+def _wants_screen(ctx: Context, record: AgentRecord) -> Callable[[Evidence, State], bool] | None:
+    """How its kind decides whether it needs the screen; None for one that never does."""
     try:
-        kind = ctx.kind_of(record)
+        return getattr(ctx.kind_of(record), "wants_screen", None)
     except MngrError:
         return None
-    return kind if isinstance(kind, ProgramKind) else None
 
 
 def _look_once(ctx: Context, host: Host, ids: list[str] | None) -> list[Seen]:
