@@ -66,6 +66,21 @@ class TestClaude(AgentContract):
             in fleet("-S", "agents.claude.colour=red", "create", "bar", "claude", code=2).err
         )
 
+    def test_a_key_and_a_conversation_from_outside(self, fleet: Mngr) -> None:
+        """A key that the agent alone is given is no question; what the user began stays as it is."""
+        words = ("--env", "ANTHROPIC_AUTH_TOKEN=", "--env", "ANTHROPIC_API_KEY=sk-ant-" + "hush-hush" * 5)
+        self.create(fleet, "foo", *words, message=fake([{"text": "fine"}]))
+        fleet("wait", "foo", "--timeout", "60")
+        (made,) = (fleet.home / "agents").glob("*/claude/projects/*/*.jsonl")
+        theirs = Path(fleet.env["HOME"]) / ".claude/projects/-elsewhere" / made.name
+        theirs.parent.mkdir(parents=True)
+        theirs.write_bytes(before := made.read_bytes())
+        self.create(fleet, "bar", "--resume", made.stem, message=fake([{"text": "on"}], "more"))
+        fleet("wait", "bar", "--timeout", "60")
+        said = [row["text"] for row in self.rows(fleet, "bar") if row["role"] == "assistant"]
+        assert (said[0], said[-1]) == ("fine", "on") and theirs.read_bytes() == before
+        assert made.stem in fleet("create", "baz", "claude", "--resume", "nope", code=1).err
+
     def test_what_it_says_of_limits(self, fleet: Mngr) -> None:
         login = ("--env", "ANTHROPIC_AUTH_TOKEN=", "--env", "CLAUDE_CODE_OAUTH_TOKEN=sk-ant-oat01-hush-hush")
         self.create(fleet, "foo", *login)
