@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Protocol
 
-    from mngr.shell import Process, Result, Stream
+    from mngr.shell import Begin, Process, Result, Stream
 else:
     Protocol = object  # typing would cost 10 ms
 
@@ -95,7 +95,10 @@ class PipeHost:
         said = _Said(mark.encode())
         try:
             ended = shell.run_watched(
-                self.wire.argv(program, only=only), said.hear, shown=[f"@{self.name}", *argv]
+                self.wire.argv(program, only=only),
+                said.hear,
+                shown=[f"@{self.name}", *argv],
+                begin=_shorter(self.wire),
             )
         except BaseException:
             self._signal("INT", mark, said)  # whoever interrupts us means the command
@@ -202,13 +205,24 @@ def run(
     program = f"{_SETTING}({command}); printf '{mark}%s;' $? >&2"
     limit = LONGEST if timeout is None else timeout
     try:
-        result = shell.run(wire.argv(program), stdin=stdin, timeout=limit, shown=[f"@{name}", *argv])
+        result = shell.run(
+            wire.argv(program),
+            stdin=stdin,
+            timeout=limit,
+            shown=[f"@{name}", *argv],
+            begin=_shorter(wire),
+        )
     except TimedOut:
         raise Unreachable(f"{name} did not answer within {limit:g}s", "see: mngr list --hosts") from None
     said, found, code = result.err.rpartition(mark.encode())
     if not found or not code.endswith(b";"):
         raise wire.lost(result.err.decode("utf-8", "replace").strip())
     return result.replace(code=int(code[:-1]), err=said)
+
+
+def _shorter(wire: Wire) -> Begin | None:
+    """A wire's own way to start what its `argv` gave without a process here, if it has one."""
+    return getattr(wire, "begin", None)
 
 
 def _unwrap(argv: Sequence[str]) -> tuple[list[str] | None, str]:

@@ -13,10 +13,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Mapping, Sequence
-    from typing import IO, Any, NoReturn
+    from typing import IO, Any, NoReturn, Protocol
 
     Stream = int | IO[bytes] | None
     Process = subprocess.Popen
+
+    class Child(Protocol):
+        """A command that was started."""
+
+        def wait(self) -> int: ...
+        def kill(self) -> None: ...
+
+    Begin = Callable[[Sequence[str], tuple[int, int, int], float | None], Child | None]
 
 PIPE = -1  # as in subprocess, which is imported only where a stream is needed: it costs 6 ms
 DEVNULL = -3
@@ -102,50 +110,76 @@ def run(
     timeout: float | None = None,
     env: Mapping[str, str] | None = None,
     shown: Sequence[str] | None = None,
+    begin: Begin | None = None,
 ) -> Result:
     """Run to the end and capture both streams; a failed command is a Result, not an exception.
 
-    `shown` is what people are told was run, where that is one thing and how it got to its host another.
+    `shown` is what people are told was run, where that is one thing and how it got to its host another. `begin` may know
+    a shorter way to the same than a process here.
     """
     began = time.monotonic()
     in_r, in_w = os.pipe() if stdin else (os.open(os.devnull, os.O_RDONLY), -1)
     out_r, out_w = os.pipe()
     err_r, err_w = os.pipe()
-    actions = [
-        (os.POSIX_SPAWN_DUP2, in_r, 0),
-        (os.POSIX_SPAWN_DUP2, out_w, 1),
-        (os.POSIX_SPAWN_DUP2, err_w, 2),
-    ]
-    group: dict[str, Any] = {} if timeout is None else {"setpgroup": 0}  # its children end with it
+    streams = in_r, out_w, err_w
     try:
-        pid = os.posix_spawnp(
-            argv[0],
-            list(argv),
-            os.environ if env is None else env,
-            file_actions=actions,
-            setsigdef=_RESTORED_SIGNALS,
-            **group,
-        )
-    except OSError as error:
+        child = begin(argv, streams, timeout) if begin else None
+        child = child or _spawn(argv, streams, env, is_leader=timeout is not None)
+    except BaseException as error:
         for fd in (in_w, out_r, err_r):
             if fd >= 0:
                 os.close(fd)
-        raise _cannot_start(argv[0], error) from None
+        if isinstance(error, TimeoutError):
+            raise _too_slow(argv, timeout) from None
+        raise
     finally:
-        for fd in (in_r, out_w, err_w):
+        for fd in streams:
             os.close(fd)
     try:
         out, err = _communicate(stdin, in_w, out_r, err_r, timeout)
     except BaseException as error:
-        os.kill(-pid if group else pid, 9)
-        os.waitpid(pid, 0)
+        child.kill()
         if isinstance(error, TimeoutError):
-            raise TimedOut(f"{argv[0]} did not answer within {timeout:g}s") from None
+            raise _too_slow(argv, timeout) from None
         raise
-    code = _exit_code(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    code = child.wait()
     if tracer is not None:
         tracer(f"{abbreviate(shown or argv)} (exit {code}, {(time.monotonic() - began) * 1000:.0f} ms)")
     return Result(code=code, out=out, err=err)
+
+
+class _Spawned:
+    """A process of our own; its children end with it if it leads a group."""
+
+    def __init__(self, pid: int, is_leader: bool) -> None:
+        self._pid = pid
+        self._is_leader = is_leader
+
+    def wait(self) -> int:
+        return _exit_code(os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1]))
+
+    def kill(self) -> None:
+        os.kill(-self._pid if self._is_leader else self._pid, 9)
+        os.waitpid(self._pid, 0)
+
+
+def _spawn(
+    argv: Sequence[str], streams: tuple[int, int, int], env: Mapping[str, str] | None, *, is_leader: bool
+) -> Child:
+    actions = [(os.POSIX_SPAWN_DUP2, fd, at) for at, fd in enumerate(streams) if fd != at]
+    variables = os.environ if env is None else env
+    group: dict[str, Any] = {"setpgroup": 0} if is_leader else {}
+    try:
+        pid = os.posix_spawnp(
+            argv[0], list(argv), variables, file_actions=actions, setsigdef=_RESTORED_SIGNALS, **group
+        )
+    except OSError as error:
+        raise _cannot_start(argv[0], error) from None
+    return _Spawned(pid, is_leader)
+
+
+def _too_slow(argv: Sequence[str], timeout: float | None) -> TimedOut:
+    return TimedOut(f"{argv[0]} did not answer within {timeout:g}s")
 
 
 def _communicate(
@@ -193,32 +227,33 @@ def _communicate(
 
 
 def run_watched(
-    argv: Sequence[str], watch: Callable[[bytes], None], shown: Sequence[str] | None = None
+    argv: Sequence[str],
+    watch: Callable[[bytes], None],
+    shown: Sequence[str] | None = None,
+    begin: Begin | None = None,
 ) -> int:
     """Run with our own input and output; what it says on standard error goes to `watch`, as it comes; the exit code."""
     if tracer is not None:
         tracer(f"{abbreviate(shown or argv)} (started)")
     err_r, err_w = os.pipe()
+    streams = 0, 1, err_w
     try:
-        pid = os.posix_spawnp(
-            argv[0],
-            list(argv),
-            os.environ,
-            file_actions=[(os.POSIX_SPAWN_DUP2, err_w, 2)],
-            setsigdef=_RESTORED_SIGNALS,
-        )
-    except OSError as error:
+        child = begin(argv, streams, None) if begin else None
+        child = child or _spawn(argv, streams, None, is_leader=False)
+    except BaseException:
         os.close(err_r)
-        raise _cannot_start(argv[0], error) from None
+        raise
     finally:
         os.close(err_w)
     try:
         while data := os.read(err_r, 65536):
             watch(data)
+    except BaseException:
+        child.kill()
+        raise
     finally:
         os.close(err_r)
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return _exit_code(code)
+    return child.wait()
 
 
 def start(

@@ -10,14 +10,6 @@ from tests.bench.measure import Case
 from tests.bench.world import World
 from tests.hosts.sshd import Farm
 
-# It answers as a host does on which everything takes no time: a number for the process, another for its end.
-STAND_IN = """#!/bin/sh
-for last; do :; done
-mark=${last#*mngr-}
-mark=mngr-${mark%%:*}:
-printf '%s' "${mark}1;${mark}0;" >&2
-"""
-
 
 class Away:
     """Ten ssh hosts and a home of ours that knows them, beside bare connections to the same ten."""
@@ -45,17 +37,6 @@ class Away:
         """What mngr costs before it does anything, with these settings read."""
         return min(self.mngr("config", "get", "providers.ssh.config") for _ in range(20))
 
-    def start_of_exec(self, agent: str) -> float:
-        """What `exec` costs up to ssh and after it: an ssh that answers at once stands in, and its own cost is taken off."""
-        place = self.world.root / "stand-in"
-        place.mkdir()
-        (place / "ssh").write_text(STAND_IN)
-        (place / "ssh").chmod(0o755)
-        path = {"PATH": f"{place}:{self.world.env['PATH']}"}
-        alone = min(self.world.time(str(place / "ssh"), "printf 'mngr-x:%s'") for _ in range(40))
-        words = ["exec", agent, "--", "true"]
-        return min(self.world.mngr(*words, env={**self.env, **path}) for _ in range(40)) - alone
-
     def close(self) -> None:
         for name in self.farm.names:
             subprocess.run([*self.ssh(), "-O", "exit", name], capture_output=True, check=False)
@@ -75,7 +56,7 @@ def many_hosts(away: Away, repo: Path) -> list[Case]:
     listed = Case("list, 10 ssh hosts, 100 agents", times=1.5, more=start)
     listed.alternate(lambda: away.world.time("sh", "-c", loop), lambda: away.mngr("list"), 20)
     first = away.farm.names[0]
-    ran = Case("exec over ssh", times=1.3, more=away.start_of_exec(f"{first}-1"))
+    ran = Case("exec over ssh", times=1.3, more=start)
     ran.alternate(
         lambda: away.world.time(*away.ssh(), first, "/bin/true"),
         lambda: away.mngr("exec", f"{first}-1", "--", "true"),

@@ -8,6 +8,7 @@ from mngr import onhost, registry, shell
 from mngr.errors import MngrError, NotFound, Unreachable
 from mngr.lock import Lock
 from mngr.pipehost import PipeHost
+from mngr.providers import mux
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,6 +55,12 @@ class SshWire:
         shape = ["-tt"] if terminal else ["-T"]
         words = ["ssh", *shape, *_set("ControlMaster", "no"), *self._options, "--", self._destination]
         return [*words, onhost.line(program, only, self._login)]
+
+    def begin(
+        self, argv: Sequence[str], streams: tuple[int, int, int], timeout: float | None
+    ) -> mux.Session | None:
+        """What `argv` gave, over the shared connection itself."""
+        return mux.begin(self._control, argv[-1], streams, timeout)
 
     def lost(self, said: str) -> Unreachable:
         why = said.splitlines()[-1] if said else "the connection ended"
