@@ -81,6 +81,10 @@ class ClaudeKind(ProgramKind):
     obeyed = "/!#"
     conversation = (f"{_CONFIG}/projects/*/*.jsonl",)
     writes = (_CONFIG, "witness")
+    renewal = ("refreshToken", None)
+
+    def logins(self) -> dict[str, str]:
+        return {os.path.join(_user(), ".credentials.json"): f"{_CONFIG}/.credentials.json"}
 
     def find_outside(self, name: str) -> str:
         place = os.path.join(_user(), "projects")
@@ -131,31 +135,13 @@ class ClaudeKind(ProgramKind):
         write(host, record, f"{_CONFIG}/.claude.json", json.dumps(known).encode())
         write(host, record, f"{_CONFIG}/settings.json", json.dumps(settings, indent=1).encode())
         self._carry(host, record, carried)
-        self._log_in(host, record)
+        self.log_in(host, record)
         self.adopt(host, record, f"{_CONFIG}/projects/{_slug(record.work_dir)}")
 
     def _carry(self, host: Host, record: AgentRecord, carried: list[str]) -> None:
         for word in carried:
             for name in _FILES.get(word, ()):
                 carry(host, record, os.path.join(_user(), name), os.path.join(_CONFIG, name))
-
-    def _log_in(self, host: Host, record: AgentRecord) -> None:
-        """The user's own login: one file for all agents that can see it, so that renewing it logs nobody out."""
-        if self.options.get("login") == "none":
-            return
-        path = os.path.join(_user(), ".credentials.json")
-        login = _of_user(".credentials.json")
-        if not login:
-            return
-        if host.is_here and not record.sandbox:
-            host.run(
-                ["ln", "-sf", path, os.path.join(host.home.agent(record.id), _CONFIG, ".credentials.json")]
-            )
-            return
-        for part in login.values():
-            if isinstance(part, dict):
-                part.pop("refreshToken", None)  # whoever uses it ends the login of all others
-        write(host, record, f"{_CONFIG}/.credentials.json", json.dumps(login).encode())
 
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
         projects = os.path.join(host.home.agent(record.id), _CONFIG, "projects")

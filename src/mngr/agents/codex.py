@@ -100,6 +100,7 @@ class CodexKind(ProgramKind):
     obeyed = "/!"
     conversation = (f"{_CONFIG}/own/*.jsonl",)
     writes = (_CONFIG, "witness", "tmp")
+    renewal = ("refresh_token", "")
 
     def given(self) -> dict[str, str]:
         """Also the variables that the user's own providers of models go by."""
@@ -147,7 +148,7 @@ class CodexKind(ProgramKind):
         for word in carried:
             if word in _FILES:
                 carry(host, record, os.path.join(_user(), _FILES[word]), os.path.join(_CONFIG, _FILES[word]))
-        self._log_in(host, record)
+        self.log_in(host, record)
         self.adopt(host, record, _CONFIG, _user())
 
     def _settings(self, host: Host, record: AgentRecord, carried: list[str]) -> bytes:
@@ -197,28 +198,14 @@ class CodexKind(ProgramKind):
                 found[slug] = name.strip('"')
         return found
 
-    def _log_in(self, host: Host, record: AgentRecord) -> None:
-        """The user's own login: one file for all agents that can see it, so that renewing it logs nobody out."""
-        if self.options.get("login") == "none":
-            return
-        path = os.path.join(_user(), "auth.json")
-        target = f"{_CONFIG}/auth.json"
-        try:
-            with open(path, encoding="utf-8") as file:
-                login = json.load(file)
-        except (OSError, ValueError):
-            login = None
-        if not isinstance(login, dict):
-            key = os.environ.get("OPENAI_API_KEY")
-            if key:
-                write(host, record, target, json.dumps({"OPENAI_API_KEY": key}).encode())
-            return
-        if host.is_here and not record.sandbox:
-            host.run(["ln", "-sf", path, os.path.join(host.home.agent(record.id), target)])
-            return
-        if isinstance(login.get("tokens"), dict):
-            login["tokens"]["refresh_token"] = ""  # whoever uses it ends the login of all others
-        write(host, record, target, json.dumps(login).encode())
+    def logins(self) -> dict[str, str]:
+        return {os.path.join(_user(), "auth.json"): f"{_CONFIG}/auth.json"}
+
+    def log_in(self, host: Host, record: AgentRecord) -> None:
+        super().log_in(host, record)
+        key = os.environ.get("OPENAI_API_KEY")
+        if key and self.options.get("login") != "none" and not any(map(os.path.isfile, self.logins())):
+            write(host, record, f"{_CONFIG}/auth.json", json.dumps({"OPENAI_API_KEY": key}).encode())
 
     def find_outside(self, name: str) -> str:
         return find_conversation("Codex", os.path.join(_user(), "sessions"), name, _session_of)

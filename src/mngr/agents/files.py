@@ -61,6 +61,28 @@ def carry(host: Host, record: AgentRecord, source: str, name: str) -> None:
                 write(host, record, target, file.read())
 
 
+def copy_login(
+    host: Host, record: AgentRecord, path: str, name: str, renewal: tuple[str, str | None]
+) -> None:
+    """A file of the user's by which a program is logged in, without the part that renews the login."""
+    found = read_user(path)
+    if not found:
+        carry(host, record, path, name)  # of another form; it has no such part
+        return
+    _blank(found, *renewal)
+    write(host, record, name, json.dumps(found).encode())
+
+
+def _blank(table: dict[str, Any], key: str, instead: str | None) -> None:
+    if key in table and instead is None:
+        del table[key]
+    elif key in table:
+        table[key] = instead
+    for value in table.values():
+        if isinstance(value, dict):
+            _blank(value, key, instead)
+
+
 def find_conversation(program: str, place: str, name: str, name_of: Callable[[str], str]) -> str:
     """The file below `place` whose conversation has this name; `name_of` a file is empty when it is none. NotFound."""
     files = [os.path.join(top, each) for top, _, names in os.walk(place) for each in names]

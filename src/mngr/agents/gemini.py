@@ -64,7 +64,7 @@ class GeminiKind(ProgramKind):
     program = "gemini"
     install = "npm install -g @google/gemini-cli"
     answers = {"allow": "1", "deny": "Escape"}
-    features = ("hooks", "permissions", "tools", "resume", "usage", "limits")
+    features = ("hooks", "permissions", "questions", "tools", "resume", "usage", "limits")
     passes = (
         "GEMINI_API_KEY",
         "GEMINI_MODEL",
@@ -84,6 +84,7 @@ class GeminiKind(ProgramKind):
     obeyed = "/!?"
     conversation = (f"{_CONFIG}/tmp/*/chats/session-*.jsonl",)
     writes = (_HOME,)
+    renewal = ("refresh_token", None)
 
     def variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
         return {
@@ -106,7 +107,7 @@ class GeminiKind(ProgramKind):
         for word in carried:
             if word in _FILES:
                 carry(host, record, os.path.join(_user(), _FILES[word]), os.path.join(_CONFIG, _FILES[word]))
-        self._log_in(host, record)
+        self.log_in(host, record)
         self.adopt(host, record, _CHATS)
 
     def _settings(self, own: dict[str, Any], carried: list[str]) -> dict[str, Any]:
@@ -139,23 +140,8 @@ class GeminiKind(ProgramKind):
             "hooks": hooks,
         }
 
-    def _log_in(self, host: Host, record: AgentRecord) -> None:
-        """The user's own login: one file for all agents that can see it, so that renewing it logs nobody out."""
-        if self.options.get("login") == "none":
-            return
-        for name in _LOGIN:
-            path = os.path.join(_user(), name)
-            if not os.path.isfile(path):
-                continue
-            if host.is_here and not record.sandbox:
-                host.run(["ln", "-sf", path, os.path.join(host.home.agent(record.id), _CONFIG, name)])
-                continue
-            if name == _LOGIN[0]:
-                login = _of_user(name)
-                login.pop("refresh_token", None)  # whoever uses it ends the login of all others
-                write(host, record, f"{_CONFIG}/{name}", json.dumps(login).encode())
-            else:
-                carry(host, record, path, f"{_CONFIG}/{name}")
+    def logins(self) -> dict[str, str]:
+        return {os.path.join(_user(), name): f"{_CONFIG}/{name}" for name in _LOGIN}
 
     def find_outside(self, name: str) -> str:
         return find_conversation("Gemini CLI", os.path.join(_user(), "tmp"), name, _session_of)
@@ -171,7 +157,7 @@ class GeminiKind(ProgramKind):
     def judge(self, evidence: Evidence, state: State) -> State:
         state = parked(evidence, state)
         asks = _ASKS in (evidence.pane or {}).get("title", "")
-        if state.state == "WAITING" and state.reason == "permission" and not asks:
+        if state.state == "WAITING" and state.reason in self.shut and not asks:
             return State(state="RUNNING", source="screen", since=state.since)  # answered, or about to ask
         if state.state != "RUNNING":
             return state

@@ -51,6 +51,7 @@ class OpencodeKind(ProgramKind):
     passes = tuple(name for _, names in user.PROVIDERS.values() for name in names)
     conversation = ("transcript.jsonl",)
     writes = (_OWN, _BOX)
+    renewal = ("refresh", "")
 
     def given(self) -> dict[str, str]:
         named = user.variables(self._carried())
@@ -85,7 +86,7 @@ class OpencodeKind(ProgramKind):
         for word in self._wanted():
             for name in _FILES.get(word, ()):
                 carry(host, record, os.path.join(user.place("CONFIG"), name), os.path.join(_CONFIG, name))
-        self._log_in(host, record)
+        self.log_in(host, record)
         self._adopt(host, record)
 
     def find_outside(self, name: str) -> str:
@@ -142,19 +143,8 @@ class OpencodeKind(ProgramKind):
     def _carried(self) -> dict[str, Any]:
         return user.config(self._wanted())
 
-    def _log_in(self, host: Host, record: AgentRecord) -> None:
-        """The user's own logins: one file for all agents that can see it, so that renewing one logs nobody out."""
-        logins = user.logins()
-        if self.options.get("login") == "none" or not logins:
-            return
-        if host.is_here and not record.sandbox:
-            path = os.path.join(user.place("DATA"), "auth.json")
-            host.run(["ln", "-sf", path, os.path.join(host.home.agent(record.id), _DATA, "auth.json")])
-            return
-        for login in logins.values():
-            if isinstance(login, dict) and "refresh" in login:
-                login["refresh"] = ""  # whoever uses it ends the login of all others
-        write(host, record, f"{_DATA}/auth.json", json.dumps(logins).encode())
+    def logins(self) -> dict[str, str]:
+        return {os.path.join(user.place("DATA"), "auth.json"): f"{_DATA}/auth.json"}
 
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
         words = [*self._place_words(host, record), *self.words(record)]

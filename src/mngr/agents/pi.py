@@ -73,6 +73,7 @@ class PiKind(ProgramKind):
     passes = _KEYS
     conversation = (f"{_SESSIONS}/*.jsonl",)
     writes = (_OWN, _BOX)
+    renewal = ("refresh", "")
 
     def given(self) -> dict[str, str]:
         """Also the variables that the user's own providers of models go by."""
@@ -100,22 +101,11 @@ class PiKind(ProgramKind):
         for word in wanted:
             for name in _FILES.get(word, ()):
                 carry(host, record, os.path.join(_user(), name), os.path.join(_OWN, name))
-        self._log_in(host, record)
+        self.log_in(host, record)
         self.adopt(host, record, _SESSIONS)
 
-    def _log_in(self, host: Host, record: AgentRecord) -> None:
-        """The user's own logins: one file for all agents that can see it, so that renewing one logs nobody out."""
-        path = os.path.join(_user(), "auth.json")
-        if self.options.get("login") == "none" or not os.path.isfile(path):
-            return
-        if host.is_here and not record.sandbox:
-            host.run(["ln", "-sf", path, os.path.join(host.home.agent(record.id), _OWN, "auth.json")])
-            return
-        logins = _of_user("auth.json")
-        for login in logins.values():
-            if isinstance(login, dict) and "refresh" in login:
-                login["refresh"] = ""  # whoever uses it ends the login of all others
-        write(host, record, f"{_OWN}/auth.json", json.dumps(logins).encode())
+    def logins(self) -> dict[str, str]:
+        return {os.path.join(_user(), "auth.json"): f"{_OWN}/auth.json"}
 
     def find_outside(self, name: str) -> str:
         place = os.path.join(_user(), "sessions")

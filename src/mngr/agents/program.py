@@ -7,7 +7,7 @@ import os
 from mngr import clock, onhost
 from mngr.agents.delivery import Delivery
 from mngr.agents.evidence import state_of
-from mngr.agents.files import carry, write
+from mngr.agents.files import carry, copy_login, write
 from mngr.errors import UsageError
 from mngr.model import State
 
@@ -24,8 +24,9 @@ _START = (
     400  # characters of a message that are looked for in a hook's words: no two senders are at it at once
 )
 _TAIL = 20  # characters: enough to know the end of a text by, and on one line of any screen
+LOGINS = ("shared", "none")
 _LIVE = ("STARTING", "RUNNING", "WAITING", "PARKED")
-FEATURES = ("hooks", "permissions", "tools", "resume", "usage", "cost", "limits")
+FEATURES = ("hooks", "permissions", "questions", "tools", "resume", "usage", "cost", "limits")
 
 
 class ProgramKind:
@@ -53,6 +54,10 @@ class ProgramKind:
     )  # while it waits for these, text would choose an answer
     conversation: tuple[str, ...] = ()  # where it keeps it, from the agent's directory; * as in a shell
     writes: tuple[str, ...] = ()  # names in the agent's directory that the program changes
+    renewal: tuple[str, str | None] = (
+        "",
+        None,
+    )  # in a login, the key of what renews it; and what stands in its place
     keys = frozenset({"parent", "program", "args", "env", "carry", "login"})  # of its settings
 
     def __init__(self, name: str, options: Callable[[], dict[str, Any]]) -> None:
@@ -71,6 +76,8 @@ class ProgramKind:
                     raise UsageError(
                         f"agents.{self.name}.{key} is no setting of {self.parent}", f"it has: {known}"
                     )
+            if (login := self._options.get("login", "shared")) not in LOGINS:
+                raise UsageError(f"agents.{self.name}.login is {login!r}", "it can be: " + ", ".join(LOGINS))
         return self._options
 
     @property
@@ -125,6 +132,24 @@ class ProgramKind:
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
         write(host, record, HOOK, onhost.program("hook.sh").encode())
+
+    def logins(self) -> dict[str, str]:
+        """The user's own files by which the program is logged in, and where it looks for each in the agent's directory."""
+        return {}
+
+    def log_in(self, host: Host, record: AgentRecord) -> None:
+        """The user's own login: one file for all agents that can see it, so that renewing it logs nobody out."""
+        if self.options.get("login") == "none":
+            return
+        for path, name in self.logins().items():
+            if not os.path.isfile(path):
+                continue
+            if host.is_here and not record.sandbox:
+                host.run(["ln", "-sf", path, os.path.join(host.home.agent(record.id), name)])
+                continue
+            copy_login(
+                host, record, path, name, self.renewal
+            )  # whoever renews it ends the login of all others
 
     def words(self, record: AgentRecord) -> list[str]:
         """The program with what is asked of it in every case."""

@@ -156,6 +156,8 @@ def run(cli: Cli, args: Args) -> int:
     connects = args["connect"] if "connect" in args.chosen else _connects_by_itself(cli, args)
     if connects:
         check_connect(cli, args["count"], args["connect_command"])
+    if is_terminal() and cli.format == "human":
+        cli.context.ask = cli.ask
     message = _message(args)
     made: list[AgentView | Exception]
     if args["snapshot"] is not None:
@@ -248,8 +250,9 @@ def _confirm_yolo(cli: Cli, args: Args) -> bool:
     address = args["address"] or ""
     if args["sandbox"] or "@" in address or cli.context.settings_at(None).get("yolo.anywhere") is True:
         return False
-    cli.say("--yolo lets the agent do anything that you can do here, without asking. Go on? [y/N]")
-    return input().strip().lower() in ("y", "yes")
+    return cli.ask(
+        "--yolo lets the agent do anything that you can do here, without asking. Go on?", otherwise=False
+    )
 
 
 def _kind(args: Args) -> str | None:

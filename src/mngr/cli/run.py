@@ -54,6 +54,15 @@ class Cli:
 
             print(clean(text), file=sys.stderr)
 
+    def ask(self, text: str, *, otherwise: bool = True) -> bool:
+        """What the person at the terminal answers; `otherwise` when that is an empty line."""
+        print(f"{text} [{'Y/n' if otherwise else 'y/N'}]", file=sys.stderr)
+        try:
+            said = input().strip().lower()
+        except EOFError:
+            return False
+        return said in ("y", "yes") if said else otherwise
+
     def out(self, text: str) -> None:
         """Data."""
         sys.stdout.write(text if text.endswith("\n") or not text else text + "\n")

@@ -34,6 +34,9 @@ class Context:
         self.home = paths.Home(home or paths.default_home())
         self.cwd = os.path.abspath(cwd) if cwd else paths.current_dir()
         self.note = note or (lambda text: None)
+        self.ask: Callable[[str], bool] | None = (
+            None  # the person who could answer a question, if there is one
+        )
         self._assignments = settings or []
         self._settings: dict[str | None, Settings] = {}
         self._hooks: Hooks | None = None
@@ -56,6 +59,14 @@ class Context:
         if root not in self._settings:
             self._settings[root] = config.load(self.home.settings, root, self._assignments, dict(os.environ))
         return self._settings[root]
+
+    def remember(self, key: str, value: str) -> None:
+        """A setting of the user's own, for this call and all others."""
+        from mngr.ops.config import set_setting
+
+        set_setting(self, key, value, "user")
+        self._settings.clear()
+        self._kinds.clear()
 
     def settings_of(self, host: Host, root: str) -> Settings:
         """All layers that apply to a project, be it on another host."""

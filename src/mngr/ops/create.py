@@ -145,6 +145,7 @@ def make_plan(ctx: Context, host: Host, request: CreateRequest) -> Plan:
     if kind not in KINDS and (parent := ctx.settings.get(f"agents.{kind}.parent")):
         options["parent"] = parent
     ctx.kind(kind).check(request.args, options)
+    _ask_login(ctx, kind)
     request = sandbox.check(ctx, host, kind, request)
     if request.yolo:
         _check_yolo(ctx, host, request)
@@ -179,6 +180,18 @@ def make_plan(ctx: Context, host: Host, request: CreateRequest) -> Plan:
         host=host, kind=kind, args=request.args, source=source, transfer=mode, base=base, branch=branch,
         branch_is_new=is_new, dirty=rows, variables=variables, options=options, request=request,
     )  # fmt: skip
+
+
+def _ask_login(ctx: Context, name: str) -> None:
+    """Whether agents may use the login that the user has: asked once, if there is somebody to ask, and remembered."""
+    kind = ctx.kind(name)
+    logins = getattr(kind, "logins", dict)()
+    path = next((path for path in logins if os.path.isfile(path)), None)
+    if ctx.ask is None or path is None or ctx.settings.get(f"agents.{name}.login") is not None:
+        return
+    agreed = ctx.ask(f"You are logged in to {kind.summary} ({path}). May agents use that login?")
+    ctx.remember(f"agents.{name}.login", "shared" if agreed else "none")
+    ctx.note(f"remembered; mngr config set agents.{name}.login shared|none changes it")
 
 
 def _check_yolo(ctx: Context, host: Host, request: CreateRequest) -> None:
