@@ -33,7 +33,7 @@ def at_terminal(mngr: Mngr, *words: str) -> Terminal:
 
 
 def login_of(mngr: Mngr, name: str) -> Path:
-    return mngr.home / "agents" / mngr.agent(name)["id"] / "claude" / ".credentials.json"
+    return mngr.home / "agents" / str(mngr.agent(name)["id"]) / "claude" / ".credentials.json"
 
 
 @pytest.mark.parametrize(("answer", "remembered"), [("\r", "shared"), ("yes\r", "shared"), ("n\r", "none")])

@@ -185,7 +185,7 @@ def make_plan(ctx: Context, host: Host, request: CreateRequest) -> Plan:
 def _ask_login(ctx: Context, name: str) -> None:
     """Whether agents may use the login that the user has: asked once, if there is somebody to ask, and remembered."""
     kind = ctx.kind(name)
-    logins = getattr(kind, "logins", dict)()
+    logins: dict[str, str] = getattr(kind, "logins", dict)()
     path = next((path for path in logins if os.path.isfile(path)), None)
     if ctx.ask is None or path is None or ctx.settings.get(f"agents.{name}.login") is not None:
         return
