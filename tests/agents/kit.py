@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,16 @@ from tests.conftest import Mngr, wait_for
 PLACE = Path(__file__).parents[2] / ".agents"
 Steps = list[dict[str, Any]]
 ODD = "héllo 🌍 \"q\" 'a' `b` $HOME \\ %s\n\n```python\nprint('x')  # two\n```\n- last"
+# A question as every program's own tool for that takes it, and the names of these tools.
+COLOURS = [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cold"}]
+QUESTION = {
+    "id": "colour",
+    "question": "Which colour?",
+    "header": "Colour",
+    "type": "choice",
+    "options": COLOURS,
+}
+ASKERS = ("AskUserQuestion", "request_user_input", "question", "ask_user")
 
 
 def fake(steps: Steps, text: str = "go") -> str:
@@ -151,6 +162,40 @@ class AgentContract:
     def asking(self, command: str) -> dict[str, Any]:
         """What a model says so that the program asks before it runs a command."""
         return {"sh": command}
+
+    def test_a_question_is_waited_for(self, fleet: Mngr) -> None:
+        """Or, of a program that asks none, whatever its model tries: it goes on to the end of its turn."""
+        has = "questions" in self.features
+        tools = (self.asker,) if has else ASKERS if "tools" in self.features else ()
+        self.create(fleet, "foo", message=fake([*map(self.question, tools), {"text": "all done"}]))
+        fleet("wait", "foo", "--timeout", "60")
+        if has:
+            self.is_answered(fleet, "foo")
+        assert self.state(fleet, "foo") == ("WAITING", "end_of_turn")
+        rows = self.rows(fleet, "foo")
+        assert rows[-1]["text"] == "all done"
+        assert ["Red" in str(row["output"]) for row in rows if row["role"] == "tool"] == [has] * len(tools)
+
+    asker = ""  # the tool by which its model asks the user something
+
+    def question(self, tool: str) -> dict[str, Any]:
+        return {"text": "one thing", "tool": tool, "input": {"questions": [QUESTION]}}
+
+    def is_answered(self, fleet: Mngr, name: str) -> None:
+        """Only by who sees it: any text would choose an answer, and so would a permission."""
+        assert self.state(fleet, name) == ("WAITING", "question")
+        ran = fleet("message", name, "-m", "2", code=1)
+        assert "waits for an answer" in ran.err and f"mngr connect {name}" in ran.err
+        assert "asks for no permission" in fleet("message", name, "--allow", code=1).err
+        assert f"mngr connect {name}" in fleet.json("explain", name)["change"]
+        wait_for(lambda: re.search(r"1\. +Red", fleet("capture", name).out))
+
+        def is_over() -> bool:
+            fleet.tmux("send-keys", "-t", f"={name}:", "Enter")  # what comes as it appears may be ignored
+            return self.state(fleet, name) != ("WAITING", "question")
+
+        wait_for(is_over)
+        fleet("wait", name, "--timeout", "60")
 
     def test_yolo_is_refused_where_more_is_at_stake(self, fleet: Mngr) -> None:
         if "permissions" not in self.features:

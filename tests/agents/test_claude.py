@@ -21,6 +21,7 @@ class TestClaude(AgentContract):
 
     kind = "claude"
     obeys = ("/help", "!ls")
+    asker = "AskUserQuestion"
 
     def env(self, model: ModelServer, coder: Mngr) -> dict[str, str]:
         return {"ANTHROPIC_BASE_URL": model.url("claude"), "ANTHROPIC_AUTH_TOKEN": "hush-hush"}

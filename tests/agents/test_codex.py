@@ -63,6 +63,15 @@ class TestCodex(AgentContract):
         fleet("message", "foo", "-m", fake([{"hang": True, "text": "x"}], "and now"))
         wait_for(lambda: self.state(fleet, "foo") == ("RUNNING", "retrying"))
 
+    def test_a_question_where_that_is_switched_on(self, fleet: Mngr) -> None:
+        words = ("--", "--enable", "default_mode_request_user_input")
+        self.create(
+            fleet, "foo", *words, message=fake([self.question("request_user_input"), {"text": "fine"}])
+        )
+        fleet("wait", "foo", "--timeout", "60")
+        self.is_answered(fleet, "foo")
+        assert self.state(fleet, "foo") == ("WAITING", "end_of_turn")
+
     def test_the_login_is_shared_and_nothing_of_the_users_is_changed(self, fleet: Mngr) -> None:
         home = Path(fleet.env["HOME"]) / ".codex"
         (home / "auth.json").write_text('{"OPENAI_API_KEY": "hush-login"}')

@@ -17,6 +17,7 @@ class TestGemini(AgentContract):
     kind = "gemini"
     features = GeminiKind.features
     obeys = ("/help", "!ls")
+    asker = "ask_user"
 
     def env(self, model: ModelServer, coder: Mngr) -> dict[str, str]:
         place = Path(coder.env["HOME"]) / ".gemini"

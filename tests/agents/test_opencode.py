@@ -18,6 +18,7 @@ class TestOpencode(AgentContract):
 
     kind = "opencode"
     soon = {"retry-after-ms": "10"}
+    asker = "question"
 
     def env(self, model: ModelServer, coder: Mngr) -> dict[str, str]:
         options = {"baseURL": model.url("opencode") + "/v1", "apiKey": "{env:FAKE_KEY}"}

@@ -21,7 +21,8 @@ from pathlib import Path
 
 import pytest
 
-from mngr import config, hookspecs
+from mngr import config, hookspecs, plugins
+from mngr.agents.program import FEATURES
 from mngr.cli.parse import parse
 from mngr.cli.table import ALIASES, COMMANDS, GROUPS, module_name
 from tests.conftest import BIN, Mngr, end_servers, git
@@ -134,6 +135,18 @@ def test_every_hook_is_in_the_guide() -> None:
     hooks = [name for name in vars(hookspecs) if name.startswith("mngr_")]
     assert hooks
     assert [name for name in hooks if f"`{name}`" not in guide] == []
+
+
+def test_what_each_coding_agent_has_is_in_the_guide() -> None:
+    guide = (ROOT / "docs" / "guide" / "agents.md").read_text()
+    rows = [
+        [cell.strip(" `") for cell in line.split("|")[1:-1]] for line in guide.splitlines() if "|" in line
+    ]
+    head = rows.index(["kind", *FEATURES])
+    coders = [name for name in plugins.KINDS if name not in ("command", "player")]
+    kinds = [importlib.import_module(f"mngr.agents.{name}").make(name, dict) for name in coders]
+    has = [[kind.name, *("yes" if each in kind.features else "no" for each in FEATURES)] for kind in kinds]
+    assert rows[head + 2 : head + 2 + len(kinds)] == has
 
 
 def test_every_setting_is_on_its_page() -> None:

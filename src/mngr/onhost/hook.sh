@@ -22,6 +22,11 @@ see_answer() {
     done
 }
 [ "$1" != turn_end ] || see_answer
+# A question to the user passes some programs' gate for permissions; nobody may allow it, for that would be an answer.
+# (Not by ${said#…}: for what is not in a long text, some shells take minutes.)
+case $1$said in
+permission*'"tool_name":"AskUserQuestion"'* | permission*'"details":{"type":"ask_user"'*) set -- question WAITING question ;;
+esac
 #include stamp.sh
 # Messages that came while it was busy and begin the next turn at once, if its record of the conversation tells of them.
 count_waiting() {

@@ -258,7 +258,7 @@ const EVENTS = {
   "message.part.updated": partUpdated,
   "permission.asked": ({ id, permission, patterns }) => ask(id, "permission", { permission, patterns }),
   "permission.replied": ({ requestID }) => answered(requestID),
-  "question.asked": ({ id }) => ask(id, "question", {}),
+  "question.asked": ({ id, questions }) => ask(id, "question", { questions }),
   "question.replied": ({ requestID }) => answered(requestID),
   "question.rejected": ({ requestID }) => answered(requestID),
 }

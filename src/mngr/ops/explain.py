@@ -8,6 +8,7 @@ from mngr.agents.program import ProgramKind
 from mngr.errors import MngrError
 from mngr.model import Record
 from mngr.ops import find
+from mngr.ops.message import way_to_answer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def explain(ctx: Context, name: str) -> Explanation:
         state_since=state.since,
         age=_age(state.since, seen.evidence.now),
         evidence=_hear(ctx, seen),
-        change=_change(state, called),
+        change=_change(ctx, seen, called),
     )
 
 
@@ -168,10 +169,13 @@ _WORDS = {
 }
 
 
-def _change(state: State, name: str) -> str:
+def _change(ctx: Context, seen: Seen, name: str) -> str:
     """The next step that would give it another state."""
+    state = seen.state
     if state.reason in ("create_interrupted", "destroy_interrupted"):
         return "an interrupted command left it: mngr gc cleans it up"
+    if state.state == "WAITING" and state.reason in _shut(ctx, seen):
+        return way_to_answer(state.reason, name)
     if state.state == "UNKNOWN":
         return f"look at its files, or put it away: mngr destroy --force {name}"
     return {
@@ -183,6 +187,12 @@ def _change(state: State, name: str) -> str:
         "FAILED": f"it has ended; mngr start {name} brings it back",
         "STOPPED": f"mngr start {name} brings it back where it was",
     }[state.state]
+
+
+def _shut(ctx: Context, seen: Seen) -> tuple[str, ...]:
+    """What it may wait for that no message answers."""
+    kind = ctx.kind_of(seen.record) if seen.record else None
+    return kind.shut if isinstance(kind, ProgramKind) else ()
 
 
 def _state(state: State) -> str:

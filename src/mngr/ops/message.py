@@ -78,10 +78,15 @@ def _check_open(seen: Seen, record: AgentRecord, delivery: Delivery) -> None:
     """A text would choose among the answers of a question that is on the screen."""
     reason = seen.state.reason
     if seen.state.state == "WAITING" and reason in delivery.shut:
-        hint = f"answer with mngr message {record.name} --allow or --deny"
-        if reason != "permission":
-            hint = f"answer it there: mngr connect {record.name}"
-        raise MngrError(f"{record.name} waits for an answer on its screen ({reason}); nothing was sent", hint)
+        said = f"{record.name} waits for an answer on its screen ({reason}); nothing was sent"
+        raise MngrError(said, way_to_answer(reason, record.name))
+
+
+def way_to_answer(reason: str, name: str) -> str:
+    """The next step when an agent asks something that a text would not answer."""
+    if reason == "permission":
+        return f"answer with mngr message {name} --allow or --deny"
+    return f"answer it there: mngr connect {name}"
 
 
 def _see_answered(ctx: Context, seen: Seen, record: AgentRecord, delivery: Delivery, limit: float) -> None:

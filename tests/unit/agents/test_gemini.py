@@ -35,6 +35,7 @@ def judge(status: dict[str, Any] | None, title: str, screen: str | None = None) 
 RUNNING = {"state": "RUNNING", "reason": ""}
 ENDED = {"state": "WAITING", "reason": "end_of_turn"}
 PERMISSION = {"state": "WAITING", "reason": "permission"}
+QUESTION = {"state": "WAITING", "reason": "question"}
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,8 @@ PERMISSION = {"state": "WAITING", "reason": "permission"}
         (ENDED, READY, ("WAITING", "end_of_turn", "hook")),
         (PERMISSION, ASKS, ("WAITING", "permission", "hook")),
         (PERMISSION, WORKING, ("RUNNING", None, "screen")),  # it was answered
+        (QUESTION, ASKS, ("WAITING", "question", "hook")),
+        (QUESTION, WORKING, ("RUNNING", None, "screen")),
         (RUNNING, ASKS, ("WAITING", "question", "screen")),
         ({**ENDED, "error": "rate_limit"}, READY, ("PARKED", "rate_limit", "hook")),
         ({**ENDED, "error": "authentication_failed"}, READY, ("PARKED", "login", "hook")),
