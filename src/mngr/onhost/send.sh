@@ -30,11 +30,13 @@ find_pane() {
             if [ "$whose $role $dead" = "$id agent 0" ]; then echo "$pane" && break; fi
         done
 }
+# Where somebody scrolls back (tmux's copy mode), tmux would take keys for its own, and a text for one message a line.
+press() { tmux -S "$socket" if-shell -F -t "$pane" '#{pane_in_mode}' "copy-mode -q -t $pane" \; send-keys -t "$pane" "$@" 2>&1 9>&-; }
 # The program asks whether to go on with what failed; who sends it something wants it to take that.
 close_dialog() {
     pane=$(find_pane)
     closes=$(tmux -u -S "$socket" capture-pane -p -t "$pane" 2>/dev/null 9>&- | sed -n "s/$dialog/\\1/p" | tail -n 1)
-    [ -z "$closes" ] || tmux -S "$socket" send-keys -t "$pane" "$closes" 2>/dev/null 9>&-
+    [ -z "$closes" ] || press "$closes" >/dev/null
 }
 look=0
 is_ready() {
@@ -57,7 +59,6 @@ pane=$(find_pane)
 size=0
 [ ! -f events.jsonl ] || size=$(($(wc -c 2>/dev/null <events.jsonl)))
 buffer=mngr-send-$id
-enter="send-keys -t $pane Enter"
 # The text can be seen where the cursor stands; with a PROMPT where the last line that begins so does.
 cursor_lines() {
     if [ -n "$prompt" ]; then
@@ -70,7 +71,8 @@ cursor_lines() {
 }
 # A paste into a pane whose program has ended brings down the server (tmux 3.3), so tmux looks in the same breath.
 paste() {
-    tmux -u -S "$socket" load-buffer -b "$buffer" - \; if-shell -F -t "$pane" '#{pane_dead}' \
+    tmux -u -S "$socket" load-buffer -b "$buffer" - \; if-shell -F -t "$pane" '#{pane_in_mode}' "copy-mode -q -t $pane" \; \
+        if-shell -F -t "$pane" '#{pane_dead}' \
         "delete-buffer -b $buffer ; display-message -p mngr:dead" "paste-buffer -p -d -b $buffer -t $pane $1" 2>&1 9>&-
 }
 has_text() { ! cursor_lines 0 | sed 's/ *$//' | grep -qxF -e "$empty"; }
@@ -85,7 +87,7 @@ if [ -n "$key" ] && [ -n "$shown" ]; then
     until asks; do
         late && answer not-ready
         if [ -n "$clear" ] && [ $napped -ge 400 ] && has_text; then
-            tmux -S "$socket" send-keys -N 5 -t "$pane" "$clear" 2>/dev/null 9>&-
+            press -N 5 "$clear" >/dev/null
         fi
         nap 50
     done
@@ -93,7 +95,7 @@ elif [ -n "$clear" ] && [ -z "$key" ]; then
     tries=0 # a few keys a time, for many at once would be taken for a paste
     while has_text && [ $tries -lt 60 ]; do
         # Keys that come before there is a box would become text in it.
-        ! has_box || tmux -S "$socket" send-keys -N 5 -t "$pane" "$clear" 2>/dev/null 9>&-
+        ! has_box || press -N 5 "$clear" >/dev/null
         tries=$((tries + 1))
         nap 40
     done
@@ -103,11 +105,11 @@ if [ -n "$box" ]; then
     letter=$box/$(date +%s).$$.${key:-message}
     said=$({ cat >"$box/.$$" && mv "$box/.$$" "$letter"; } 2>&1)
 elif [ -n "$key" ]; then
-    said=$(tmux -S "$socket" send-keys -t "$pane" "$key" 2>&1 9>&-)
+    said=$(press "$key")
 elif [ "$pause" = 0 ]; then
-    said=$(paste "; $enter")
+    said=$(paste "; send-keys -t $pane Enter")
 else
-    said=$(paste) && { sleep "$pause" 2>/dev/null || sleep 1; } && [ "$said" != mngr:dead ] && said=$(tmux -S "$socket" $enter 2>&1 9>&-)
+    said=$(paste) && { sleep "$pause" 2>/dev/null || sleep 1; } && [ "$said" != mngr:dead ] && said=$(press Enter)
 fi || [ "$said" = mngr:dead ] || answer failed "$said"
 [ "$said" != mngr:dead ] || answer not-running
 if [ -f limit ] && ! [ -L input ] && { [ -f input ] || ! [ -e input ]; }; then date +%s >input; fi # for watch.sh
@@ -130,7 +132,7 @@ until proven; do
         answer unproven
     fi
     if [ $napped -ge $look ] && waits_for_enter; then
-        tmux -S "$socket" $enter 2>/dev/null 9>&-
+        press Enter >/dev/null
     fi
     [ $napped -lt $look ] || look=$((napped + 1000))
     if [ $napped -lt 200 ]; then nap 10; else nap 40; fi

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from mngr import store, tmux
 from mngr.errors import MngrError, NotFound
 from mngr.ops import find
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def attach_argv(ctx: Context, name: str) -> list[str]:
-    """What to run here so that this terminal shows the agent; MngrError when it has no screen."""
+    """What to run here so that this terminal shows the agent; MngrError when it has no screen, or is this terminal."""
     seen = find.get_seen(ctx, name)
     record = record_of(seen)
     if seen.evidence.pane is None:
@@ -24,10 +26,15 @@ def attach_argv(ctx: Context, name: str) -> list[str]:
         raise MngrError(
             f"{record.name} does not run ({seen.state.state})", f"start it with: mngr start {record.name}"
         )
+    if os.environ.get("MNGR_AGENT_ID") == record.id:
+        raise MngrError(
+            f"this terminal is in a window of {record.name}, which cannot show itself",
+            "choose a window with the keys of tmux: Ctrl-b w",
+        )
     store.add_event(seen.host, record.id, "connected")
-    return seen.host.attach_argv(
-        tmux.argv(seen.host, "attach-session", "-t", f"={seen.evidence.pane['session']}")
-    )
+    is_inside = seen.host.is_here and os.environ.get("TMUX", "").split(",")[0] == seen.host.socket
+    verb = "switch-client" if is_inside else "attach-session"
+    return seen.host.attach_argv(tmux.argv(seen.host, verb, "-t", f"={seen.evidence.pane['session']}"))
 
 
 def variables(ctx: Context, name: str) -> dict[str, str]:
