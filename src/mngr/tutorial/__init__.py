@@ -1,0 +1,1 @@
+"""From a tutorial script to the tests that cite it: blocks, citations, what is missing between them."""
