@@ -144,8 +144,8 @@ def main() -> None:
                 print(case.show(), flush=True)
             for case in hundred(world, repo, times):
                 print(case.show(), flush=True)
-        for case in (*agents(world, small), *hosts(world, small)):
-            print(case.show(), flush=True)
+        for measured in (*agents(world, small), *hosts(world, small)):
+            print(measured.show(), flush=True)
         print("\n" + growth(world, small))
     finally:
         world.close()

@@ -56,4 +56,20 @@ class Case:
         )
 
 
+@dataclass
+class Delay:
+    """A promise: what happened is seen within `limit` seconds, every time."""
+
+    name: str
+    limit: float
+    delays: list[float] = field(default_factory=list)
+
+    def show(self) -> str:
+        """One line; here the slowest counts, for somebody waits."""
+        middle, most = statistics.median(self.delays) * 1000, max(self.delays) * 1000
+        verdict = "PASS" if most <= self.limit * 1000 else "OVER"
+        said = f"median {middle:.0f} ms, at most {most:.0f} ms of {len(self.delays)}"
+        return f"{self.name:44} {said:47}   {f'{self.limit * 1000:g} ms':18} {verdict}"
+
+
 HEAD = f"{'':44} {'floor ms':>9} {'mngr ms':>9} {'ratio':>7} {'median':>7} {'more ms':>9}   limit"

@@ -38,13 +38,32 @@ count_waiting() {
 if [ -L events.jsonl ] || { [ -e events.jsonl ] && ! [ -f events.jsonl ]; }; then exit 0; fi
 exec 9>>events.jsonl || exit 0
 if command -v flock >/dev/null 2>&1; then flock 9; fi # a status and its row belong together
-more= error=
+more= error= alone= was=
+if [ -f status ]; then read -r was <status; fi
+# A message that found nothing under way, and after which none came: when its turn ends, none can begin the next.
+case $1$was in
+message*'"message_at":'* | message*'"error":'*) ;;
+message*'"state":"WAITING","reason":"end_of_turn",'*) alone=',"alone":true' ;;
+message*) ;;
+*'"alone":true'*) alone=',"alone":true' ;;
+esac
+is_near() { # whether two stamps are
+    awk -v a="$1" -v b="$2" 'BEGIN {
+        split(a, x, /[T:Z]/)
+        split(b, y, /[T:Z]/)
+        exit x[1] == y[1] && (y[2] - x[2]) * 3600 + (y[3] - x[3]) * 60 + y[4] - x[4] > 1
+    }'
+}
 if [ "$1" = turn_end ]; then
     [ -z "$(count_waiting)" ] || set -- "$1" RUNNING queued
-    last=$(tail -n 50 events.jsonl | grep '"type":"message"' | tail -n 1)
-    last=${last#*\"at\":\"}
-    more=",\"message_at\":\"${last%%\"*}\""
+    if [ -z "$alone" ]; then
+        last=$(tail -n 50 events.jsonl | grep '"type":"message"' | tail -n 1)
+        last=${last#*\"at\":\"}
+        last=${last%%\"*}
+        if [ "$3" = queued ] || is_near "$last" "$at"; then more=",\"message_at\":\"$last\""; fi
+    fi
 fi
+case $3 in end_of_turn | queued) alone= ;; esac
 if [ "$2" != - ]; then
     case $said in *'"error":"'*)
         error=${said#*\"error\":\"}
@@ -58,7 +77,7 @@ if [ "$2" != - ]; then
         ;;
     esac
     [ ${#more} -le 400 ] || more=
-    row="{\"state\":\"$2\",\"reason\":\"$3\",\"at\":\"$at\"$more}"
+    row="{\"state\":\"$2\",\"reason\":\"$3\",\"at\":\"$at\"$more$alone}"
     if [ -w . ]; then
         printf '%s\n' "$row" >"status.$$" && mv -f "status.$$" status
     elif [ -f status ]; then # in a sandbox only its contents can be changed; what a longer one leaves is behind the line's end

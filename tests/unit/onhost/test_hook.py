@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -42,6 +43,42 @@ def test_a_question_is_no_permission(plain: Land, tmp_path: Path, said: object, 
 def test_a_long_text_takes_no_time(plain: Land, tmp_path: Path) -> None:
     said = {"tool_name": "Write", "tool_input": {"content": "x" * 1_000_000}}
     assert tell(plain, tmp_path, said, "permission", "WAITING", "permission")[1] == "permission"
+
+
+MESSAGE, END = ("message", "RUNNING"), ("turn_end", "WAITING", "end_of_turn")
+READY, FAILED = ("ready", "WAITING", "end_of_turn"), ("turn_failed", "WAITING", "end_of_turn")
+TOOL, ASKS = ("tool_start", "RUNNING"), ("permission", "WAITING", "permission")
+
+
+@pytest.mark.parametrize(
+    ("hooks", "is_sure"),
+    [
+        ([READY, MESSAGE, END], True),
+        ([READY, MESSAGE, TOOL, ASKS, TOOL, END, MESSAGE, END], True),
+        ([READY, MESSAGE, MESSAGE, END], False),
+        ([READY, MESSAGE, TOOL, MESSAGE, TOOL, END], False),
+        ([READY, MESSAGE, ASKS, MESSAGE, END], False),
+        ([READY, MESSAGE, MESSAGE, END, MESSAGE, END], False),  # which one does it answer?
+        ([READY, MESSAGE, FAILED, MESSAGE, END], True),
+        ([MESSAGE, END], False),
+    ],
+)
+def test_the_end_of_a_turn_that_one_message_began_is_sure(
+    plain: Land, tmp_path: Path, hooks: list[tuple[str, ...]], is_sure: bool
+) -> None:
+    """Else it says when the last message came, for that may begin the next turn."""
+    for words in hooks:
+        tell(plain, tmp_path, {}, *words)
+    assert ("message_at" not in json.loads((tmp_path / "status").read_text())) is is_sure
+
+
+def test_a_message_of_long_ago_begins_no_turn(plain: Land, tmp_path: Path) -> None:
+    for words in (READY, MESSAGE, MESSAGE):
+        tell(plain, tmp_path, {}, *words)
+    events = tmp_path / "events.jsonl"
+    events.write_text(re.sub(r"T\d\d:\d\d:\d\d", "T00:00:00", events.read_text()))
+    tell(plain, tmp_path, {}, *END)
+    assert "message_at" not in (tmp_path / "status").read_text()
 
 
 def test_a_tool_that_asks_is_at_work_before(plain: Land, tmp_path: Path) -> None:
