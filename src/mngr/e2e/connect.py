@@ -1,0 +1,61 @@
+"""`mngr-e2e-connect`: a connect command that takes over no terminal, but has asciinema record the agent's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+PATIENCE = 10.0  # seconds until the first picture
+
+
+def main() -> int:
+    """Start a recording in the background; 0 once it runs. It ends with the agent, or with the test."""
+    name, place = os.environ.get("MNGR_AGENT_NAME"), os.environ.get("MNGR_E2E_ARTIFACTS")
+    if not name or not place:
+        return _refuse(
+            "it is run by mngr in a test with the fixture e2e",
+            "mngr connect NAME --connect-command mngr-e2e-connect",
+        )
+    if shutil.which("asciinema") is None:
+        return _refuse("asciinema is not installed", "pip install 'asciinema<3'")
+    cast = Path(os.environ.get("MNGR_E2E_CAST") or _unused(Path(place), name))
+    rows, columns = os.environ.get("LINES", "24"), os.environ.get("COLUMNS", "80")
+    # The setting that led here must not lead here again.
+    again = {f"MNGR__COMMANDS__{command}__CONNECT_COMMAND": "" for command in ("CREATE", "CONNECT")}
+    env = {key: value for key, value in os.environ.items() if not key.startswith("MNGR_AGENT_")}
+    options = ["-q", "--overwrite", "--cols", columns, "--rows", rows, "-t", name]
+    recorder = subprocess.Popen(
+        ["asciinema", "rec", *options, "-c", f"mngr connect {name}", str(cast)],
+        env={**env, **again, "TERM": "xterm-256color"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + PATIENCE
+    while not _has_begun(cast):
+        if recorder.poll() is not None or time.monotonic() > deadline:
+            return _refuse(f"the recording of {name} did not begin", f"try it: mngr connect {name}")
+        time.sleep(0.02)
+    return 0
+
+
+def _unused(place: Path, name: str) -> Path:
+    number = 1
+    while (path := place / f"{name}{f'-{number}' if number > 1 else ''}.cast").exists():
+        number += 1
+    return path
+
+
+def _has_begun(cast: Path) -> bool:
+    """Whether there is more than the line about the terminal."""
+    return cast.exists() and cast.read_bytes().count(b"\n") > 1
+
+
+def _refuse(why: str, hint: str) -> int:
+    print(f"Error: mngr-e2e-connect: {why}\nHint: {hint}", file=sys.stderr)
+    return 1

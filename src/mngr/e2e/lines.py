@@ -1,0 +1,147 @@
+"""Expected output, line by line.
+
+...              alone: any lines, also none; in a line: any text
+text (?)         perhaps; (*) any number of such lines; (+) at least one; (3) three; (2,4) two to four
+<name>           a word, kept under this name; where the name is known already, what it stands for
+[TIME]           what varies and has a name
+\\                before any of these, also before the ( of a quantity: it stands for itself
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+PATTERNS = {
+    "TIME": r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?|\d\d:\d\d:\d\d(?:\.\d+)?",
+    "DATE": r"\d{4}-\d\d-\d\d",
+    "DURATION": r"\d+(?:\.\d+)?\s?(?:ms|µs|us|s|m|h|d)(?:\s?\d+(?:\.\d+)?\s?(?:ms|s|m|h))*",
+    "UUID": r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}",
+    "HASH": r"[0-9a-f]{7,64}",
+    "ID": r"[A-Za-z0-9_-]*\d[A-Za-z0-9_-]*",
+    "NUMBER": r"-?\d+(?:\.\d+)?",
+    "PATH": r"(?:~|\.{0,2})/\S*",
+}
+_COUNT = re.compile(r" \((\?|\*|\+|\d+|\d+,\d*)\)$")
+_PART = re.compile(r"\\(\[|<|\.\.\.|\\|\()|<([a-z_][a-z0-9_]*)>|\[([A-Z][A-Z0-9_]*)\]|(\.\.\.)")
+_MOST = 1_000_000  # lines: more than any output that is kept
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of an expectation: how it looks and how often it may come."""
+
+    text: str
+    least: int = 1
+    most: int = 1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Whether all lines fit, what was captured on the way, and otherwise how far it went."""
+
+    fits: bool
+    names: dict[str, str] = field(default_factory=dict)
+    expected_at: int = 0  # the first lines that do not fit, counted from 0
+    actual_at: int = 0
+
+
+def split(text: str) -> list[str]:
+    """The lines of an expectation as it stands in a test: without its indentation and its empty ends."""
+    import textwrap
+
+    rows = textwrap.dedent(text.replace("\r\n", "\n")).split("\n")
+    while rows and not rows[0].strip():
+        rows.pop(0)
+    while rows and not rows[-1].strip():
+        rows.pop()
+    return [row.rstrip() for row in rows]
+
+
+def parse(row: str) -> Line:
+    """A line with its number of times."""
+    if row == "...":
+        return Line("...", 0, _MOST)
+    found = _COUNT.search(row)
+    if found is None:
+        return Line(row)
+    word, text = found[1], row[: found.start()]
+    if word in "?*+":
+        least, most = {"?": (0, 1), "*": (0, _MOST), "+": (1, _MOST)}[word]
+    else:
+        low, comma, high = word.partition(",")
+        least = int(low)
+        most = int(high) if high else _MOST if comma else least
+    return Line(text, least, most)
+
+
+def expression(text: str, names: Mapping[str, str], patterns: Mapping[str, str]) -> re.Pattern[str]:
+    """What a line must look like."""
+    made, at, seen = "", 0, set()
+    for part in _PART.finditer(text):
+        made += re.escape(text[at : part.start()])
+        at = part.end()
+        escaped, name, pattern, _ = part.groups()
+        if escaped:
+            made += re.escape(escaped)
+        elif name and name in names:
+            made += re.escape(names[name])
+        elif name:
+            made += f"(?P={name})" if name in seen else rf"(?P<{name}>\S+?)"
+            seen.add(name)
+        elif pattern and pattern in patterns:
+            made += f"(?:{patterns[pattern]})"
+        elif pattern:
+            made += re.escape(part[0])
+        else:
+            made += ".*?"
+    return re.compile(made + re.escape(text[at:]), re.DOTALL)
+
+
+def match(
+    expected: list[str], actual: list[str], names: Mapping[str, str], patterns: Mapping[str, str]
+) -> Outcome:
+    """Whether the lines are as expected. Lines that may come any number of times take as few as will do.
+
+    It looks at most at every pair of an expected and an actual line once for each way the names were filled: a line that
+    captures is taken where it first fits.
+    """
+    wanted = [parse(row) for row in expected]
+    far = (0, 0)
+    dead: set[tuple[int, int, int]] = set()
+
+    # What is still to be tried: (line of the expectation, how often it fit already, line of the output, names).
+    todo: list[tuple[int, int, int, dict[str, str]]] = [(0, 0, 0, dict(names))]
+    while todo:
+        e, times, a, known = todo.pop()
+        if (e, min(times, 1_000), a) in dead:
+            continue
+        dead.add((e, min(times, 1_000), a))
+        far = max(far, (a, e))
+        if e == len(wanted):
+            if a == len(actual):
+                return Outcome(True, known)
+            continue
+        line = wanted[e]
+        if a < len(actual) and times < line.most:
+            grown = _fit(line.text, actual[a], known, patterns)
+            if grown is not None:
+                # With no upper limit the count matters only until the least is reached.
+                count = times + 1 if line.most < _MOST else min(times + 1, line.least)
+                todo.append((e, count, a + 1, grown))
+        if times >= line.least:
+            todo.append((e + 1, 0, a, known))  # is tried first
+    return Outcome(False, {}, far[1], far[0])
+
+
+def _fit(text: str, row: str, names: dict[str, str], patterns: Mapping[str, str]) -> dict[str, str] | None:
+    """The names after this line; None when it does not fit."""
+    if text == "...":
+        return names
+    if text == row:
+        return names
+    if not _PART.search(text):
+        return None
+    found = expression(text, names, patterns).fullmatch(row)
+    return None if found is None else {**names, **found.groupdict()}

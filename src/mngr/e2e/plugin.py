@@ -1,0 +1,206 @@
+"""The pytest plugin: the fixture `e2e`, where its artifacts go, and what becomes of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.e2e.session import E2eSession
+
+PLACE = os.path.join(".mngr", "e2e")
+KEEP = 20  # runs whose artifacts stay
+_RUN = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
+_run = pytest.StashKey[Path]()
+_session = pytest.StashKey["E2eSession"]()
+_failed = pytest.StashKey[str]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("e2e", "tests of command-line programs (mngr.e2e)")
+    group.addoption("--e2e-dir", metavar="DIR", help="where artifacts go (default: .mngr/e2e of the project)")
+    group.addoption(
+        "--e2e-update",
+        action="store_true",
+        help="write a patch of what expectations should say, instead of failing",
+    )
+    group.addoption(
+        "--e2e-shell-on-fail",
+        action="store_true",
+        help="open a shell where a test failed, before its place is gone",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "observed: written from what a program did, and not reviewed by anybody"
+    )
+
+
+def run_dir(config: pytest.Config) -> Path:
+    """Where this run's artifacts are; made when the first test needs it, and the same for all of xdist's workers."""
+    if _run not in config.stash:
+        given = getattr(config, "workerinput", {}).get("mngr_e2e_run")
+        config.stash[_run] = Path(given) if given else _new_run(_place(config))
+    return config.stash[_run]
+
+
+def _place(config: pytest.Config) -> Path:
+    given = config.getoption("--e2e-dir")
+    return Path(given).absolute() if given else config.rootpath / PLACE
+
+
+def _new_run(place: Path) -> Path:
+    return place / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
+
+
+def _begin(run: Path, config: pytest.Config) -> None:
+    """Make the directory of the run; older ones than the latest few go."""
+    run.mkdir(parents=True, exist_ok=True)
+    ignore = run.parent / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n")
+    if config.getoption("--e2e-update"):
+        from mngr.e2e import update
+
+        update.begin(run)
+    if hasattr(config, "workerinput"):
+        return
+    runs = sorted(path for path in run.parent.iterdir() if _RUN.fullmatch(path.name))
+    for old in runs[:-KEEP]:
+        import shutil
+
+        shutil.rmtree(old, ignore_errors=True)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """xdist's workers write into one run."""
+    node.workerinput["mngr_e2e_run"] = str(run_dir(node.config))
+
+
+@pytest.fixture
+def e2e(request: pytest.FixtureRequest) -> Iterator[E2eSession]:
+    """A terminal session in a place of its own; see mngr.e2e."""
+    from mngr.e2e.session import E2eSession
+
+    run = run_dir(request.config)
+    _begin(run, request.config)
+    session = E2eSession(run / directory_of(request.node.nodeid), _about(request))
+    for block in cited(session.doc):
+        session.write_tutorial_block(block)
+    request.node.stash[_session] = session
+    yield session
+    why = request.node.stash.get(_failed, None)
+    if why is not None and request.config.getoption("--e2e-shell-on-fail"):
+        _open_shell(session, request.config)
+    session.close()
+    session.save(
+        "failed" if why is not None else "passed", failure=session.transcript.redact(why) if why else None
+    )
+
+
+def directory_of(nodeid: str) -> str:
+    """A test's name as a directory; short, and of its own."""
+    plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", nodeid.rpartition("/")[2]).strip("-.")
+    mark = f"{zlib.crc32(nodeid.encode()):08x}"
+    return f"{plain[:80]}-{mark}"
+
+
+def cited(doc: str) -> list[str]:
+    """The sections `Tutorial block:` of a docstring, each up to the next label."""
+    found: list[list[str]] = []
+    inside = False
+    for row in doc.splitlines():
+        if re.fullmatch(r"\s*[A-Z][\w ]*:\s*", row):
+            inside = row.strip() == "Tutorial block:"
+            if inside:
+                found.append([])
+        elif inside:
+            found[-1].append(row)
+    return ["\n".join(rows) for rows in found]
+
+
+def _about(request: pytest.FixtureRequest) -> dict[str, Any]:
+    import inspect
+
+    path, line, _ = request.node.location
+    documentation = inspect.getdoc(request.function) or ""
+    return {
+        "test": request.node.nodeid,
+        "file": path,
+        "line": None if line is None else line + 1,
+        "doc": documentation,
+        "observed": request.node.get_closest_marker("observed") is not None,
+        "failure": None,
+    }
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    report = yield
+    session = item.stash.get(_session, None)
+    if session is not None and report.failed:
+        item.stash[_failed] = report.longreprtext
+        report.sections.append(("e2e", f"transcript: {session.transcript.path}"))
+    if session is not None and call.when == "teardown" and report.failed:
+        session.save("failed", failure=session.transcript.redact(report.longreprtext))
+    return report
+
+
+def _open_shell(session: E2eSession, config: pytest.Config) -> None:
+    """A shell for the person where the test stopped, with its variables."""
+    import subprocess
+
+    capture = config.pluginmanager.getplugin("capturemanager")
+    if not _has_terminal():
+        return
+    env = {**session.env, "TERM": os.environ.get("TERM", "dumb"), "PS1": "(e2e) $ "}
+    with Path("/dev/tty").open("r+b", buffering=0) as terminal, capture.global_and_fixture_disabled():
+        terminal.write(
+            f"\r\nThe test failed; this shell is in its place, {session.cwd}. `exit` goes on.\r\n".encode()
+        )
+        subprocess.run(
+            ["sh", "-i"],
+            cwd=session.cwd,
+            env=env,
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            check=False,
+        )
+
+
+def _has_terminal() -> bool:
+    """Whether a person is there, which a worker of xdist has not."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR))
+    except OSError:
+        return False
+    return True
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if _run not in config.stash or not config.stash[_run].is_dir():
+        return
+    run = config.stash[_run]
+    if config.getoption("--e2e-update") and not hasattr(config, "workerinput"):
+        from mngr.e2e import update
+
+        text = update.patch(run, config.rootpath)
+        if text:
+            (run / "update.patch").write_text(text, encoding="utf-8")
+            shown = os.path.relpath(run / "update.patch", config.rootpath)
+            terminalreporter.write_line(f"e2e: expectations that changed: git apply {shown}")
+    if any(stats for name, stats in terminalreporter.stats.items() if name in ("failed", "error")):
+        terminalreporter.write_line(
+            f"e2e: transcripts and recordings: {os.path.relpath(run, config.rootpath)}"
+        )

@@ -1,0 +1,48 @@
+"""Secrets do not belong into what people look at: transcripts, recordings, failure messages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_NAMED = re.compile(r"TOKEN|KEY|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
+_SHORTEST = 8  # characters: what is shorter stands in too many places that have nothing to do with it
+_SHAPES = (
+    ("an API key", r"\bsk-(?:ant-|proj-|or-)?[A-Za-z0-9_-]{16,}"),
+    ("a GitHub token", r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,})"),
+    ("a GitLab token", r"\bglpat-[A-Za-z0-9_-]{16,}"),
+    ("a Slack token", r"\bxox[abeprs]-[A-Za-z0-9-]{10,}"),
+    ("an AWS key", r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+    ("a Google key", r"\bAIza[A-Za-z0-9_-]{30,}"),
+    ("a Hugging Face token", r"\bhf_[A-Za-z0-9]{20,}"),
+    ("a signed token", r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
+    ("a private key", r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:.|\n)*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"),
+    ("a password", r"(?<=://)[^\s/:@]+:[^\s/@]+(?=@)"),
+)
+
+
+class Redactor:
+    """Knows the secrets of an environment and the shapes that secrets have."""
+
+    def __init__(self, *environments: Mapping[str, str]) -> None:
+        found = {
+            value: name
+            for variables in environments
+            for name, value in variables.items()
+            if _NAMED.search(name) and len(value) >= _SHORTEST and not value.startswith("/")
+        }
+        longest = sorted(found, key=len, reverse=True)
+        self._names = {value: found[value] for value in longest}
+        self._values = re.compile("|".join(map(re.escape, longest))) if longest else None
+        self._shapes = re.compile("|".join(f"(?P<s{at}>{shape})" for at, (_, shape) in enumerate(_SHAPES)))
+
+    def __call__(self, text: str) -> str:
+        """`text` with a word in the place of each secret."""
+        if self._values is not None:
+            text = self._values.sub(lambda found: f"[redacted: {self._names[found[0]]}]", text)
+        return self._shapes.sub(_name_shape, text)
+
+
+def _name_shape(found: re.Match[str]) -> str:
+    assert found.lastgroup is not None
+    return f"[redacted: {_SHAPES[int(found.lastgroup[1:])][0]}]"

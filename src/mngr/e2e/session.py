@@ -1,0 +1,321 @@
+"""One test's stay at a terminal: a place of its own, commands, terminals, and a transcript of it all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from mngr.e2e import process
+from mngr.e2e.redact import Redactor
+from mngr.e2e.result import CommandTimeout, Result, Scene, Text
+from mngr.e2e.transcript import Transcript
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.e2e.tty import Tty
+
+TIMEOUT = 60.0  # seconds for a command that says nothing else
+COLUMNS, LINES = 80, 24
+_GITCONFIG = "[user]\n\tname = Test\n\temail = test@example.invalid\n[init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n"
+_FIXED = {
+    "LANG": "C.UTF-8",
+    "LC_ALL": "C.UTF-8",
+    "TZ": "UTC",
+    "COLUMNS": str(COLUMNS),
+    "LINES": str(LINES),
+    "TERM": "dumb",
+    "PAGER": "cat",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "PYTHONUNBUFFERED": "1",
+}
+
+
+class E2eSession:
+    """What the fixture `e2e` gives. Nothing of the user's is seen inside: not his HOME, not his variables."""
+
+    def __init__(self, artifacts: Path, about: dict[str, Any] | None = None) -> None:
+        self.artifacts = artifacts
+        artifacts.mkdir(parents=True, exist_ok=True)
+        self.root = Path(tempfile.mkdtemp(prefix="e2e-", dir="/tmp"))  # short: a socket's path has 108 bytes
+        self.home = self.root / "home dir"  # a space, for there are such homes
+        self.cwd = self.root / "work"
+        self.shell = "sh"
+        self.timeout = TIMEOUT
+        self.names: dict[str, str] = {}
+        self.patterns = {"HOME": _of_path(self.home), "CWD": _of_path(self.cwd), "ROOT": _of_path(self.root)}
+        self._allowed: dict[str, list[str]] = {"env": [], "paths": []}
+        self._blocks: list[str] = []
+        self._terminals: list[Tty] = []
+        self._began = time.time()
+        self._about = about or {}
+        self.env = self._make_env()
+        self._redact = Redactor(os.environ, self.env)
+        self.transcript = Transcript(artifacts / "transcript.txt", self._redact)
+        self.save("running")
+
+    def _make_env(self) -> dict[str, str]:
+        for place in (self.home, self.cwd, self.root / "tmp", self.root / "run"):
+            place.mkdir(mode=0o700)
+        (self.home / ".gitconfig").write_text(_GITCONFIG)
+        own = Path(sys.executable).parent  # where the project's programs are installed
+        path = os.environ.get("PATH", os.defpath)
+        return {
+            **_FIXED,
+            "PATH": path if str(own) in path.split(":") else f"{own}:{path}",
+            "HOME": str(self.home),
+            "USER": "test",
+            "LOGNAME": "test",
+            "SHELL": "/bin/sh",
+            "TMPDIR": str(self.root / "tmp"),
+            "TMUX_TMPDIR": str(self.root / "run"),
+            "XDG_RUNTIME_DIR": str(self.root / "run"),
+            "XDG_CONFIG_HOME": str(self.home / ".config"),
+            "XDG_CACHE_HOME": str(self.home / ".cache"),
+            "XDG_DATA_HOME": str(self.home / ".local" / "share"),
+            "XDG_STATE_HOME": str(self.home / ".local" / "state"),
+            "GIT_CONFIG_GLOBAL": str(self.home / ".gitconfig"),
+            "MNGR_E2E_ARTIFACTS": str(self.artifacts),
+            "MNGR_E2E_ROOT": str(self.root),  # by which everything that a test started is known
+        }
+
+    @property
+    def doc(self) -> str:
+        """What the test says it is about."""
+        return str(self._about.get("doc") or "")
+
+    # What a test says.
+
+    def write_tutorial_block(self, text: str) -> None:
+        """The block of the tutorial that this test is about, word for word."""
+        import textwrap
+
+        block = textwrap.dedent(text).strip("\n")
+        self._blocks.append(block)
+        self.save("running")
+
+    def comment(self, text: str) -> None:
+        """A line for whoever reads the transcript."""
+        self.transcript.line("# ", text)
+
+    def allow_env(self, *names: str) -> None:
+        """Let variables of the user's in."""
+        for name in names:
+            if name in os.environ:
+                self.env[name] = os.environ[name]
+        self._allowed["env"] += names
+        self._redact = Redactor(os.environ, self.env)
+        self.transcript.redact = self._redact
+        self.save("running")
+
+    def allow_path(self, *paths: str) -> None:
+        """Let files of the user's HOME in, under the same name: `~/.cache/uv`."""
+        for text in paths:
+            real = Path(text).expanduser()
+            inside = self.home / real.relative_to(Path.home())
+            inside.parent.mkdir(parents=True, exist_ok=True)
+            inside.symlink_to(real)
+        self._allowed["paths"] += paths
+        self.save("running")
+
+    def redaction(self, name: str, pattern: str) -> None:
+        """From now on [NAME] in an expected line stands for this regular expression."""
+        self.patterns[name] = pattern
+
+    # What a test does.
+
+    def run(
+        self,
+        command: str,
+        *,
+        comment: str | None = None,
+        timeout: float | None = None,
+        stdin: str | bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: str | Path | None = None,
+    ) -> Result:
+        """Run a command line and wait for it; CommandTimeout when it takes too long. `<name>`s are filled in."""
+        __tracebackhide__ = True
+        command = self.fill(command)
+        if comment is not None:
+            self.comment(comment)
+        self.transcript.line("$ ", command)
+        output = self.transcript.output()
+        limit = self.timeout if timeout is None else timeout
+        try:
+            ended = process.run(
+                [self.shell, "-c", command],
+                cwd=str(self._at(cwd)),
+                env={**self.env, **(env or {})},
+                stdin=stdin.encode() if isinstance(stdin, str) else stdin,
+                timeout=limit,
+                hear=output.hear,
+                pause=output.pause,
+            )
+        finally:
+            output.end()
+        scene = self._scene(command)
+        texts = {name: Text(kept.text(), scene) for name, kept in ended.kept.items()}
+        if ended.timed_out:
+            self.transcript.line("? ", f"timed out after {limit:g}s; it was killed")
+            message = f"$ {command}\ndid not end within {limit:g}s. The transcript ends with:\n{self.transcript.tail()}"
+            raise CommandTimeout(self._redact(message))
+        self.transcript.line("? ", str(ended.code))
+        return Result(
+            command=command,
+            exit_code=ended.code,
+            stdout=texts["out"],
+            stderr=texts["err"],
+            output=texts["both"],
+            seconds=ended.seconds,
+            scene=scene,
+        )
+
+    def tty(
+        self,
+        command: str,
+        *,
+        name: str | None = None,
+        comment: str | None = None,
+        rows: int = LINES,
+        columns: int = COLUMNS,
+        env: Mapping[str, str] | None = None,
+        cwd: str | Path | None = None,
+    ) -> Tty:
+        """Start an interactive program in a terminal of its own; what it shows is recorded as NAME.cast."""
+        from mngr.e2e.tty import Tty
+
+        command = self.fill(command)
+        if comment is not None:
+            self.comment(comment)
+        self.transcript.line("$ ", command)
+        terminal = Tty(
+            [self.shell, "-c", command],
+            cwd=self._at(cwd),
+            env={**self.env, "TERM": "xterm-256color", **(env or {})},
+            size=(rows, columns),
+            cast=self.cast(name or "terminal"),
+            scene=self._scene(command),
+            say=self.transcript.line,
+            timeout=self.timeout,
+        )
+        self._terminals.append(terminal)
+        return terminal
+
+    spawn = tty
+
+    def record(self, name: str) -> None:
+        """What is connected to from now on with `mngr-e2e-connect` is recorded as NAME.cast."""
+        self.env["MNGR_E2E_CAST"] = str(self.cast(name))
+
+    def cast(self, name: str) -> Path:
+        """A file for a recording that is not there yet."""
+        plain = "".join(char if char.isalnum() or char in "-_." else "-" for char in name)
+        number = 1
+        while (path := self.artifacts / f"{plain}{f'-{number}' if number > 1 else ''}.cast").exists():
+            number += 1
+        path.touch()
+        return path
+
+    def fill(self, text: str) -> str:
+        """The text with what was captured in the place of each `<name>`."""
+        for name, value in self.names.items():
+            text = text.replace(f"<{name}>", value)
+        return text
+
+    # What becomes of it.
+
+    def save(self, status: str, **more: Any) -> None:
+        """Write down how things stand, in one step."""
+        self._about.update(more)
+        about = {
+            "v": 1,
+            **self._about,
+            "status": status,
+            "started_at": _stamp(self._began),
+            "seconds": round(time.time() - self._began, 3),
+            "blocks": self._blocks,
+            "recordings": sorted(path.name for path in self.artifacts.glob("*.cast")),
+            "allowed": self._allowed,
+        }
+        fresh = self.artifacts / "meta.json.new"
+        fresh.write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        os.replace(fresh, self.artifacts / "meta.json")
+
+    def close(self) -> None:
+        """End everything that the test started, and take its place away."""
+        for terminal in self._terminals:
+            terminal.close()
+        self.env.pop("MNGR_E2E_CAST", None)
+        end_all_of(self.root)
+        self.transcript.close()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def _at(self, cwd: str | Path | None) -> Path:
+        return self.cwd if cwd is None else self.cwd / self.fill(str(cwd))
+
+    def _scene(self, command: str) -> Scene:
+        return Scene(
+            command=command,
+            tail=self.transcript.tail,
+            redact=self._redact,
+            names=self.names,
+            patterns=self.patterns,
+        )
+
+
+def end_all_of(root: Path) -> list[int]:
+    """Kill every process that has to do with a directory which no other test has; their numbers."""
+    found: list[int] = []
+    for _ in range(20):  # one may start another while we look
+        pids = [pid for pid in _pids() if pid != os.getpid() and _knows(pid, str(root))]
+        if not pids:
+            break
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        found += pids
+        time.sleep(0.01)
+    return found
+
+
+def _pids() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except FileNotFoundError:
+        return []
+
+
+def _knows(pid: int, place: str) -> bool:
+    """Whether a living process has the directory in its variables, in its words, or works in it."""
+    try:
+        if os.readlink(f"/proc/{pid}/cwd").startswith(place):
+            return True
+        for name in ("environ", "cmdline"):
+            with open(f"/proc/{pid}/{name}", "rb") as file:  # both are empty once it has ended
+                if place.encode() in file.read():
+                    return True
+    except OSError:
+        pass
+    return False
+
+
+def _of_path(path: Path) -> str:
+    import re
+
+    return re.escape(str(path))
+
+
+def _stamp(at: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))

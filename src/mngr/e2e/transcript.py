@@ -1,0 +1,123 @@
+"""What a test did and saw, line by line, written while it happens."""
+
+from __future__ import annotations
+
+import codecs
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+MARKS = {"out": "  ", "err": "! "}
+HEAD, TAIL = (
+    1_000_000,
+    64_000,
+)  # characters of one command's output that are written: its beginning and its end
+_VISIBLE = {code: f"\\x{code:02x}" for code in (*range(32), 127) if chr(code) not in "\t\n"}
+
+
+class Transcript:
+    """`# ` comment, `$ ` command, two spaces output, `! ` errors, `? ` exit code."""
+
+    def __init__(self, path: Path, redact: Callable[[str], str]) -> None:
+        self.path = path
+        self.redact = redact
+        self._lock = threading.Lock()
+        self._file = path.open("a", encoding="utf-8", errors="backslashreplace", buffering=1)
+
+    def line(self, mark: str, text: str) -> None:
+        """A text of ours, each of its lines behind the mark."""
+        rows = self.redact(text).translate(_VISIBLE).split("\n")
+        self._write("".join(f"{mark}{row}".rstrip() + "\n" for row in rows))
+
+    def _write(self, text: str) -> None:
+        with self._lock:
+            self._file.write(text)
+            self._file.flush()
+
+    def output(self) -> Output:
+        """Where the output of one command goes."""
+        return Output(self.redact, self._write)
+
+    def tail(self, lines: int = 30) -> str:
+        """How it ends."""
+        with self.path.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - 16_000))
+            return "\n".join(file.read().decode("utf-8", "replace").splitlines()[-lines:])
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Output:
+    """The two streams of one command, in the order in which they arrive; what is too much is left out in the middle."""
+
+    def __init__(self, redact: Callable[[str], str], write: Callable[[str], None]) -> None:
+        self._redact = redact
+        self._put = write
+        self._decoders = {name: codecs.getincrementaldecoder("utf-8")("backslashreplace") for name in MARKS}
+        self._held = ""  # of a line whose end has not come
+        self._stream: str | None = None  # whose line that is
+        self._begun = False  # whether a part of that line is written already
+        self._left = HEAD
+        self._tail = ""
+        self._dropped = 0
+
+    def hear(self, stream: str, data: bytes) -> None:
+        """Something came; whole lines are written at once, the rest by `pause`."""
+        text = self._decoders[stream].decode(data)
+        if not text:
+            return
+        if stream != self._stream:
+            self._end_line()
+            self._stream = stream
+        whole, newline, rest = (self._held + text).rpartition("\n")
+        self._held = rest
+        if newline:
+            self._write(self._shape(whole) + "\n")
+            self._begun = False
+        if len(self._held) > TAIL:
+            self.pause()  # it may never end
+
+    def pause(self) -> None:
+        """Nothing comes for now: show also a line that is not at its end, such as a question."""
+        if self._held:
+            self._write(self._shape(self._held))
+            self._begun = True
+            self._held = ""
+
+    def end(self) -> None:
+        """No more will come."""
+        for stream, decoder in self._decoders.items():
+            if rest := decoder.decode(b"", final=True):
+                self.hear(stream, rest.encode())
+        self._end_line()
+        if self._dropped:
+            self._put(f"  [{self._dropped} characters left out here]\n")
+        if self._tail:
+            self._put(self._redact(self._tail))
+
+    def _end_line(self) -> None:
+        self.pause()
+        if self._begun:
+            self._write("\n")
+            self._begun = False
+
+    def _shape(self, text: str) -> str:
+        assert self._stream is not None
+        mark = MARKS[self._stream]
+        if self._left > 0:  # otherwise what is left of it in the end will be
+            text = self._redact(text)
+        if not text.isprintable():
+            text = text.replace("\r\n", "\n").removesuffix("\r").translate(_VISIBLE)
+        return ("" if self._begun else mark) + text.replace("\n", f"\n{mark}")
+
+    def _write(self, text: str) -> None:
+        if self._left > 0:
+            self._left -= len(text)
+            self._put(text)
+            return
+        self._tail += text
+        if len(self._tail) > 2 * TAIL:
+            self._dropped += len(self._tail) - TAIL
+            self._tail = self._tail[-TAIL:]

@@ -1,0 +1,138 @@
+"""`--e2e-update`: what was expected and is not so becomes a patch for somebody to look at."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from mngr.e2e import lines
+
+_MEANT = (
+    r"\\(?=[\[<.\\(])|<(?=[a-z_][a-z0-9_]*>)|\.\.\.|\[(?=[A-Z][A-Z0-9_]*\])"  # what would mean something else
+)
+
+_place: Path | None = None  # where notes go; None when nobody wants to update
+
+
+def begin(place: Path) -> None:
+    """From now on an expectation that does not hold is noted instead of failing."""
+    global _place
+    _place = place
+
+
+def note(old: str, new: str, *, exact: bool = False) -> bool:
+    """Remember what the literal `old` in the calling test should be; False when nobody wants to know."""
+    if _place is None:
+        return False
+    frame = sys._getframe(2)  # of whoever called the expectation
+    row = {
+        "path": frame.f_code.co_filename,
+        "line": frame.f_lineno,
+        "old": old,
+        "new": new,
+        "exact": exact,
+    }
+    with (_place / f"update-{os.getpid()}.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+    return True
+
+
+def generalise(
+    expected: list[str], actual: list[str], names: Mapping[str, str], patterns: Mapping[str, str]
+) -> list[str]:
+    """The lines as they are, in the words of the old expectation where those still fit: `...`, `<name>`, `[TIME]`."""
+    made: list[str] = []
+    left = list(expected)
+    for row in actual:
+        at = next((n for n, old in enumerate(left) if _fits(old, row, names, patterns)), None)
+        if at is None:
+            made.append(_escape(row, patterns))
+            continue
+        made.append(left[at])
+        if lines.parse(left[at]).most == 1:
+            left = left[at + 1 :]
+    return [row for n, row in enumerate(made) if n == 0 or row != made[n - 1] or lines.parse(row).most == 1]
+
+
+def _fits(old: str, row: str, names: Mapping[str, str], patterns: Mapping[str, str]) -> bool:
+    line = lines.parse(old)
+    return line.text != "..." and lines.expression(line.text, names, patterns).fullmatch(row) is not None
+
+
+def _escape(row: str, patterns: Mapping[str, str]) -> str:
+    """A line that stands for itself, but for the places that are never the same."""
+    shown = re.sub(_MEANT, lambda found: "\\" + found[0], row)
+    for name, pattern in patterns.items():
+        if name not in lines.PATTERNS or name in ("TIME", "UUID"):
+            shown = re.sub(pattern, f"[{name}]", shown)
+    return re.sub(r" (?=\((?:[?*+]|\d+|\d+,\d*)\)$)", r" \\", shown)
+
+
+def patch(place: Path, root: Path) -> str:
+    """All notes as one unified diff, with paths from `root`."""
+    notes = [
+        json.loads(row)
+        for file in sorted(place.glob("update-*.jsonl"))
+        for row in file.read_text().splitlines()
+    ]
+    by_path: dict[str, list[dict[str, object]]] = {}
+    for row in notes:
+        by_path.setdefault(row["path"], []).append(row)
+    return "".join(_patch_of(Path(path), rows, root) for path, rows in sorted(by_path.items()))
+
+
+def _patch_of(path: Path, rows: list[dict[str, object]], root: Path) -> str:
+    before = path.read_text(encoding="utf-8")
+    after = _rewrite(before, rows)
+    name = os.path.relpath(path, root)
+    return "".join(
+        difflib.unified_diff(
+            before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{name}", f"b/{name}"
+        )
+    )
+
+
+def _rewrite(source: str, rows: Iterable[dict[str, object]]) -> str:
+    """The source with each literal replaced that a note speaks of; a literal that is not found stays."""
+    starts = [0]
+    for row in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(row.encode()))
+    edits: dict[tuple[int, int], bytes] = {}
+    for note_ in rows:
+        for node in ast.walk(ast.parse(source)):
+            if not (isinstance(node, ast.Constant) and node.value == note_["old"]):
+                continue
+            assert node.end_lineno is not None and node.end_col_offset is not None
+            if node.lineno - 60 <= int(str(note_["line"])) <= node.end_lineno + 3:
+                span = (
+                    starts[node.lineno - 1] + node.col_offset,
+                    starts[node.end_lineno - 1] + node.end_col_offset,
+                )
+                text = str(note_["new"])
+                new = repr(text) if note_["exact"] else _literal(text, str(note_["old"]), source, node.lineno)
+                edits[span] = new.encode()
+                break
+    data = source.encode()
+    for (start, end), piece in sorted(edits.items(), reverse=True):
+        data = data[:start] + piece + data[end:]
+    return data.decode()
+
+
+def _literal(text: str, old: str, source: str, line: int) -> str:
+    """Lines as Python writes them, as far to the right as the old ones were."""
+    if "\n" not in text or '"""' in text:
+        return repr(text)
+    row = source.splitlines()[line - 1]
+    usual = row[: len(row) - len(row.lstrip())]
+    first = next((row for row in old.split("\n")[1:] if row.strip()), f"{usual}    ")
+    inner = first[: len(first) - len(first.lstrip())]
+    last = old.rpartition("\n")[2]
+    outer = last if "\n" in old and not last.strip() else usual
+    rows = [f"{inner}{row}".rstrip() for row in text.replace("\\", "\\\\").split("\n")]
+    return '"""\n' + "\n".join(rows) + f'\n{outer}"""'

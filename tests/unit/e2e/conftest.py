@@ -1,0 +1,17 @@
+"""A session without pytest around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mngr.e2e import E2eSession
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[E2eSession]:
+    made = E2eSession(tmp_path / "artifacts")
+    yield made
+    made.close()

@@ -1,0 +1,83 @@
+"""What can be said about a result, and what is shown when it is not so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mngr.e2e import E2eSession, expect
+
+
+def test_what_holds_is_silent(session: E2eSession) -> None:
+    result = session.run("echo hello; echo oops >&2; exit 2")
+    expect(result).to_fail().to_fail(2).to_have_exit_code(2).to_contain("hello", "oops").not_to_contain("bye")
+    expect(result.stdout).to_equal("hello").to_equal("hello\n").to_match(r"^h.*o$").not_to_match(r"^\d")
+    expect(result.stderr).to_match_lines("oo...")
+    expect(session.run("true")).to_succeed()
+    expect(session.run("true").stdout).to_be_empty().to_match_lines("")
+    expect("plain text").to_contain("text")
+
+
+@pytest.mark.parametrize(
+    ("say", "shown"),
+    [
+        (lambda r: expect(r).to_succeed(), "the exit code is 2, expected 0"),
+        (lambda r: expect(r).to_have_exit_code(3), "the exit code is 2, expected 3"),
+        (lambda r: expect(r.stdout).to_contain("bye"), "does not contain 'bye'"),
+        (lambda r: expect(r.stdout).not_to_contain("hello"), "contains 'hello'"),
+        (lambda r: expect(r.stdout).to_match("^b"), "does not match /^b/"),
+        (lambda r: expect(r.stdout).not_to_match("^h"), "matches /^h/ with 'h'"),
+        (lambda r: expect(r.stdout).to_be_empty(), "is not empty"),
+        (lambda r: expect(r.stdout).to_equal("hallo"), "-hallo\n+hello"),
+        (lambda r: expect(r.stdout).to_match_lines("hello\nyou"), "line 2 does not fit 'you'"),
+    ],
+)
+def test_what_does_not_hold_shows_the_command_and_how_the_transcript_ends(
+    session: E2eSession, say: object, shown: str
+) -> None:
+    result = session.run("echo hello; exit 2")
+    assert callable(say)
+    with pytest.raises(AssertionError) as caught:
+        say(result)
+    text = str(caught.value)
+    assert text.startswith("$ echo hello; exit 2\n")
+    assert shown in text
+    assert text.endswith("The transcript ends with:\n$ echo hello; exit 2\n  hello\n? 2")
+
+
+def test_to_fail_wants_a_failure(session: E2eSession) -> None:
+    with pytest.raises(AssertionError, match="it succeeded, and should have failed"):
+        expect(session.run("true")).to_fail()
+
+
+def test_a_directory_against_a_table(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    (tmp_path / "below").mkdir()
+    table: dict[str, str | bytes | None] = {"a.txt": "one\n", "below/": "", "gone.txt": None}
+    expect(tmp_path).to_match_tree(table)
+    with pytest.raises(AssertionError) as caught:
+        expect(tmp_path).to_match_tree({**table, "a.txt": "two\n", "b.txt": "", "below/": None, "c/": ""})
+    text = str(caught.value)
+    assert "-two" in text and "+one" in text
+    assert "b.txt is missing" in text and "below/ is there" in text and "c/ is missing" in text
+
+
+def test_a_directory_against_another(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    for place in (one, two):
+        place.mkdir()
+        (place / "same").write_bytes(b"\xff")
+        (place / "link").symlink_to("same")
+    expect(one).to_match_tree(two)
+    (one / "more").write_text("")
+    (two / "less").mkdir()
+    (two / "same").write_bytes(b"\xfe\xfe")
+    (two / "link").unlink()
+    (two / "link").symlink_to("other")
+    with pytest.raises(AssertionError) as caught:
+        expect(one).to_match_tree(two)
+    text = str(caught.value)
+    assert "more is there, and should not be" in text and "less is missing" in text
+    assert "same has other bytes (1, expected 2)" in text
+    assert "link is a link to same, expected a link to other" in text

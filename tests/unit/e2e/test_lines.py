@@ -1,0 +1,85 @@
+"""Expected lines: wildcards, quantities, names, what varies."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mngr.e2e import lines, update
+
+FITS = [
+    ("a\nb", "a\nb", True),
+    ("a\nb", "a\nc", False),
+    ("a", "a\nb", False),
+    ("...", "", True),
+    ("a\n...\nz", "a\nb\nc\nz", True),
+    ("a\n...\nz", "a\nz", True),
+    ("a\n...\nz\n...", "a\nz\nb\nz\nc", True),
+    ("a\n...\nz", "a\nb", False),
+    ("took ... ms", "took 12 ms", True),
+    ("took ... ms", "took ms", False),
+    ("b (?)\nc", "c", True),
+    ("b (?)\nc", "b\nc", True),
+    ("b (?)\nc", "b\nb\nc", False),
+    ("x (*)\ny", "y", True),
+    ("x... (+)\ny", "x1\nx2\nx3\ny", True),
+    ("x (+)\ny", "y", False),
+    ("x (3)", "x\nx\nx", True),
+    ("x (3)", "x\nx", False),
+    ("x (2,3)\n...", "x\nx\nx\nx", True),
+    ("x (2,3)", "x\nx\nx\nx", False),
+    ("x (2,)", "x\nx\nx\nx", True),
+    (r"x \(3)", "x (3)", True),
+    (r"\...", "...", True),
+    (r"\...", "abc", False),
+    (r"\<a> \[TIME]", "<a> [TIME]", True),
+    ("at [TIME]", "at 2026-01-02T03:04:05Z", True),
+    ("at [TIME]", "at noon", False),
+    ("[UNKNOWN]", "[UNKNOWN]", True),
+    ("<a> is <a>", "x is x", True),
+    ("<a> is <a>", "x is y", False),
+    ("<a>\n...\n<a>", "x\ny\nx", True),
+    ("a.b*", "a.b*", True),
+    ("a.b", "axb", False),
+]
+
+
+@pytest.mark.parametrize(("expected", "actual", "fits"), FITS)
+def test_fits(expected: str, actual: str, fits: bool) -> None:
+    outcome = lines.match(expected.split("\n"), actual.split("\n"), {}, lines.PATTERNS)
+    assert outcome.fits is fits
+
+
+def test_what_was_captured_counts_from_then_on() -> None:
+    outcome = lines.match(["made <agent>"], ["made foo"], {}, {})
+    assert outcome.names == {"agent": "foo"}
+    assert lines.match(["<agent> runs"], ["foo runs"], outcome.names, {}).fits
+    assert not lines.match(["<agent> runs"], ["bar runs"], outcome.names, {}).fits
+
+
+def test_it_says_where_it_went_wrong() -> None:
+    outcome = lines.match(["a", "b", "c"], ["a", "b", "x"], {}, {})
+    assert (outcome.expected_at, outcome.actual_at) == (2, 2)
+
+
+def test_much_output_does_not_take_long() -> None:
+    actual = [f"line {n}" for n in range(20_000)]
+    assert lines.match(["...", "line 10000", "...", "line 19999"], actual, {}, {}).fits
+    assert not lines.match(["...", "line 10000", "...", "line 9999"], actual, {}, {}).fits
+
+
+TEXT = st.text(
+    st.characters(codec="utf-8", exclude_characters="\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029"), max_size=20
+)
+
+
+@given(st.lists(TEXT.map(str.rstrip), max_size=6))
+def test_every_output_can_be_written_as_an_expectation(actual: list[str]) -> None:
+    made = update.generalise([], actual, {}, lines.PATTERNS)
+    assert lines.match(made, actual, {}, lines.PATTERNS).fits
+
+
+@given(st.lists(TEXT, max_size=5), st.lists(TEXT, max_size=8))
+def test_no_expectation_breaks_it(expected: list[str], actual: list[str]) -> None:
+    lines.match(expected, actual, {}, lines.PATTERNS)

@@ -1,0 +1,160 @@
+"""Commands in a session: what is captured, what is written down, what is kept out, what is ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mngr.e2e import CommandTimeout, E2eSession, expect
+from mngr.e2e.session import end_all_of
+from tests.conftest import wait_for
+
+
+def transcript(session: E2eSession) -> str:
+    return session.transcript.path.read_text()
+
+
+def test_both_streams_are_kept_apart_and_in_order(session: E2eSession) -> None:
+    turns = "".join(f"echo {n} >&{1 + n % 2}; sleep 0.02; " for n in range(20))
+    result = session.run(f"{turns} exit 3", comment="one after\nthe other")
+    assert result.output == "".join(f"{n}\n" for n in range(20))
+    assert result.stdout == "".join(f"{n}\n" for n in range(0, 20, 2))
+    assert result.stderr == "".join(f"{n}\n" for n in range(1, 20, 2))
+    shown = "".join(f"{'!' if n % 2 else ' '} {n}\n" for n in range(20))
+    command = f"$ {turns} exit 3\n"
+    assert transcript(session) == f"# one after\n# the other\n{command}{shown}? 3\n"
+
+
+def test_a_command_of_several_lines_and_a_signal(session: E2eSession) -> None:
+    result = session.run("echo a\nkill -TERM $$")
+    assert result.exit_code == 128 + 15
+    assert transcript(session) == "$ echo a\n$ kill -TERM $$\n  a\n? 143\n"
+
+
+def test_input_is_empty_unless_given(session: E2eSession) -> None:
+    assert session.run("cat").stdout == ""
+    assert session.run("cat", stdin="é\n" * 100_000).stdout == "é\n" * 100_000
+    assert session.run("true", stdin=b"x" * 1_000_000).exit_code == 0
+
+
+def test_what_is_no_text_is_shown_all_the_same(session: E2eSession) -> None:
+    result = session.run(r"printf 'a\377b\000\033[31mred\tx\r\n'; printf 'no end'")
+    assert result.stdout == "a\\xffb\0\x1b[31mred\tx\r\nno end"
+    assert transcript(session).splitlines()[1:-1] == ["  a\\xffb\\x00\\x1b[31mred\tx", "  no end"]
+
+
+def test_a_letter_that_comes_in_two_parts(session: E2eSession) -> None:
+    session.run(r"printf '\303'; sleep 0.1; printf '\251\n'")
+    assert "  é\n" in transcript(session)
+
+
+def test_time_is_up_for_the_whole_group(session: E2eSession) -> None:
+    with pytest.raises(CommandTimeout) as caught:
+        session.run(
+            "sleep 1000 & echo $! > pid; echo hi; printf 'your name? '; cat /dev/zero > /dev/null",
+            timeout=0.5,
+        )
+    assert "did not end within 0.5s" in str(caught.value)
+    assert "  your name?" in str(caught.value)
+    assert transcript(session).endswith("  hi\n  your name? \n? timed out after 0.5s; it was killed\n")
+    child = int((session.cwd / "pid").read_text())
+    wait_for(lambda: not Path(f"/proc/{child}").exists())
+
+
+def test_a_line_without_an_end_is_shown_while_the_command_waits(session: E2eSession) -> None:
+    waits = subprocess.Popen([sys.executable, "-c", _WAITING, str(session.artifacts.parent / "other")])
+    path = session.artifacts.parent / "other" / "transcript.txt"
+    wait_for(lambda: path.exists() and "  your name? " in path.read_text())
+    waits.kill()
+    waits.wait()
+    assert path.read_text() == "$ printf 'your name? '; sleep 1000\n  your name? "
+    meta = json.loads((path.parent / "meta.json").read_text())
+    assert meta["status"] == "running"
+    end_all_of(path.parent)
+
+
+_WAITING = """
+import sys
+from pathlib import Path
+from mngr.e2e import E2eSession
+E2eSession(Path(sys.argv[1])).run("printf 'your name? '; sleep 1000", timeout=20)
+"""
+
+
+def test_what_goes_on_in_the_background_ends_with_the_session(tmp_path: Path) -> None:
+    session = E2eSession(tmp_path / "artifacts")
+    result = session.run("sleep 1000 & echo $! > one; setsid sleep 1000 & echo $! > two; echo done")
+    assert (result.stdout, result.exit_code) == ("done\n", 0)
+    assert result.seconds < 5
+    pids = [int((session.cwd / name).read_text()) for name in ("one", "two")]
+    assert all(Path(f"/proc/{pid}").exists() for pid in pids)
+    session.close()
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+    assert not session.root.exists()
+
+
+@pytest.mark.parametrize("command", ["yes 0123456789abcdef | head -c 60000000", "head -c 60000000 /dev/zero"])
+def test_memory_is_bounded(session: E2eSession, command: str) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    result = session.run(command)
+    assert "bytes left out here" in result.stdout
+    assert len(result.stdout) < 9_000_000
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 120_000, f"{grown} kB more"
+    assert "characters left out here]" in transcript(session)
+    assert session.transcript.path.stat().st_size < 1_500_000
+
+
+def test_nothing_of_the_user_is_seen(session: E2eSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_SECRET_TOKEN", "hunter2hunter2")
+    seen = session.run("env; git config user.email; ls -A ~ | head").stdout
+    assert "MY_SECRET_TOKEN" not in seen
+    assert "LANG=C.UTF-8\n" in seen and "TZ=UTC\n" in seen and "COLUMNS=80\n" in seen
+    assert "test@example.invalid\n.gitconfig\n" in seen
+    for name in ("HOME", "TMPDIR", "TMUX_TMPDIR", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "GIT_CONFIG_GLOBAL"):
+        assert f"{name}={session.root}/" in seen
+
+
+def test_what_is_let_in_is_listed_and_its_secrets_are_not_shown(
+    session: E2eSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MY_SECRET_TOKEN", "hunter2hunter2")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / ".cache" / "x").write_text("cached")
+    session.allow_env("MY_SECRET_TOKEN")
+    session.allow_path("~/.cache/x")
+    result = session.run('printf "%s" "$MY_SECRET_TOKEN"; cat ~/.cache/x; echo hunter2hunter2 >&2')
+    assert result.stdout == "hunter2hunter2cached"
+    assert "hunter2" not in transcript(session).replace(result.command, "")
+    assert "[redacted: MY_SECRET_TOKEN]cached" in transcript(session)
+    meta = json.loads((session.artifacts / "meta.json").read_text())
+    assert meta["allowed"] == {"env": ["MY_SECRET_TOKEN"], "paths": ["~/.cache/x"]}
+    with pytest.raises(AssertionError) as caught:
+        expect(result.stderr).to_contain("something else")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_where_and_with_what(session: E2eSession) -> None:
+    (session.cwd / "below").mkdir()
+    assert session.run("pwd; echo $A", cwd="below", env={"A": "b c"}).stdout == f"{session.cwd}/below\nb c\n"
+    assert os.environ.get("A") is None
+
+
+def test_names_are_filled_in(session: E2eSession) -> None:
+    expect(session.run("echo made agent-17 at 12:00:01").stdout).to_match_lines("made <agent> at [TIME]")
+    assert session.run("echo '<agent>' '<other>'").stdout == "agent-17 <other>\n"
+
+
+def test_blocks_are_noted(session: E2eSession) -> None:
+    session.write_tutorial_block("""
+        # see it
+        mngr list
+    """)
+    assert json.loads((session.artifacts / "meta.json").read_text())["blocks"] == ["# see it\nmngr list"]
