@@ -33,7 +33,7 @@ def read_json(host: Host, record: AgentRecord, name: str) -> dict[str, Any]:
     """What such a file holds; nothing when it is not there or no JSON object."""
     try:
         found = json.loads(host.read(os.path.join(host.home.agent(record.id), name)))
-    except (NotFound, ValueError):
+    except (NotFound, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -81,6 +81,12 @@ def _blank(table: dict[str, Any], key: str, instead: str | None) -> None:
     for value in table.values():
         if isinstance(value, dict):
             _blank(value, key, instead)
+
+
+def can_renew(login: dict[str, Any], key: str, instead: str | None) -> bool:
+    """Whether a login has the part that renews it, so that it is none of our copies."""
+    tables = [login, *(value for value in login.values() if isinstance(value, dict))]
+    return any(table.get(key, instead) != instead for table in tables)
 
 
 def find_conversation(program: str, place: str, name: str, name_of: Callable[[str], str]) -> str:

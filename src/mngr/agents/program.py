@@ -7,7 +7,7 @@ import os
 from mngr import clock, onhost
 from mngr.agents.delivery import Delivery
 from mngr.agents.evidence import state_of
-from mngr.agents.files import carry, copy_login, write
+from mngr.agents.files import can_renew, carry, copy_login, read_json, write
 from mngr.errors import UsageError
 from mngr.model import State
 
@@ -150,6 +150,12 @@ class ProgramKind:
             copy_login(
                 host, record, path, name, self.renewal
             )  # whoever renews it ends the login of all others
+
+    def log_in_again(self, host: Host, record: AgentRecord) -> None:
+        """The login that the user has by now, in place of a copy; one that the agent was given there stays."""
+        found = [name for path, name in self.logins().items() if os.path.isfile(path)]
+        if found and not any(can_renew(read_json(host, record, name), *self.renewal) for name in found):
+            self.log_in(host, record)
 
     def words(self, record: AgentRecord) -> list[str]:
         """The program with what is asked of it in every case."""

@@ -176,13 +176,15 @@ def _change(ctx: Context, seen: Seen, name: str) -> str:
         return "an interrupted command left it: mngr gc cleans it up"
     if state.state == "WAITING" and state.reason in _shut(ctx, seen):
         return way_to_answer(state.reason, name)
+    if state.state == "PARKED" and state.reason == "login":
+        return f"log in, then send it a message: mngr message {name} -m TEXT"
     if state.state == "UNKNOWN":
         return f"look at its files, or put it away: mngr destroy --force {name}"
     return {
         "STARTING": "its process comes up, or the command that makes it ends",
         "RUNNING": f"its program ends or says that it waits; mngr stop {name}",
         "WAITING": f"a message: mngr message {name} -m TEXT",
-        "PARKED": "the limit ends, or somebody logs in",
+        "PARKED": f"the limit ends; then a message: mngr message {name} -m TEXT",
         "DONE": f"it has ended; mngr start {name} runs it again",
         "FAILED": f"it has ended; mngr start {name} brings it back",
         "STOPPED": f"mngr start {name} brings it back where it was",

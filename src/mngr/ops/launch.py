@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from mngr import onhost, tmux
+from mngr.agents.program import ProgramKind
 from mngr.errors import MngrError
 from mngr.ops import sandbox
 from mngr.shell import ProgramMissing, quote
@@ -62,6 +63,13 @@ def write_command(ctx: Context, host: Host, record: AgentRecord, *, resume: bool
     sandbox.write(ctx, host, record)
 
 
+def renew_login(ctx: Context, host: Host, record: AgentRecord) -> None:
+    """Bring the login that the user has by now to a coding agent that cannot see it."""
+    kind = ctx.kind_of(record)
+    if isinstance(kind, ProgramKind) and (record.sandbox or not host.is_here):
+        kind.log_in_again(sandbox.inside(host, record), record)
+
+
 def launch(ctx: Context, host: Host, record: AgentRecord) -> int:
     """Start the session; returns the pid once the agent's process really runs."""
     lib = settle(ctx, host)
@@ -98,9 +106,9 @@ def launch(ctx: Context, host: Host, record: AgentRecord) -> int:
     ]
     said = "; ".join(line.strip() for line in screen[-3:]) or "it ended at once"
     install = getattr(ctx.kind_of(record), "install", "")
-    hint = (
-        f"get it: {install}; then: mngr doctor {record.kind}"
-        if install
-        else "check the command and the agent's PATH"
-    )
+    hint = "check the command and the agent's PATH"
+    if install and host.is_here:
+        hint = f"get it: {install}; then: mngr doctor {record.kind}"
+    elif install:
+        hint = f"get it on {host.name}, in the PATH of a login there: {install}"
     raise MngrError(f"the agent's command did not start: {said}", hint)

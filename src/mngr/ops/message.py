@@ -61,6 +61,10 @@ def send(
                 hint = f"start it first: mngr message --start {record.name}"
                 raise MngrError(f"{record.name} does not run ({seen.state.state})", hint)
             _start(ctx, record)
+        elif seen.state.reason == "login":
+            from mngr.ops.launch import renew_login
+
+            renew_login(ctx, seen.host, record)
         _deliver(seen.host, record, delivery, limit)
         if delivery.keys:
             _see_answered(ctx, seen, record, delivery, limit)

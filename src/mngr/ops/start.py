@@ -10,7 +10,7 @@ from mngr.model import Outcome
 from mngr.ops import hosts, limit
 from mngr.ops import list as listing
 from mngr.ops.discard import end_processes
-from mngr.ops.launch import launch, write_command
+from mngr.ops.launch import launch, renew_login, write_command
 from mngr.ops.targets import LIVE, each
 
 TYPE_CHECKING = False
@@ -59,6 +59,7 @@ def start_record(ctx: Context, host: Host, record: AgentRecord) -> None:
         end_processes(
             host, [record.id], grace=0.5, reason="restart"
         )  # a dead pane still holds the session's name
+        renew_login(ctx, host, record)
         write_command(ctx, host, record, resume=True)
         pid = launch(ctx, host, record)
     store.add_event(host, record.id, "started", pid=pid)
