@@ -87,7 +87,8 @@ def execute(cli: Cli, module: ModuleType) -> int:
     cli.quiet, cli.format = args["quiet"], args["format"]
     if args["verbose"]:
         shell.tracer = cli.say
-    _check_format(cli.format)
+    if cli.format not in command.formats:
+        _check_format(cli.format)
     try:
         return int(module.run(cli, args) or 0)
     finally:

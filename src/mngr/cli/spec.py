@@ -57,6 +57,7 @@ class Command(Record):
     options: tuple[Option, ...] = ()
     rest: str | None = None  # what may follow `--`
     examples: tuple[tuple[str, str], ...] = ()  # (command, what it does)
+    formats: tuple[str, ...] = ()  # for --format, beside those that every command has
     mends: bool = False  # it helps to mend broken settings, so they do not stop it
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SECTIONS = ("Agents", "Work", "Life", "Set-up")
+SECTIONS = ("Agents", "Work", "Life", "Tests", "Set-up")
 
 # name: (section, summary). The module is mngr.cli.NAME with the space or dash of a two-word name as _.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -37,6 +37,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "snapshot list": ("Life", "show the snapshots"),
     "snapshot restore": ("Life", "make an agent from a snapshot"),
     "snapshot destroy": ("Life", "delete a snapshot"),
+    "tutorial blocks": ("Tests", "show the blocks of a tutorial script, and the blanks to fill"),
+    "tutorial check": ("Tests", "say which blocks no test cites, and which citations are out of date"),
+    "web": ("Tests", "look at runs of tests in a browser: transcripts and recordings"),
     "init": ("Set-up", "look at the project and write .mngr/settings.toml"),
     "config list": ("Set-up", "show all settings and where each comes from"),
     "config get": ("Set-up", "print one setting"),
@@ -51,7 +54,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "version": ("Set-up", "print the version"),
 }
 ALIASES = {"ls": "list", "conn": "connect", "msg": "message", "rm": "destroy"}
-GROUPS = ("snapshot", "config", "plugin")
+GROUPS = ("snapshot", "config", "plugin", "tutorial")
 
 
 def module_name(command: str) -> str:
