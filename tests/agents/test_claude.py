@@ -147,6 +147,35 @@ class TestClaude(AgentContract):
         for sender in range(senders):
             assert [n for s, n in found if s == sender] == list(range(total // senders))
 
+    if FULL:
+
+        def test_twenty_side_by_side(self, fleet: Mngr) -> None:
+            names = [f"foo-{number}" for number in range(1, 21)]
+            until = ("--wait", "--timeout", "180")
+            began = time.monotonic()
+            hello = fake([{"text": "hello"}], "to begin")
+            fleet("create", "foo", "claude", "--count", "20", "--no-connect", "-m", hello, timeout=120)
+            print(f"made and told in {time.monotonic() - began:.1f} s")
+            steps: Steps = [{"sh": "git status"}, {"text": "seen"}]
+            fleet("message", *names, "-m", fake(steps, "to all"), *until, timeout=200)
+
+            def send(name: str) -> None:
+                fleet("message", name, "-m", fake([{"text": f"I am {name}"}], name), *until, timeout=200)
+
+            with ThreadPoolExecutor(len(names)) as pool:
+                list(pool.map(send, names))
+            agents = fleet.json("list")["agents"]
+            assert {(one["state"], one["state_reason"]) for one in agents} == {("WAITING", "end_of_turn")}
+            for name in names:
+                rows = [row for row in self.rows(fleet, name) if row["role"] != "tool" and row["text"]]
+                said = [(row["role"], row["text"].rpartition("</fake> ")[2].strip()) for row in rows]
+                asked = [("user", "to begin"), ("user", "to all"), ("user", name)]
+                told = [("assistant", text) for text in ("hello", "seen", f"I am {name}")]
+                assert said == [row for pair in zip(asked, told, strict=True) for row in pair]
+            fleet("destroy", "--force", *names, timeout=120)
+            assert fleet.json("list")["agents"] == []
+            assert [one["name"] for one in agents if Path(f"/proc/{one['pid']}").exists()] == []
+
     def test_states_over_many_turns_with_faults(self, fleet: Mngr) -> None:
         """Every turn says before what it will be; what is seen in it and after it must fit."""
         turns, seed = (500, random.randrange(1 << 30)) if FULL else (8, 7)

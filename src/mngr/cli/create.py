@@ -202,7 +202,8 @@ def _connects_by_itself(cli: Cli, args: Args) -> bool:
 
 def _send(cli: Cli, agents: list[AgentView], message: str) -> None:
     """The first message; the agents stay although it may not arrive."""
-    outcomes = cli.fleet.message([agent.id for agent in agents], message)
+    patience = 30.0 + 3.0 * (len(agents) - 1)  # programs that start side by side take longer
+    outcomes = cli.fleet.message([agent.id for agent in agents], message, timeout=patience)
     raise_if_alone(outcomes)
     missed = [outcome for outcome in outcomes if not outcome.ok]
     for outcome in missed:
