@@ -164,14 +164,14 @@ def test_over_ssh_and_back(fleet: Mngr, gate: Gate, farm: Farm) -> None:
     # The conversation goes along.
     fleet("clone", "foo", "bar@local")
     tell(fleet, "bar", "here")
-    fleet("migrate", "foo", "@local")
-    tell(fleet, "foo", "home")
     fleet("migrate", "bar", "@h1")
     tell(fleet, "bar", "there")
-    assert said(fleet, "foo")[1:] == ["again", "too late", "go on", "home"]
-    assert said(fleet, "bar")[1:] == ["again", "too late", "go on", "here", "there"]
+    fleet("migrate", "bar", "@local")
+    tell(fleet, "bar", "home")
+    assert said(fleet, "foo")[1:] == ["again", "too late", "go on"]
+    assert said(fleet, "bar")[1:] == ["again", "too late", "go on", "here", "there", "home"]
     assert fleet("exec", "bar", "--", "cat", "out.txt").out == "hi\n"
-    mine = fleet.dir("foo") / "claude/.credentials.json"
+    mine = fleet.dir("bar") / "claude/.credentials.json"
     assert mine.readlink() == Path(fleet.env["HOME"]) / ".claude/.credentials.json"
     assert "refreshToken" in logins(Path(fleet.env["HOME"]) / ".claude")[0]
     assert set(gate.seen) == {"token-1", "token-2"}

@@ -71,6 +71,7 @@ ASKS = {"state": "WAITING", "reason": "permission"}
         ({**ENDED, "s": 5}, {"status": "busy", "s": 6}, ("RUNNING", None, "program")),  # it goes on by itself
         ({**ENDED, "s": 5}, {"status": "shell", "s": 6}, ("RUNNING", "background", "program")),
         ({**ASKS, "s": 5}, {"status": "busy", "s": 6}, ("RUNNING", None, "program")),  # answered at its terminal
+        ({**ASKS, "s": 5}, {"status": "waiting", "waitingFor": "permission prompt", "s": 6}, ("WAITING", "permission", "hook")),  # it is shown
         ({**RUNNING, "s": 5}, {"status": "waiting", "waitingFor": "permission prompt", "s": 6}, ("WAITING", "permission", "program")),
         ({**RUNNING, "s": 5}, {"status": "waiting", "waitingFor": "input needed", "s": 6}, ("WAITING", "question", "program")),
         ({**ENDED, "s": 5, "error": "rate_limit"}, {"status": "idle", "s": 6}, ("PARKED", "rate_limit", "hook")),
