@@ -308,6 +308,10 @@ mngr plugin list
 # a scripted model, for tests: point real agents at the URL it prints; this one ends by itself after a second
 timeout 1 mngr model-server '[{"sh": "echo hi > hi.txt"}, {"text": "done"}]' || test $? -eq 124
 
+# pages of what tests did, with transcripts and recordings, as files that need nothing else
+mkdir -p .mngr/e2e
+mngr web --e2e .mngr/e2e --export ../pages
+
 # completion for your shell
 mngr completion bash > ../mngr.bash
 

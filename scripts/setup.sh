@@ -54,4 +54,21 @@ if ! { [ -f .venv/stamp ] && [ "$(cat .venv/stamp)" = "$stamp" ] && .venv/bin/py
     .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
     printf '%s\n' "$stamp" >.venv/stamp
 fi
+
+# The player for recordings, as it is in the npm registry; without npm pages show recordings as text, and say so.
+player=asciinema-player@3.17.0
+static=src/mngr/web/static
+if [ "$(cat .venv/player 2>/dev/null)" != "$player" ] || ! [ -f "$static/asciinema-player.css" ]; then
+    if command -v npm >/dev/null 2>&1; then
+        new=$(mktemp -d)
+        (cd "$new" && npm pack --silent "$player" >/dev/null 2>&1)
+        echo "d03ef67fc2f32a7aa5177c0b64650c7c8fd234ef2d3e4b34886632bb3dd58c5c  $new/asciinema-player-3.17.0.tgz" | sha256sum -c --quiet
+        tar -xzf "$new"/*.tgz -C "$new"
+        cp "$new/package/dist/bundle/asciinema-player.min.js" "$new/package/dist/bundle/asciinema-player.css" "$static/"
+        rm -rf "$new"
+        printf '%s\n' "$player" >.venv/player
+    else
+        echo "npm is not installed: recordings will be shown as text"
+    fi
+fi
 .venv/bin/python -m compileall -q src

@@ -57,5 +57,5 @@ def _has_begun(cast: Path) -> bool:
 
 
 def _refuse(why: str, hint: str) -> int:
-    print(f"Error: mngr-e2e-connect: {why}\nHint: {hint}", file=sys.stderr)
+    sys.stderr.write(f"Error: mngr-e2e-connect: {why}\nHint: {hint}\n")
     return 1

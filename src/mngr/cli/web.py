@@ -1,0 +1,80 @@
+"""`mngr web`."""
+
+from __future__ import annotations
+
+import os
+
+from mngr.cli.run import is_terminal
+from mngr.cli.spec import Command, Option
+from mngr.cli.table import COMMANDS
+from mngr.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.parse import Args
+    from mngr.cli.run import Cli
+
+COMMAND = Command(
+    name="web",
+    summary=COMMANDS["web"][1],
+    description=(
+        "Runs of e2e tests, each test with what it is about, its transcript and its recordings side by side. The pages are\n"
+        "served to this machine alone until the command is interrupted, or written as files that need nothing else."
+    ),
+    options=(
+        Option(
+            flags=("--e2e",),
+            metavar="DIR",
+            default=os.path.join(".mngr", "e2e"),
+            help="the artifacts of the tests",
+            complete="files",
+        ),
+        Option(
+            flags=("--export",),
+            metavar="DIR",
+            help="write the pages as files instead of serving them",
+            complete="files",
+        ),
+        Option(flags=("--port",), metavar="N", kind="int", default=0, help="the port; 0 takes a free one"),
+        Option(flags=("--open",), help="open the first page in a browser (default: on a terminal)"),
+    ),
+    examples=(
+        ("mngr web", "look at the runs of this project"),
+        ("mngr web --e2e .mngr/e2e --export pages", "pages to send to somebody"),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Serve until a signal comes, or write the pages."""
+    place = cli.context.path(args["e2e"])
+    opens = args["open"] if "open" in args.chosen else is_terminal() and args["export"] is None
+    if args["export"] is not None:
+        if "port" in args.given:
+            raise UsageError("--port and --export exclude each other", "leave one of them out")
+        from mngr.web.export import export
+
+        first = export(place, cli.context.path(args["export"]))
+        cli.out(first)
+        if opens:
+            _open(f"file://{first}")
+        return 0
+    from mngr.web import runs
+    from mngr.web.server import Server
+
+    runs.list_runs(place)
+    with Server(place, args["port"]) as server:
+        print(server.url, flush=True)
+        if opens:
+            _open(server.url)
+        try:
+            server.serve_forever(poll_interval=0.1)
+        except KeyboardInterrupt:
+            cli.say("stopped")
+    return 0
+
+
+def _open(url: str) -> None:
+    import webbrowser
+
+    webbrowser.open(url)

@@ -1,0 +1,35 @@
+"""Writes the pages as files that can be opened, sent and kept, with nothing missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from mngr.errors import MngrError
+from mngr.web import pages, player, runs, server
+
+
+def export(place: str, target: str) -> str:
+    """All pages below `target`, which is new or one of ours; the path of the first page."""
+    mark = os.path.join(target, "static", "page.css")
+    if os.path.isdir(target) and os.listdir(target) and not os.path.isfile(mark):
+        raise MngrError(f"{target} is there and holds something else", "name a new directory")
+    names = runs.list_runs(place)
+    _write(os.path.join(target, "index.html"), server.index(place))
+    for run in names[: server.SHOWN]:
+        loaded = runs.load_run(place, run)
+        _write(os.path.join(target, run, "index.html"), pages.run_page(loaded))
+        for test in loaded.tests:
+            _write(
+                os.path.join(target, run, test.slug, "index.html"), server.test_page(place, run, test.slug)
+            )
+    os.makedirs(os.path.dirname(mark), exist_ok=True)
+    for name in os.listdir(player.STATIC):
+        shutil.copyfile(os.path.join(player.STATIC, name), os.path.join(target, "static", name))
+    return os.path.join(target, "index.html")
+
+
+def _write(path: str, text: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8", errors="replace") as file:
+        file.write(text)

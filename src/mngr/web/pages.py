@@ -1,0 +1,118 @@
+"""The pages as text. Everything that comes from a test is escaped; nothing is fetched from anywhere else."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+
+from mngr.web import player
+from mngr.web.runs import Recording, Run, Test
+
+_MARKS = {"$ ": "command", "# ": "comment", "! ": "error", "? ": "code"}
+
+
+def index(runs: list[Run], more: int = 0) -> str:
+    """All runs."""
+    rows = "".join(
+        f'<tr><td><a href="{escape(run.name)}/index.html">{escape(run.name)}</a></td><td>{escape(run.at)}</td>'
+        f"<td>{_counts(run)}</td></tr>"
+        for run in runs
+    )
+    body = f"<h1>Runs</h1><table><tr><th>run</th><th>when</th><th>tests</th></tr>{rows}</table>"
+    if not runs:
+        body = "<h1>Runs</h1><p>There are none yet. Run some tests that use the fixture <code>e2e</code>.</p>"
+    if more:
+        body += f"<p>{more} older ones are not shown.</p>"
+    return _page("Runs", body, "")
+
+
+def run_page(run: Run) -> str:
+    """One run: its tests, those that failed first."""
+    rows = "".join(_row(test) for test in run.tests)
+    head = "<tr><th>test</th><th>what it shows</th><th>blocks</th><th>terminals</th><th>seconds</th></tr>"
+    body = (
+        f'<p class="way"><a href="../index.html">runs</a></p><h1>{escape(run.name)}</h1><p>{_counts(run)}</p>'
+        '<input id="find" type="search" placeholder="find a test" aria-label="find a test">'
+        f'<table id="tests">{head}{rows}</table>'
+    )
+    return _page(run.name, body, "../")
+
+
+def _row(test: Test) -> str:
+    first = test.doc.strip().partition("\n")[0]
+    return (
+        f'<tr class="{test.status}"><td><span class="status">{test.status}</span> '
+        f'<a href="{escape(test.slug)}/index.html">{escape(test.name)}</a></td><td>{escape(first)}</td>'
+        f"<td>{len(test.blocks) or ''}</td><td>{len(test.recordings) or ''}</td><td>{test.seconds:.1f}</td></tr>"
+    )
+
+
+def test_page(run: str, test: Test, transcript: str, recordings: list[Recording]) -> str:
+    """One test: what it is about, what it did, and its terminals, side by side."""
+    where = f"{test.file}:{test.line}" if test.line is not None else test.file
+    about = [f"<h2>About</h2><p><code>{escape(where)}</code></p>"]
+    if test.is_observed:
+        about.append('<p class="note">Observed, not reviewed by anybody.</p>')
+    if test.doc:
+        about.append(f'<pre class="doc">{escape(test.doc)}</pre>')
+    about += [f'<h2>Block</h2><pre class="block">{escape(block)}</pre>' for block in test.blocks]
+    if test.allowed:
+        about.append(f"<h2>Let in</h2><p>{escape(', '.join(test.allowed))}</p>")
+    if test.failure:
+        about.append(f'<h2>Failure</h2><pre class="failure">{escape(test.failure)}</pre>')
+    did = f'<h2>Transcript</h2><div class="transcript">{_transcript(transcript)}</div>'
+    shown = "".join(_recording(number, recording) for number, recording in enumerate(recordings))
+    third = f'<section class="terminals"><h2>Terminals</h2>{shown}</section>' if recordings else ""
+    body = (
+        f'<p class="way"><a href="../../index.html">runs</a> / <a href="../index.html">{escape(run)}</a></p>'
+        f'<h1 class="{test.status}"><span class="status">{test.status}</span> {escape(test.name)}</h1>'
+        f'<p>{test.seconds:.1f} s</p><div class="columns"><section class="about">{"".join(about)}</section>'
+        f'<section class="did">{did}</section>{third}</div>'
+    )
+    return _page(test.name, body, "../../", plays=bool(recordings) and player.is_there())
+
+
+def _transcript(text: str) -> str:
+    rows = []
+    for row in text.removesuffix("\n").split("\n"):
+        kind = _MARKS.get(row[:2], "output")
+        if kind == "code" and row != "? 0":
+            kind = "code bad"
+        rows.append(f'<div class="{kind}">{escape(row) or "&nbsp;"}</div>')
+    return "".join(rows)
+
+
+def _recording(number: int, recording: Recording) -> str:
+    """With a player, its data beside it; without one, how the screen looked in the end."""
+    cut = '<p class="note">Only its beginning is shown.</p>' if recording.is_cut else ""
+    title = f"<h3>{escape(recording.name)}</h3>{cut}"
+    if not player.is_there():
+        note = '<p class="note">The player is not installed; this is how the screen looked in the end.</p>'
+        return f'{title}{note}<pre class="screen">{escape(player.last_screen(recording.text))}</pre>'
+    data = json.dumps(recording.text).replace("<", "\\u003c")
+    return (
+        f'{title}<div class="player" data-cast="cast-{number}"></div>'
+        f'<script type="application/json" id="cast-{number}">{data}</script>'
+    )
+
+
+def _counts(run: Run) -> str:
+    kinds = [(status, run.count(status)) for status in ("failed", "running", "passed")]
+    return ", ".join(
+        f'<span class="{status}"><span class="status">{n} {status}</span></span>' for status, n in kinds if n
+    )
+
+
+def _page(title: str, body: str, up: str, *, plays: bool = False) -> str:
+    more = (
+        f'<link rel="stylesheet" href="{up}static/{player.STYLE}"><script defer src="{up}static/{player.SCRIPT}"></script>'
+        if plays
+        else ""
+    )
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title>"
+        f'<link rel="icon" href="data:,"><link rel="stylesheet" href="{up}static/page.css">{more}'
+        f'<script defer src="{up}static/page.js"></script></head><body><main>{body}</main></body></html>\n'
+    )
