@@ -178,10 +178,6 @@ class _Reader:
                     self.holder(function, inner, observed=observed)
                 elif function.name.startswith("test"):
                     self._test(function, inner, observed=observed or _is_marked(function))
-                else:
-                    self._stray(function)
-            if not _definitions(child):
-                self._stray(child)
 
     def _test(self, function: Function, name: str, *, observed: bool) -> None:
         self.tests.append(name)
@@ -230,11 +226,6 @@ class _Reader:
                 place=place,
             )
         )
-
-    def _stray(self, node: ast.AST) -> None:
-        for call in _calls(node):
-            said = f"this {CALL} is in no test, so it does not count"
-            self.problems.append(Problem(path=self.path, line=call.lineno, message=said))
 
 
 def _definitions(node: ast.stmt) -> list[Function | ast.ClassDef]:

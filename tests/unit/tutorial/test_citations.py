@@ -192,11 +192,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_goes_on(call: str, said: str)
 
 def test_a_citation_outside_of_tests_does_not_count() -> None:
     read = found("def helper(e2e):\n    e2e.write_tutorial_block('a')\ne2e.write_tutorial_block('b')\n")
-    assert [(one.line, one.message[-17:]) for one in read.problems] == [
-        (2, "it does not count"),
-        (3, "it does not count"),
-    ]
-    assert read.citations == []
+    assert (read.citations, read.problems) == ([], [])
 
 
 def test_files_that_cannot_be_read_are_named_and_the_rest_goes_on(tmp_path: Path) -> None:

@@ -1,0 +1,61 @@
+"""Where a text of shell calls a program, and with which words."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+
+_INNER = re.compile(r"\$\(([^()]*)\)|`([^`]*)`")
+_OPERATOR = set("();<>|&")
+
+
+def calls(text: str, program: list[str]) -> list[list[str]]:
+    """The words after each call of `program` in a command, those in quoted substitutions included."""
+    found: list[list[str]] = []
+    for words in _commands(text):
+        for at in range(len(words) - len(program) + 1):
+            if _is_call(words[at : at + len(program)], program):
+                found.append(words[at + len(program) :])
+                break
+    quoted = re.findall(r'"((?:[^"\\]|\\.)*)"', text, re.DOTALL)
+    for match in _INNER.finditer("\n".join(quoted)):
+        found += calls(match[1] or match[2] or "", program)
+    return found
+
+
+def _is_call(words: list[str], program: list[str]) -> bool:
+    return os.path.basename(words[0]) == os.path.basename(program[0]) and words[1:] == program[1:]
+
+
+def _commands(text: str) -> list[list[str]]:
+    """The words of each simple command; what shlex cannot read is taken line by line."""
+    try:
+        return _split(text)
+    except ValueError:
+        pass
+    found: list[list[str]] = []
+    for line in text.split("\n"):
+        try:
+            found += _split(line)
+        except ValueError:
+            found += [part.split() for part in re.split(r"[;|&()`]+", line)]
+    return found
+
+
+def _split(text: str) -> list[list[str]]:
+    lexer = shlex.shlex(text.replace("`", " ; ").replace("\n", " ; "), posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    found: list[list[str]] = [[]]
+    redirected = False
+    for word in lexer:
+        if set(word) <= _OPERATOR and word:
+            redirected = bool(set(word) <= set("<>&")) and word not in ("&", "&&")
+            if not redirected:
+                found.append([])
+        elif redirected:
+            redirected = False
+        else:
+            found[-1].append(word)
+    return found
