@@ -44,7 +44,8 @@ def _commands(text: str) -> list[list[str]]:
 
 
 def _split(text: str) -> list[list[str]]:
-    lexer = shlex.shlex(text.replace("`", " ; ").replace("\n", " ; "), posix=True, punctuation_chars=True)
+    flat = text.replace("\\\n", " ").replace("\n", " ; ").replace("`", " ; ")
+    lexer = shlex.shlex(flat, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     lexer.commenters = ""
     found: list[list[str]] = [[]]
@@ -54,6 +55,8 @@ def _split(text: str) -> list[list[str]]:
             redirected = bool(set(word) <= set("<>&")) and word not in ("&", "&&")
             if not redirected:
                 found.append([])
+            elif found[-1][-1:] in (["1"], ["2"]):  # the stream, as in 2>file
+                found[-1].pop()
         elif redirected:
             redirected = False
         else:

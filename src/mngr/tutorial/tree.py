@@ -8,6 +8,7 @@ import time
 
 from mngr import shell
 from mngr.errors import MngrError, TimedOut
+from mngr.fanout import fanout
 from mngr.model import Record
 
 TYPE_CHECKING = False
@@ -18,7 +19,7 @@ _MOST_CALLS = 300
 _ALL_SECONDS = 60.0
 _SECONDS = 5.0
 _DEEPEST = 4
-_MOST_BYTES = 1_000_000
+_MOST_BYTES = 200_000  # of one help
 _RUN = f'cd "$1" && shift && "$@" </dev/null 2>&1 | head -c {_MOST_BYTES}'
 
 _FLAG = re.compile(r"(?<![\w-])(--\[no-\][\w-]+|--?[A-Za-z0-9?][\w-]*)")
@@ -38,6 +39,29 @@ class Command(Record):
     aliases: tuple[str, ...] = ()
     options: tuple[tuple[str, ...], ...] = ()  # each by all its flags; without those of the commands above it
     is_group: bool = False
+
+
+class Child(Record):
+    """A command that a help text names."""
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    is_sure: bool = False  # it has a line of its own, and is not only one of several words
+
+
+class Help(Record):
+    """What a help text lists."""
+
+    options: tuple[tuple[str, ...], ...] = ()
+    children: list[Child] = []
+
+
+class _Asked(Record):
+    """A command to ask for its help, and the text that named it."""
+
+    words: tuple[str, ...]
+    child: Child
+    above: str
 
 
 class Tree(Record):
@@ -92,8 +116,9 @@ def read_tree(program: list[str], root: str, source: str = "help") -> Tree:
         asker = Asker([found, *program[1:]], place)
         commands = read_completion(asker) if source == "completion" else _read_help(asker)
     if not any(command.options or command.words for command in commands):
+        why = asker.problems[:1] or [f"{program[0]} does not tell its commands and options by {source}"]
         raise MngrError(
-            f"{program[0]} does not tell its commands and options by {source}",
+            why[0],
             "try the other one: --source " + ("help" if source == "completion" else "completion"),
         )
     return Tree(program=program, commands=without_inherited(commands), problems=asker.problems)
@@ -102,43 +127,48 @@ def read_tree(program: list[str], root: str, source: str = "help") -> Tree:
 def _find(name: str, root: str) -> str:
     import shutil
 
-    places = [os.path.join(root, folder, name) for folder in (".venv/bin", "venv/bin", "node_modules/.bin")]
     if os.sep in name:
-        places = [os.path.join(root, name)]
-    for path in (shutil.which(name, path=shell.fixed_path()), *places):
+        places: list[str | None] = [os.path.join(root, name), os.path.abspath(name)]
+    else:
+        folders = [os.path.join(root, folder) for folder in (".venv/bin", "venv/bin", "node_modules/.bin")]
+        places = [shutil.which(name, path=":".join([shell.fixed_path(), *folders]))]
+    for path in places:
         if path and os.access(path, os.X_OK) and os.path.isfile(path):
             return path
     raise MngrError(f"the program {name} is not installed", "install it, or name another one with --program")
 
 
 def _read_help(asker: Asker) -> list[Command]:
-    """Ask every command for its help, beginning with the program."""
+    """Ask every command for its help, beginning with the program, one level after the other."""
     commands: dict[tuple[str, ...], Command] = {}
-    waiting: list[tuple[tuple[str, ...], tuple[str, ...], str]] = [((), (), "")]
-    while waiting:
-        words, aliases, above = waiting.pop(0)
-        text = asker.ask([*asker.program, *words, "--help"])
-        if words and text == above:
-            continue  # a choice of an argument's, and no command
-        options, children = parse_help(text, (os.path.basename(asker.program[0]), *words))
-        commands[words] = Command(
-            words=words, aliases=aliases, options=tuple(options), is_group=bool(children)
-        )
-        if len(words) < _DEEPEST:
-            waiting += [
-                ((*words, *name.split()), more, text)
-                for name, more in children
-                if (*words, *name.split()) not in commands
-            ]
+    level = [_Asked(words=(), child=Child(name=""), above="")]
+    for _ in range(_DEEPEST):
+        texts = fanout(lambda one: asker.ask([*asker.program, *one.words, "--help"]), level, at_once=4)
+        deeper: list[_Asked] = []
+        for asked, text in zip(level, texts, strict=True):
+            if isinstance(text, Exception):
+                raise text
+            is_same = text == asked.above
+            if is_same and not asked.child.is_sure:
+                continue  # a choice of an argument's, and no command
+            name = os.path.basename(asker.program[0])
+            help = Help() if is_same else parse_help(text, (name, *asked.words))
+            commands.setdefault(
+                asked.words,
+                Command(words=asked.words, aliases=asked.child.aliases, options=help.options),
+            )
+            for child in help.children:
+                words = (*asked.words, *child.name.split())
+                if words not in commands:
+                    deeper.append(_Asked(words=words, child=child, above=text))
+        level = deeper
     return list(commands.values())
 
 
-def parse_help(
-    text: str, words: tuple[str, ...]
-) -> tuple[list[tuple[str, ...]], list[tuple[str, tuple[str, ...]]]]:
-    """The options and the commands, with their other names, that a help text lists. `words` is what it is the help of."""
+def parse_help(text: str, words: tuple[str, ...]) -> Help:
+    """What a help text lists. `words` is what it is the help of."""
     options: dict[tuple[str, ...], None] = {}
-    children: dict[str, tuple[str, ...]] = {}
+    children: dict[str, Child] = {}
     kind, depth = "text", 0
     for line in _plain_lines(text):
         indent = len(line) - len(line.lstrip())
@@ -146,25 +176,24 @@ def parse_help(
             kind, depth = _kind(line), 0
             continue
         entry = line.strip()
-        if entry.startswith("-") and kind != "text":
+        if entry.startswith("-"):
             flags = tuple(_flags(re.split(r"\s{2,}", entry)[0]))
-            if flags:
-                options[flags] = None
+            options.update({flags: None} if flags and kind != "text" else {})
             continue
         if kind not in ("commands", "arguments", "other"):
             continue
         choices = _CHOICES.match(entry)
         if choices and kind != "other":
-            children.update({name: children.get(name, ()) for name in choices[1].split(",")})
+            children.update({name: Child(name=name) for name in choices[1].split(",")})
         is_head = not re.search(r"\S\s{2,}\S", entry) and not entry[0].islower()
         depth = indent if is_head or not depth else depth
-        if kind == "arguments" and (is_head or indent <= depth):
+        if indent > depth + 4 or (kind == "arguments" and (is_head or indent <= depth)):
             continue
-        for name, aliases in _entry(entry, words, alone=kind != "other"):
-            children[name] = aliases or children.get(name, ())
-    return list(options), [
-        (name, aliases) for name, aliases in children.items() if name != "help" or len(words) == 1
-    ]
+        found = _entry(entry, words, alone=kind != "other")
+        if found:
+            children[found.name] = found
+    others = {alias for child in children.values() for alias in child.aliases}
+    return Help(options=tuple(options), children=[c for c in children.values() if c.name not in others])
 
 
 def _plain_lines(text: str) -> Iterator[str]:
@@ -200,16 +229,17 @@ def _flags(column: str) -> list[str]:
     return found
 
 
-def _entry(entry: str, words: tuple[str, ...], *, alone: bool) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """A command that a line is about. It may be told by all its words."""
+def _entry(entry: str, words: tuple[str, ...], *, alone: bool) -> Child | None:
+    """The command that a line is about. It may be told by all its words."""
     for start in range(len(words)):
         own = " ".join(words[start:]) + " "
         if entry.startswith(own):
             entry = entry.removeprefix(own)
             break
     match = _ENTRY.fullmatch(entry)
-    if match and (match["rest"] or alone):
-        yield match["name"], tuple(re.findall(r"[\w-]+", match["more"] or ""))
+    if not match or not (match["rest"] or alone):
+        return None
+    return Child(name=match["name"], aliases=tuple(re.findall(r"[\w-]+", match["more"] or "")), is_sure=True)
 
 
 def without_inherited(commands: list[Command]) -> list[Command]:
