@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from mngr.agents import resets
 from mngr.agents.evidence import when
@@ -24,6 +25,7 @@ _WORDS = {
     "server_overloaded": "rate_limit",
     "unauthorized": "login",
 }
+_UNEXPECTED = re.compile(r"unexpected status (\d{3}) ")
 
 
 class End(Record):
@@ -49,6 +51,8 @@ def end_of(row: dict[str, Any] | None) -> End | None:
     if isinstance(info, dict):
         codes = [part.get("http_status_code") for part in info.values() if isinstance(part, dict)]
         reason = next((_STATUS[code] for code in codes if isinstance(code, int) and code in _STATUS), None)
+    elif info == "other" and (told := _UNEXPECTED.match(str(error.get("message")))):
+        reason = _STATUS.get(int(told[1]))  # 0.150
     until = None
     if reason == "quota" and (reset := resets.search(str(error.get("message")))):
         until = resets.parse(reset, at, 0.0, str((row or {}).get("zone") or "+0000"))

@@ -100,6 +100,7 @@ def test_how_turns_ended_is_read_from_its_record() -> None:
         ("quota", "2026-11-16T06:19:00.000Z"),
         ("quota", "2026-11-27T20:06:00.000Z"),
         (None, None),  # Esc
+        ("login", None),  # 401 of 0.150.0, which tells it only in words
     ]
 
 
