@@ -73,7 +73,7 @@ class AiderKind(ProgramKind):
 
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
         directory = host.home.agent(record.id)
-        program, *words = self.words(record)
+        program, *words = self.words(host, record)
         own = [
             *("--chat-history-file", os.path.join(directory, _CHAT)),
             *("--input-history-file", os.path.join(directory, _OWN, "input.history")),

@@ -106,7 +106,7 @@ class ClaudeKind(ProgramKind):
         made = host.run(["sh", "-c", _MAKE, "make", directory, _CONFIG])
         if made.code:
             raise MngrError(f"cannot make the directory of {record.name}: {made.problem}", "see: mngr doctor")
-        version = version_of(host, record, self.executable)
+        version = version_of(host, record, self.executable_on(host))
         carried = self.options.get("carry") or []
         known = read_json(host, record, f"{_CONFIG}/.claude.json")
         projects = known.get("projects") if isinstance(known.get("projects"), dict) else {}
@@ -147,10 +147,10 @@ class ClaudeKind(ProgramKind):
         projects = os.path.join(host.home.agent(record.id), _CONFIG, "projects")
         found = host.run(["sh", "-c", _MOVE, "move", projects, _slug(record.work_dir)]).text.strip()
         if any(word in ("-r", "--resume", "-c", "--continue", "--session-id") for word in record.command):
-            return self.words(record)
+            return self.words(host, record)
         if not found:
-            return [*self.words(record), "--session-id", session_of(record.id)]
-        return [*self.words(record), "--resume", found]
+            return [*self.words(host, record), "--session-id", session_of(record.id)]
+        return [*self.words(host, record), "--resume", found]
 
     def judge(self, evidence: Evidence, state: State) -> State:
         state = self._newest(evidence, state)

@@ -167,7 +167,7 @@ class CodexKind(ProgramKind):
             )  # it no longer reads the variable
         own = _read(host, os.path.join(host.home.agent(record.id), _CONFIG, "config.toml"))
         newer = _table(_table(user, "notice"), "model_migrations")
-        words = " ".join(self.words(record))
+        words = " ".join(self.words(host, record))
         if str(taken.get("model") or "") not in {*newer, ""} or " -m" in words or "model" in words:
             newer = {**newer, **self._newer(host, record)}
         found = {
@@ -187,7 +187,7 @@ class CodexKind(ProgramKind):
     def _newer(self, host: Host, record: AgentRecord) -> dict[str, str]:
         """For every model that has a newer one: which, as the program notes that the user was told."""
         directory = host.home.agent(record.id)
-        said = host.run(["sh", "-c", _NEWER, "newer", directory, self.executable]).text
+        said = host.run(["sh", "-c", _NEWER, "newer", directory, self.executable_on(host)]).text
         found: dict[str, str] = {}
         slug = ""
         for line in said.splitlines():
@@ -214,7 +214,7 @@ class CodexKind(ProgramKind):
         directory = host.home.agent(record.id)
         found = host.run(["sh", "-c", _LATEST, "latest", os.path.join(directory, _CONFIG)]).text.strip()
         self._mute(host, record)
-        program, *words = self.words(record)
+        program, *words = self.words(host, record)
         # What is left are our own hooks, in the agent's directory.
         words = ["--dangerously-bypass-hook-trust", *words, "--cd", record.work_dir]
         again = ["resume", found] if found else []
@@ -225,7 +225,9 @@ class CodexKind(ProgramKind):
         if record.sandbox:
             return
         directory = host.home.agent(record.id)
-        asked = host.run(["sh", "-c", _ASK, "ask", directory, self.executable], stdin=_questions(record))
+        asked = host.run(
+            ["sh", "-c", _ASK, "ask", directory, self.executable_on(host)], stdin=_questions(record)
+        )
         keys = [] if asked.code == 0 and not asked.out else codex_rows.hooks_of(asked.out)
         if keys is None:
             raise MngrError(

@@ -149,7 +149,7 @@ class GeminiKind(ProgramKind):
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
         place = os.path.join(host.home.agent(record.id), _HOME)
         found = host.run(["sh", "-c", _LATEST, "latest", place, _PROJECT]).text.strip()
-        words = ["sh", os.path.join(host.home.agent(record.id), _HOOK), "run", *self.words(record)]
+        words = ["sh", os.path.join(host.home.agent(record.id), _HOOK), "run", *self.words(host, record)]
         if any(word in ("-r", "--resume", "--session-id", "--session-file") for word in record.command):
             return words
         return [*words, "--resume", found] if found else words

@@ -105,7 +105,7 @@ class OpencodeKind(ProgramKind):
         directory = host.home.agent(record.id)
         file = os.path.join(directory, _OWN, "adopted.json")
         host.write(file, data)
-        argv = [*self._place_words(host, record), "OPENCODE_PURE=1", self.executable, "import", file]
+        argv = [*self._place_words(host, record), "OPENCODE_PURE=1", self.executable_on(host), "import", file]
         took = host.run(["sh", "-c", _IMPORT, "import", directory, *argv], timeout=60.0)
         host.run(["rm", "-f", file])
         if took.code:
@@ -147,7 +147,7 @@ class OpencodeKind(ProgramKind):
         return {os.path.join(user.place("DATA"), "auth.json"): f"{_DATA}/auth.json"}
 
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
-        words = [*self._place_words(host, record), *self.words(record)]
+        words = [*self._place_words(host, record), *self.words(host, record)]
         if any(word.partition("=")[0] in ("-c", "--continue", "-s", "--session") for word in record.command):
             return words
         last = host.run(["cat", os.path.join(host.home.agent(record.id), _OWN, "session")]).text

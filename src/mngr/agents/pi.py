@@ -116,7 +116,7 @@ class PiKind(ProgramKind):
         about = json.dumps(record.work_dir, ensure_ascii=False)
         own = os.path.join(directory, _OWN)
         found = host.run(["sh", "-c", _LATEST, "latest", own, about]).text.strip()
-        words = [*self.words(record), "--extension", os.path.join(directory, _EXTENSION)]
+        words = [*self.words(host, record), "--extension", os.path.join(directory, _EXTENSION)]
         words += ["--session-dir", os.path.join(directory, _SESSIONS)]
         if any(
             word in ("-c", "--continue", "-r", "--resume", "--session", "--fork") for word in record.command

@@ -87,7 +87,17 @@ class ProgramKind:
     @property
     def executable(self) -> str:
         """What is run: a name to be found in the agent's PATH, or a path."""
-        return os.path.expanduser(str(self.options.get("program") or self.program))
+        return os.path.expanduser(self._given)
+
+    @property
+    def _given(self) -> str:
+        return str(self.options.get("program") or self.program)
+
+    def executable_on(self, host: Host) -> str:
+        """What is run there; ~ is the home that the user has there."""
+        if host.is_here or not self._given.startswith("~/"):
+            return self.executable
+        return host.run(["sh", "-c", "cd && pwd"]).text + self._given[1:]
 
     def check(self, args: list[str], options: dict[str, Any]) -> None:
         if "permissions" not in self.features:
@@ -157,14 +167,14 @@ class ProgramKind:
         if found and not any(can_renew(read_json(host, record, name), *self.renewal) for name in found):
             self.log_in(host, record)
 
-    def words(self, record: AgentRecord) -> list[str]:
+    def words(self, host: Host, record: AgentRecord) -> list[str]:
         """The program with what is asked of it in every case."""
         mode = self.unattended if record.options.get("yolo") else self.careful
         more = self.options.get("args") or []
-        return [self.executable, *mode, *(str(word) for word in more), *record.command]
+        return [self.executable_on(host), *mode, *(str(word) for word in more), *record.command]
 
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
-        return self.words(record)
+        return self.words(host, record)
 
     def state(self, record: AgentRecord, evidence: Evidence) -> State:
         state = state_of(record, evidence)
