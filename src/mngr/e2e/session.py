@@ -127,6 +127,15 @@ class E2eSession:
         self._allowed["paths"] += paths
         self.save("running")
 
+    def cd(self, path: str | Path) -> None:
+        """Go to a directory: later commands run there, and [CWD] stands for it."""
+        self.transcript.line("$ ", f"cd {path}")
+        place = self._at(path).resolve()
+        assert place.is_dir(), f"cd: there is no directory {place}"
+        self.transcript.line("? ", "0")
+        self.cwd = place
+        self.patterns["CWD"] = _of_path(place)
+
     def redaction(self, name: str, pattern: str) -> None:
         """From now on [NAME] in an expected line stands for this regular expression."""
         self.patterns[name] = pattern

@@ -158,3 +158,15 @@ def test_blocks_are_noted(session: E2eSession) -> None:
         mngr list
     """)
     assert json.loads((session.artifacts / "meta.json").read_text())["blocks"] == ["# see it\nmngr list"]
+
+
+def test_a_directory_for_all_that_follows(session: E2eSession) -> None:
+    session.run("mkdir -p 'a b/c'")
+    session.cd("a b")
+    session.cd("c")
+    expect(session.run("pwd").stdout).to_match_lines("[CWD]")
+    assert session.cwd == session.root / "work" / "a b" / "c"
+    assert "$ cd a b\n? 0\n$ cd c\n? 0\n" in transcript(session)
+    with pytest.raises(AssertionError, match="cd: there is no directory .*/c/gone"):
+        session.cd("gone")
+    assert session.run("pwd").stdout == f"{session.cwd}\n"
