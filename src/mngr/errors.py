@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 class MngrError(Exception):
     """An expected failure: what happened and why, with a hint that names the next step."""
@@ -57,7 +61,7 @@ class NotFound(MngrError):
     """No agent, host, snapshot or setting has that name."""
 
 
-def closest(word: str, known: list[str]) -> str | None:
+def closest(word: str, known: Sequence[str]) -> str | None:
     """A hint that names the nearest known word, or None."""
     import difflib
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from mngr.paths import Home
 
 GROUP = "[mngr]"
-KINDS = ("command", "player", "claude", "codex", "opencode", "gemini", "pi", "aider")
+CODERS = ("claude", "codex", "opencode", "gemini", "pi", "aider")  # kinds that others can be made of
+KINDS = ("command", "player", "mechanic", *CODERS)
 PROVIDERS = {"ssh": "mngr.providers.ssh:SshProvider", "docker": "mngr.providers.docker:DockerProvider"}
 
 

@@ -143,7 +143,7 @@ def test_what_each_coding_agent_has_is_in_the_guide() -> None:
         [cell.strip(" `") for cell in line.split("|")[1:-1]] for line in guide.splitlines() if "|" in line
     ]
     head = rows.index(["kind", *FEATURES])
-    coders = [name for name in plugins.KINDS if name not in ("command", "player")]
+    coders = plugins.CODERS
     kinds = [importlib.import_module(f"mngr.agents.{name}").make(name, dict) for name in coders]
     has = [[kind.name, *("yes" if each in kind.features else "no" for each in FEATURES)] for kind in kinds]
     assert rows[head + 2 : head + 2 + len(kinds)] == has

@@ -54,7 +54,7 @@ class PlayerKind:
     name = "player"
     summary = "a scripted agent: what follows -- is a scenario, a JSON file or JSON"
     answers = {"allow": "yes", "deny": "no"}
-    programs = ("python3",)
+    programs: tuple[str, ...] = ("python3",)
     conversation = ("transcript.jsonl",)
     writes = ("player.json",)
 

@@ -104,9 +104,7 @@ class Expectation:
         names = scene.names if scene else {}
         patterns = {**lines.PATTERNS, **(scene.patterns if scene else {})}
         expected = lines.split(text)
-        actual = [row.rstrip() for row in self._text().removesuffix("\n").split("\n")]
-        if actual == [""] and not expected:
-            return self
+        actual = lines.rows(self._text())
         outcome = lines.match(expected, actual, names, patterns)
         if outcome.fits:
             names.update(outcome.names)

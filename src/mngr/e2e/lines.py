@@ -59,6 +59,14 @@ def split(text: str) -> list[str]:
     return [row.rstrip() for row in rows]
 
 
+def rows(text: str) -> list[str]:
+    """The lines of what was printed. How far all of them are indented does not count, for an expectation cannot tell."""
+    import textwrap
+
+    plain = textwrap.dedent(text.replace("\r\n", "\n")).removesuffix("\n")
+    return [row.rstrip() for row in plain.split("\n")] if plain else []
+
+
 def parse(row: str) -> Line:
     """A line with its number of times."""
     if row == "...":

@@ -17,6 +17,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 REASONS = {"ask": "question", "permission": "permission", "wait": "end_of_turn"}  # the steps that end a turn
@@ -355,11 +356,15 @@ class Player:
 
 def main() -> int:
     """Play in this terminal; the exit code."""
-    where = os.environ.get("MNGR_AGENT_DIR") or os.path.dirname(os.path.abspath(__file__))
-    book = Book(where)
+    return play(lambda book, work: Player(book, book.read("scenario.json"), work))
+
+
+def play(make: Callable[[Book, str], Player]) -> int:
+    """Have a player of some kind read from this terminal until it ends; the exit code."""
+    book = Book(os.environ.get("MNGR_AGENT_DIR") or os.path.dirname(os.path.abspath(__file__)))
     settings = _take_terminal()
     try:
-        Player(book, book.read("scenario.json"), os.environ.get("MNGR_WORK_DIR") or os.getcwd()).run()
+        make(book, os.environ.get("MNGR_WORK_DIR") or os.getcwd()).run()
     except Ended as end:
         return end.code
     finally:

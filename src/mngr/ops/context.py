@@ -6,7 +6,7 @@ import os
 
 from mngr import config, paths, registry
 from mngr.errors import MngrError, NotFound, Unreachable, closest
-from mngr.plugins import KINDS, PROVIDERS, Hooks, find_plugins
+from mngr.plugins import CODERS, KINDS, PROVIDERS, Hooks, find_plugins
 from mngr.providers.local import LocalProvider
 
 TYPE_CHECKING = False
@@ -211,11 +211,10 @@ class Context:
 
     def _check_parent(self, name: str, parent: object) -> str:
         """The kind that `[agents.NAME] parent` names, if others can be made of it."""
-        parents = [kind for kind in KINDS if kind not in ("command", "player")]
-        if parent not in parents:
+        if parent not in CODERS:
             raise MngrError(
                 f"agents.{name}.parent is {parent!r}, which is no kind that others can be made of",
-                closest(str(parent), parents) or "there are: " + ", ".join(parents),
+                closest(str(parent), CODERS) or "there are: " + ", ".join(CODERS),
             )
         return str(parent)
 

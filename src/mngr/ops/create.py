@@ -15,7 +15,7 @@ from mngr.ops.launch import launch, settle, write_command
 from mngr.ops.source import Source, are_near, choose_transfer, find_source
 from mngr.ops.start import start
 from mngr.pipehost import PipeHost
-from mngr.plugins import KINDS
+from mngr.plugins import CODERS, KINDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -352,21 +352,20 @@ def _kind(ctx: Context, host: Host, request: CreateRequest) -> str:
     default = ctx.settings.get("commands.create.kind")
     if default:
         return str(default)
-    coding = [name for name in KINDS if name not in ("command", "player")]
     path = environment.base(ctx.home, host).get("PATH", os.defpath)
-    programs = {name: ctx.kind(name).programs[0] for name in coding}
+    programs = {name: ctx.kind(name).programs[0] for name in CODERS}
     try:
         found = host.run(["sh", "-c", _INSTALLED, "installed", path, *programs.values()]).text.split("\n")
     except Unreachable:
         if not isinstance(host, PipeHost) or not isinstance(host.wire, hosts.Nowhere):
             raise
-        return coding[0]  # what a host has that is not made yet will be seen
+        return CODERS[0]  # what a host has that is not made yet will be seen
     for name, program in programs.items():
         if program in found:
             return name
     raise MngrError(
         "there is nothing to run: no kind, no command, and no coding agent is installed",
-        f"write a command after --, or install one of: {', '.join(coding)}; mngr doctor KIND says how",
+        f"write a command after --, or install one of: {', '.join(CODERS)}; mngr doctor KIND says how",
     )
 
 

@@ -1,0 +1,62 @@
+"""Kind `mechanic`: an agent that needs no model. It takes jobs as messages and does them mechanically."""
+
+from __future__ import annotations
+
+import os
+
+from mngr.agents.player import PlayerKind
+from mngr.agents.program import refuse
+from mngr.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.host import Host
+    from mngr.model import AgentRecord
+
+_PROGRAM = "mechanic.pyz"
+_PARTS = ("e2e", "mechanic")  # packages that go along whole
+
+
+class MechanicKind(PlayerKind):
+    """Its program is sent as one archive and needs nothing but Python and git there."""
+
+    name = "mechanic"
+    summary = "an agent that needs no model: it does jobs that `mngr tutorial sync` gives it"
+    programs = ("python3", "git")
+
+    def check(self, args: list[str], options: dict[str, Any]) -> None:
+        refuse(self.name, options)
+        if args:
+            raise UsageError(f"the mechanic takes no arguments, not {args[0]!r}", "its jobs come as messages")
+
+    def prepare(self, host: Host, record: AgentRecord) -> None:
+        host.write(os.path.join(host.home.agent(record.id), _PROGRAM), archive())
+
+    def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
+        return ["python3", os.path.join(host.home.agent(record.id), _PROGRAM)]
+
+
+def archive() -> bytes:
+    """The program with all that it imports of ours."""
+    import io
+    import zipfile
+
+    root = os.path.dirname(os.path.dirname(__file__))
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as zipped:
+        zipped.writestr("__main__.py", "import sys\nfrom mngr.mechanic.main import main\nsys.exit(main())\n")
+        zipped.writestr("mngr/onhost/__init__.py", "")
+        names = ["__init__.py", "onhost/player.py"]
+        names += [
+            f"{part}/{name}" for part in _PARTS for name in sorted(os.listdir(os.path.join(root, part)))
+        ]
+        for name in names:
+            if name.endswith(".py"):
+                with open(os.path.join(root, name), "rb") as file:
+                    zipped.writestr(f"mngr/{name}", file.read())
+    return data.getvalue()
+
+
+KIND = MechanicKind()

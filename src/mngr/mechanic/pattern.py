@@ -1,0 +1,101 @@
+"""From what several runs of one command printed to lines that fit all of them, and say as much as can be said."""
+
+from __future__ import annotations
+
+import re
+from difflib import SequenceMatcher
+
+from mngr.e2e.lines import PATTERNS, rows
+
+# What must not be believed although it was the same each time: runs of one moment share these.
+_VOLATILE = (
+    ("UUID", re.compile(PATTERNS["UUID"])),
+    ("TIME", re.compile(PATTERNS["TIME"])),
+    ("DATE", re.compile(PATTERNS["DATE"])),
+    ("HASH", re.compile(r"(?<![\w-])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}(?![\w-])")),
+    ("DURATION", re.compile(r"(?<![\w.])\d+(?:\.\d+)?\s?(?:ms|µs|us|s)(?!\w)")),
+)
+_MEANT = re.compile(r"\\(?=[\[<.\\(])|<(?=[a-z_][a-z0-9_]*>)|\.\.\.|\[(?=[A-Z][A-Z0-9_]*\])")
+_COUNT = re.compile(r" (?=\((?:[?*+]|\d+|\d+,\d*)\)$)")
+ANY = "\x00...\x00"
+
+
+def pattern(outputs: list[str], names: list[dict[str, str]]) -> list[str]:
+    """Lines for `to_match_lines`; `names` has what varies from run to run: [NAME] to the text it was in that run."""
+    runs = [_prepare(text, known) for text, known in zip(outputs, names, strict=True)]
+    merged = runs[0]
+    for other in runs[1:]:
+        merged = _merge(merged, other)
+    shown = [_escape(row) for row in merged]
+    return [row for at, row in enumerate(shown) if row != "..." or at == 0 or shown[at - 1] != "..."]
+
+
+def is_saying_something(expected: list[str]) -> bool:
+    """Whether there is more in it than that anything may come."""
+    return any(re.sub(r"\.\.\.|\[[A-Z]+\]", "", row).strip() for row in expected)
+
+
+def _prepare(text: str, names: dict[str, str]) -> list[str]:
+    for name, value in sorted(names.items(), key=lambda item: -len(item[1])):
+        text = text.replace(value, f"\x00{name}\x00")
+    for name, shape in _VOLATILE:
+        text = shape.sub(f"\x00{name}\x00", text)
+    return rows(text)
+
+
+def _merge(left: list[str], right: list[str]) -> list[str]:
+    """What both say; where they differ, lines of a pair are brought together, and what has no partner becomes any lines."""
+    merged: list[str] = []
+    for tag, a1, a2, b1, b2 in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+        if tag == "equal":
+            merged += left[a1:a2]
+        elif a2 - a1 == b2 - b1:
+            merged += [_join(one, other) for one, other in zip(left[a1:a2], right[b1:b2], strict=True)]
+        else:
+            merged.append(ANY)
+    return merged
+
+
+def _join(one: str, other: str) -> str:
+    """A line that fits two: word by word where they have as many, else their ends."""
+    if one == other:
+        return one
+    if ANY in (one, other):
+        return ANY
+    left, right = re.split(r"(\s+)", one), re.split(r"(\s+)", other)
+    if len(left) != len(right):
+        return _ends(one, other)
+    words = [
+        a if a == b else (" " if a.isspace() or not a else _ends(a, b))
+        for a, b in zip(left, right, strict=True)
+    ]
+    if any(a != b and (a.isspace() or b.isspace()) for a, b in zip(left, right, strict=True)):
+        return _ends(one, other)  # columns of another width
+    return "".join(words)
+
+
+def _ends(one: str, other: str) -> str:
+    """What two texts begin and end with, and anything between."""
+    start = _common(one, other)
+    start = start[: start.rfind("\x00")] if start.count("\x00") % 2 else start
+    rest_a, rest_b = one[len(start) :], other[len(start) :]
+    end = _common(rest_a[::-1], rest_b[::-1])[::-1]
+    end = end[end.find("\x00") + 1 :] if end.count("\x00") % 2 else end
+    return f"{start}{ANY}{end}"
+
+
+def _common(one: str, other: str) -> str:
+    """What both begin with."""
+    most = min(len(one), len(other))
+    return one[: next((at for at in range(most) if one[at] != other[at]), most)]
+
+
+def _escape(row: str) -> str:
+    """The line as an expectation: what stands for itself is told from what does not."""
+    parts: list[str] = []
+    for at, part in enumerate(re.split("\x00([A-Z]+|\\.\\.\\.)\x00", row)):
+        if at % 2:
+            parts.append("..." if part == "..." else f"[{part}]")
+        else:
+            parts.append(_MEANT.sub(lambda found: "\\" + found[0], part))
+    return _COUNT.sub(r" \\", re.sub(r"(?:\.\.\.){2,}", "...", "".join(parts)))
