@@ -275,6 +275,40 @@ mngr gc --dry-run
 mngr gc
 
 ##################################################
+# Tests
+##################################################
+
+# a tutorial is a script like this one; it is cut into blocks, each known by what it says
+cat > ../tour.sh <<'EOF'
+# see all agents
+mngr list
+
+# which mngr is this?
+mngr version
+EOF
+mngr tutorial blocks ../tour.sh
+
+# which of them does no test cite? one of two, so this is a failure
+mkdir ../tests
+cat > ../tests/test_tour.py <<'EOF'
+def test_list_shows_agents(e2e):
+    e2e.write_tutorial_block("""
+        # see all agents
+        mngr list
+    """)
+    assert e2e.run("mngr list").exit_code == 0
+EOF
+mngr tutorial check ../tour.sh ../tests || test $? -eq 1
+
+# the script changed, and the citation shall follow
+printf '# see all agents\nmngr list --ids\n' > ../tour.sh
+mngr tutorial check ../tour.sh ../tests --fix
+mngr tutorial check ../tour.sh ../tests
+
+# what of a program does its tutorial show, and what do the tests run?
+mngr tutorial coverage ../tour.sh ../tests --program mngr
+
+##################################################
 # Set-up
 ##################################################
 

@@ -10,17 +10,15 @@ from pathlib import Path
 import pytest
 
 from mngr.cli.table import COMMANDS
+from mngr.tutorial.blocks import read_script
 from tests.conftest import Mngr, git
 
 TUTORIAL = Path(__file__).parents[2] / "tutorial.sh"
 
 
 def blocks() -> list[str]:
-    """Runs of consecutive non-empty lines with at least one command."""
-    found = re.split(r"\n(?:[ \t]*\n)+", TUTORIAL.read_text().strip())
-    return [
-        block for block in found if any(not line.startswith(("#", "set ")) for line in block.splitlines())
-    ]
+    """Those with at least one command."""
+    return [block.text for block in read_script(str(TUTORIAL)).blocks if block.commands]
 
 
 def test_it_runs_from_top_to_bottom_and_leaves_nothing_behind(mngr: Mngr, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from mngr.cli import render
 from mngr.cli.spec import Argument, Command
 from mngr.cli.table import COMMANDS
@@ -52,6 +54,7 @@ def run(cli: Cli, args: Args) -> int:
     problems = [problem.to_dict() for problem in script.problems]
     render.rows(cli, "blocks", blocks, _human(script), blanks=blanks, problems=problems)
     if script.problems:
+        sys.stdout.flush()
         raise MngrError("; ".join(map(str, script.problems)), "mend the script at the lines that are named")
     return 0
 

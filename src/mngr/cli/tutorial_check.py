@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from mngr.cli import render
 from mngr.cli.spec import Argument, Command, Option
 from mngr.cli.table import COMMANDS
@@ -78,6 +80,7 @@ def run(cli: Cli, args: Args) -> int:
         rows = [finding.to_dict() for finding in report.findings]
         render.rows(cli, "findings", rows, _human(report, fixed), **more)
     if not report.is_good:
+        sys.stdout.flush()  # what is wrong stands before the error that sums it up
         raise MngrError(_summary(report), _hint(report))
     return 0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from mngr.cli import render
 from mngr.cli.spec import Command, Option
 from mngr.cli.table import COMMANDS
@@ -77,6 +79,7 @@ def run(cli: Cli, args: Args) -> int:
     if found.run is None:
         cli.say("there is no transcript in .mngr/e2e: run the tests to see what they run")
     if found.problems:
+        sys.stdout.flush()
         raise MngrError("; ".join(map(_said, found.problems)), "mend it, and ask again")
     return 0
 
