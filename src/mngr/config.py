@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from mngr.clock import parse_length
 from mngr.errors import MngrError, UsageError, closest
 from mngr.model import Record
 from mngr.paths import LOCAL_SETTINGS, SETTINGS
@@ -51,6 +52,7 @@ SCHEMA: dict[str, tuple[type, str]] = {
     "templates.*.*": (object, "options of create that `-t NAME` stands for"),
     "providers.*.*": (object, "what a provider that a plugin adds wants to know"),
 }
+_LENGTHS = ("stop.grace", "graveyard.keep", "pull.timeout")
 DEFAULTS: dict[str, Any] = {"stop": {"grace": "2s"}, "graveyard": {"keep": "30d"}}
 
 
@@ -189,6 +191,11 @@ def check_key(key: str, where: str, value: Any = None) -> str:
         raise MngrError(f"{where}: there is no setting {key!r}", hint)
     if value is not None and not isinstance(value, kind):
         raise MngrError(f"{where}: {key} must be a {_NOUNS[kind]}, not {value!r}", f"mend it in {where}")
+    if value is not None and key in _LENGTHS:
+        try:
+            parse_length(value)
+        except UsageError as error:
+            raise MngrError(f"{where}: {key}: {error}", error.hint) from None
     return key
 
 

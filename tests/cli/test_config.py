@@ -171,3 +171,12 @@ def test_a_settings_file_that_is_a_link_stays_one(mngr: Mngr, tmp_path: Path) ->
     assert (mngr.home / "settings.toml").is_symlink()
     assert dotfile.read_text() == '# kept elsewhere\n\n[stop]\ngrace = "9s"\n'
     assert dotfile.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_length_of_time_must_be_one(mngr: Mngr) -> None:
+    ran = mngr("config", "set", "stop.grace", "soon", code=1)
+    assert ran.err == (
+        "Error: config set: stop.grace: 'soon' is not a length of time\n"
+        "Hint: write it as 90s, 10m, 1h30m or 2d\n"
+    )
+    assert mngr("config", "get", "stop.grace").out == "2s\n"

@@ -312,6 +312,7 @@ def pairs(words: list[str], flag: str) -> dict[str, str]:
     for word in words:
         key, eq, value = word.partition("=")
         if not eq or not key:
-            raise UsageError(f"{flag}: {word!r} is not NAME=VALUE", f"for example: {flag} team=red")
+            example = "logs='tail -f log.txt'" if flag == "--window" else "team=red"
+            raise UsageError(f"{flag}: {word!r} is not NAME=VALUE", f"for example: {flag} {example}")
         found[key] = value
     return found

@@ -167,6 +167,6 @@ def test_a_directory_for_all_that_follows(session: E2eSession) -> None:
     expect(session.run("pwd").stdout).to_match_lines("[CWD]")
     assert session.cwd == session.root / "work" / "a b" / "c"
     assert "$ cd a b\n? 0\n$ cd c\n? 0\n" in transcript(session)
-    with pytest.raises(AssertionError, match="cd: there is no directory .*/c/gone"):
+    with pytest.raises(AssertionError, match=r"cd: there is no directory .*/c/gone"):
         session.cd("gone")
     assert session.run("pwd").stdout == f"{session.cwd}\n"
