@@ -6,7 +6,10 @@ SHELLS = bash=bash dash=dash zsh=zsh fish=fish rsync=rsync
 HOSTS = ssh=openssh-client sshd=openssh-server dockerd=docker.io docker=docker.io podman=podman runc=runc \
 	catatonit=catatonit bwrap=bubblewrap socat=socat busybox=busybox-static ip=iproute2 unshare=util-linux
 
+# Pinned in scripts/agents.sh; older ones by their version.
 AGENTS = claude codex opencode
+OLDER = claude@2.1.197 codex@0.150.0 opencode@1.15.0
+OTHERS = gemini pi aider gemini@0.47.0 pi@0.67.1 aider@0.84.0
 
 .PHONY: setup demo test test-all test-agents check bench docs lock clean
 .NOTPARALLEL:
@@ -23,14 +26,15 @@ test:
 	@$(PYTHON) -m pytest -n $(JOBS) --dist worksteal --agents "$(AGENTS)"
 
 test-all: export MNGR_TEST_SCALE = full
-test-all: AGENTS += claude@2.1.197
+test-all: AGENTS += $(OLDER)
 test-all: test
 
-# The coding agents that `make test` leaves out, for real too.
+# All coding agents for real, each in two versions.
+test-agents: AGENTS += $(OLDER) $(OTHERS)
 test-agents:
 	@sh scripts/setup.sh node=nodejs npm=npm
-	@sh scripts/agents.sh $(AGENTS) gemini pi aider
-	@$(PYTHON) -m pytest -n $(JOBS) --dist worksteal --agents "$(AGENTS) gemini pi aider" tests/agents
+	@sh scripts/agents.sh $(AGENTS)
+	@$(PYTHON) -m pytest -n $(JOBS) --dist worksteal --agents "$(AGENTS)" tests/agents
 
 check: setup
 	@$(PYTHON) -m ruff check .

@@ -22,7 +22,7 @@ package() {
 for one; do
     name=${one%%@*}
     wanted=$(package "$name")
-    case $one in *@*) wanted=${wanted%@*}@${one#*@} ;; esac
+    case $one in *@*) wanted=${wanted%"${wanted##*[@=]}"}${one#*@} ;; esac
     place=.agents/$one
     if [ "$(cat "$place/version" 2>/dev/null)" = "$wanted" ]; then continue; fi
     echo "installing $wanted"

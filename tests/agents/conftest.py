@@ -18,12 +18,19 @@ OPENCODE = ("test_a_permission_is_waited_for", "test_yolo_is_refused_where_more_
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the agents that are not asked for: they are large, and `make test-agents` has them all, and whole."""
-    wanted = {f"test_{name.partition('@')[0]}" for name in config.getoption("--agents").split()}
-    out = [i for i in items if i.path.parent == Path(__file__).parent and i.path.stem not in wanted]
-    if not FULL and "test_gemini" not in wanted and not config.option.keyword:
+    wanted = config.getoption("--agents").split()
+    out = [i for i in items if i.path.parent == Path(__file__).parent and _program(i) not in wanted]
+    if not FULL and "gemini" not in wanted and not config.option.keyword:
         out += [i for i in items if i.path.stem == "test_opencode" and i.name not in OPENCODE]
     items[:] = [i for i in items if i not in out]
     config.hook.pytest_deselected(items=out)
+
+
+def _program(item: pytest.Item) -> str:
+    """What it runs, named as for scripts/agents.sh."""
+    kind = getattr(getattr(item, "module", None), "KIND", item.path.stem.removeprefix("test_"))
+    version = getattr(getattr(item, "cls", None), "version", "")
+    return f"{kind}@{version}" if version else kind
 
 
 @pytest.fixture(scope="session")

@@ -228,9 +228,7 @@ class TestClaude(AgentContract):
             assert self.rows(fleet, "foo")[-1]["role"] == "assistant", text
 
 
-if FULL:
+class TestClaudeBefore(TestClaude):
+    """And an older one, which npm takes by itself where node is not the newest."""
 
-    class TestClaudeBefore(TestClaude):
-        """And an older one, which npm takes by itself where node is not the newest."""
-
-        version = "2.1.197"
+    version = "2.1.197"

@@ -92,3 +92,9 @@ class TestCodex(AgentContract):
         assert {path: path.read_bytes() for path in home.rglob("*")} == before
         for name in ("command", "events.jsonl", "codex/config.toml", "agent.json"):
             assert "hush" not in (own / name).read_text()
+
+
+class TestCodexBefore(TestCodex):
+    """And an older one."""
+
+    version = "0.150.0"

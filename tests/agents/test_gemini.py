@@ -51,3 +51,9 @@ class TestGemini(AgentContract):
         wait_for(lambda: fleet.agent("foo")["state"] == "WAITING")
         fleet("destroy", "--force", "foo")
         assert processes() == []
+
+
+class TestGeminiBefore(TestGemini):
+    """And an older one."""
+
+    version = "0.47.0"

@@ -83,3 +83,10 @@ class TestOpencode(AgentContract):
             return self.state(fleet, "foo") == ("WAITING", "end_of_turn")
 
         wait_for(is_over)
+
+
+class TestOpencodeBefore(TestOpencode):
+    """And an older one, which never gives up on a limit."""
+
+    version = "1.15.0"
+    relents = 2

@@ -31,3 +31,9 @@ class TestPi(AgentContract):
         (place / "models.json").write_text(json.dumps({"providers": {"fake": {**where, "models": [known]}}}))
         (place / "settings.json").write_text(json.dumps(settings))
         return {"FAKE_KEY": "hush-hush", "MNGR__AGENTS__PI__CARRY": '["settings"]'}
+
+
+class TestPiBefore(TestPi):
+    """And an older one."""
+
+    version = "0.67.1"
