@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Holder = ast.Module | ast.ClassDef | Function
 
 CALL = "write_tutorial_block"
-_LABEL = re.compile(r"[A-Z][A-Za-z0-9_ -]*:(?P<rest>\s+\S.*)?$")
+_LABEL = re.compile(r"[A-Za-z][A-Za-z0-9_ -]*:(?P<rest>\s+\S.*)?$")
 _OURS = re.compile(r"tutorial block:(?P<rest>.*)$", re.IGNORECASE)
 _HIDDEN = ("__pycache__", "node_modules")
 
@@ -41,13 +41,14 @@ class Citation(Record):
     test: str
     text: str
     written: str  # as it stands in the file; \n and the like are not yet what they mean
+    whole: str  # with what follows in a docstring and stands further left: words on it, mostly
     observed: bool  # it says what was seen, and nobody has reviewed it
     place: Place
 
     @property
     def ids(self) -> set[str]:
-        """What the block may be known by: the text as Python has it, and as a reader sees it."""
-        return {block_id(self.text), block_id(self.written)}
+        """What the block may be known by: the text as Python has it, as a reader sees it, and all of it."""
+        return {block_id(self.text), block_id(self.written), block_id(self.whole)}
 
 
 class Citations(Record):
@@ -193,7 +194,9 @@ class _Reader:
                 text = str(constant.value)
                 written = self.source.written(constant)
                 place = Place(node=constant)
-                self._add(name, observed, constant.lineno, text, text if written is None else written, place)
+                self._add(
+                    name, observed, constant.lineno, (text, text if written is None else written, text), place
+                )
 
     def _docstring(self, node: ast.Constant, test: str, observed: bool) -> None:
         """What follows `Tutorial block:`. The lines of the source are counted, for an escaped line end is none in the value."""
@@ -202,16 +205,19 @@ class _Reader:
         if len(written) != len(meant):
             for section in meant:
                 place = Place(node=node, is_docstring=True)
-                self._add(test, observed, node.lineno, section.text, section.text, place)
+                self._add(test, observed, node.lineno, (section.text, section.text, section.whole), place)
             return
         for section, seen in zip(meant, written, strict=True):
             first, last = (
                 (0, 0) if seen.shares_a_line else (node.lineno + seen.first, node.lineno + seen.last)
             )
             place = Place(node=node, is_docstring=True, first=first, last=last)
-            self._add(test, observed, node.lineno + seen.first, section.text, seen.text, place)
+            self._add(
+                test, observed, node.lineno + seen.first, (section.text, seen.text, section.whole), place
+            )
 
-    def _add(self, test: str, observed: bool, line: int, text: str, written: str, place: Place) -> None:
+    def _add(self, test: str, observed: bool, line: int, texts: tuple[str, str, str], place: Place) -> None:
+        text, written, whole = texts
         if not normal(text):
             self.problems.append(Problem(path=self.path, line=line, message="this citation is empty"))
             return
@@ -222,6 +228,7 @@ class _Reader:
                 test=test,
                 text=_trimmed(text),
                 written=_trimmed(written),
+                whole=_trimmed(whole),
                 observed=observed,
                 place=place,
             )
@@ -278,6 +285,7 @@ class _Section(Record):
     first: int
     last: int
     text: str
+    whole: str
     shares_a_line: bool  # it begins behind its label
 
 
@@ -294,16 +302,20 @@ def _sections(docstring: str) -> Iterator[_Section]:
         label, rest = at, ours["rest"].strip()
         depth = _depth(lines[at]) if at else margin
         inside = next((line for line in lines[at + 1 :] if line.strip()), "")
+        deeper = _depth(inside) > depth
         at += 1
-        while at < len(lines) and not _is_label(lines[at], depth, deeper=_depth(inside) > depth):
+        while at < len(lines) and not _is_label(lines[at], depth, deeper=deeper):
             at += 1
-        filled = [number for number in range(label + 1, at) if lines[number].strip()] or [label]
-        first, last = (label if rest else filled[0]), filled[-1]
-        body = [rest, *lines[label + 1 : last + 1]] if rest else lines[first : last + 1]
+        filled = [number for number in range(label + 1, at) if lines[number].strip()]
+        outside = [n for n in filled if deeper and _depth(lines[n]) <= depth and not lines[n - 1].strip()]
+        near = [number for number in filled if number < (outside or [at])[0]]
+        first, last = (label if rest else near[0] if near else label), (near or [label])[-1]
+        head = [rest] if rest else []
         yield _Section(
             first=first,
             last=last,
-            text="\n".join(body) if first > label or rest else "",
+            text="\n".join([*head, *(lines[label + 1 : last + 1])]),
+            whole="\n".join([*head, *(lines[label + 1 : at])]),
             shares_a_line=bool(rest),
         )
 
@@ -311,7 +323,9 @@ def _sections(docstring: str) -> Iterator[_Section]:
 def _is_label(line: str, depth: int, *, deeper: bool) -> bool:
     """Whether another section begins: a label of its own, not deeper than ours. Text may follow it where ours is indented."""
     label = _LABEL.match(line.strip())
-    is_one = _OURS.match(line.strip()) or (label and (deeper or not label["rest"]))
+    is_one = _OURS.match(line.strip()) or (
+        label and (deeper or (line.strip()[0].isupper() and not label["rest"]))
+    )
     return bool(is_one) and _depth(line) <= depth
 
 

@@ -150,6 +150,24 @@ def test_docstrings_have_sections() -> None:
     ]
 
 
+def test_words_after_a_section_do_not_belong_to_it() -> None:
+    source = '''
+    def test_it(e2e):
+        """Tutorial block:
+            # one
+
+            ls
+
+        This is how it is done.
+        """
+    '''
+    assert cited(source) == [("test_it", 4, "# one\n\nls")]
+    ragged = found(
+        source.replace("\n\n        This is how it is done.", "\n\n      -l").replace("    ls", "  ls")
+    )
+    assert block_id("# one\n\nls\n\n-l") in ragged.citations[0].ids
+
+
 def test_observed_tests_are_known_by_their_mark() -> None:
     read = found("""
     import pytest
