@@ -238,24 +238,48 @@ def run_watched(
     if tracer is not None:
         tracer(f"{abbreviate(shown or argv)} (started)")
     err_r, err_w = os.pipe()
-    streams = 0, 1, err_w
+    out_r, out_w = (
+        os.pipe() if os.isatty(1) else (-1, 1)
+    )  # a terminal that stalls would stall a shared connection
+    streams = 0, out_w, err_w
+    ours = {err_r: watch} if out_r < 0 else {err_r: watch, out_r: _show}
     try:
-        child = begin(argv, streams, None) if begin else None
-        child = child or _spawn(argv, streams, None, is_leader=False)
-    except BaseException:
-        os.close(err_r)
-        raise
+        try:
+            child = begin(argv, streams, None) if begin else None
+            child = child or _spawn(argv, streams, None, is_leader=False)
+        finally:
+            for fd in {out_w, err_w} - {1}:
+                os.close(fd)
+        try:
+            _hand_on(ours)
+        except BaseException:
+            child.kill()
+            raise
     finally:
-        os.close(err_w)
-    try:
-        while data := os.read(err_r, 65536):
-            watch(data)
-    except BaseException:
-        child.kill()
-        raise
-    finally:
-        os.close(err_r)
+        for fd in ours:
+            os.close(fd)
     return child.wait()
+
+
+def _hand_on(sources: dict[int, Callable[[bytes], None]]) -> None:
+    """What comes, to whom it is for, until nothing more comes from any."""
+    poll = select.poll()
+    for fd in sources:
+        poll.register(fd, select.POLLIN)
+    left = len(sources)
+    while left:
+        for fd, _ in poll.poll():
+            if data := os.read(fd, 65536):
+                sources[fd](data)
+            else:
+                poll.unregister(fd)
+                left -= 1
+
+
+def _show(data: bytes) -> None:
+    """On our standard output."""
+    while data:
+        data = data[os.write(1, data) :]
 
 
 def start(

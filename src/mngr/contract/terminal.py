@@ -46,6 +46,10 @@ class Terminal:
             time.sleep(0.01 if number else 0)
             os.write(self._fd, key.encode())
 
+    def unread(self) -> int:
+        """How many bytes have come that nobody has read."""
+        return int(struct.unpack("i", fcntl.ioctl(self._fd, termios.FIONREAD, bytes(4)))[0])
+
     def see(self, text: str, timeout: float = 20.0) -> str:
         """Wait until `text` is shown; everything shown up to then, which is not looked at again."""
         deadline = time.monotonic() + timeout

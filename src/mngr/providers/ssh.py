@@ -46,13 +46,17 @@ class SshWire:
             *_set("RequestTTY", "no"),
             *_set("LogLevel", "ERROR"),
         ]
-        self._timeout = str(options.get("connect_timeout") or 5)
-        self._alive = str(options.get("alive") or 5)
+        self._patience = [
+            *_set("ConnectTimeout", str(options.get("connect_timeout") or 5)),
+            *_set("ServerAliveInterval", str(options.get("alive") or 5)),
+            *_set("ServerAliveCountMax", str(MISSING)),
+        ]
 
     def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
         if not (_is_ours(os.path.dirname(self._control)) and os.path.exists(self._control)):
             self._connect()
-        shape = ["-tt"] if terminal else ["-T"]
+        # A terminal that stalls would stall the shared connection, so it has one of its own.
+        shape = ["-tt", *_set("ControlPath", "none"), *self._patience] if terminal else ["-T"]
         words = ["ssh", *shape, *_set("ControlMaster", "no"), *self._options, "--", self._destination]
         return [*words, onhost.line(program, only, self._login)]
 
@@ -78,8 +82,7 @@ class SshWire:
         if not _is_ours(place):
             raise MngrError(f"{place} is not a directory of yours", "have its owner remove it")
         master = ["ssh", "-f", "-N", "-M", "-T", *_set("ControlPersist", str(PERSIST)), *self._options]
-        master += [*_set("ConnectTimeout", self._timeout), *_set("ServerAliveInterval", self._alive)]
-        master += [*_set("ServerAliveCountMax", str(MISSING)), "--", self._destination]
+        master += [*self._patience, "--", self._destination]
         with Lock(self._control + ".lock"), tempfile.TemporaryFile() as said:
             if os.path.exists(self._control):
                 return  # somebody else was faster
