@@ -87,4 +87,11 @@ def _usage(found: object) -> dict[str, Any] | None:
         "cache_creation_input_tokens": "cache_write_tokens",
     }
     counts = {ours: found[theirs] for theirs, ours in names.items() if isinstance(found.get(theirs), int)}
-    return counts if any(counts.values()) else None
+    if not any(counts.values()):
+        return None
+    kept = found.get("cache_creation")
+    hour = kept.get("ephemeral_1h_input_tokens") if isinstance(kept, dict) else None
+    more: dict[str, Any] = {"cache_write_1h_tokens": hour} if isinstance(hour, int) and hour else {}
+    if found.get("speed") == "fast" or found.get("inference_geo") == "us":
+        more["other_price"] = True
+    return {**counts, **more}

@@ -78,6 +78,7 @@ class _Rows:
     def __init__(self) -> None:
         self.model: object = None
         self.models: dict[object, object] = {}  # of the turns of sub-agents
+        self.tier: object = None  # in which it is served, if that is not the usual one
         self.counts_responses = False  # the newer way; it writes the older way too
         self.total: object = None  # the older way repeats itself
         self.calls: dict[str, dict[str, Any]] = {}
@@ -115,7 +116,7 @@ class _Rows:
             if payload.get("thread_id") == payload.get("session_id"):
                 self.count(payload.get("usage"))
             else:
-                yield _of_helper(payload, at, self.models.get(str(turn), self.model))
+                yield self.of_helper(payload, at, self.models.get(str(turn), self.model))
         elif word == "event_msg":
             yield from self.event(payload, at)
         elif word == "response_item":
@@ -131,6 +132,9 @@ class _Rows:
             item = payload.get("item")
             if isinstance(item, dict) and item.get("type") == "UserMessage":
                 text = _text(item.get("content"))
+        elif word == "thread_settings_applied":
+            settings = payload.get("thread_settings")
+            self.tier = settings.get("service_tier") if isinstance(settings, dict) else None
         elif word == "token_count" and not self.counts_responses:
             info = payload.get("info")
             if isinstance(info, dict) and info.get("total_token_usage") != self.total:
@@ -158,10 +162,22 @@ class _Rows:
             self.ready.append(call)
 
     def count(self, found: object) -> None:
-        usage = _usage(found)
+        usage = self.usage(found)
         if self.uncounted is not None and usage:
             self.uncounted["usage"] = usage
         self.uncounted = None
+
+    def usage(self, found: object) -> dict[str, Any] | None:
+        usage = _usage(found)
+        if usage and self.tier not in (None, "default", "auto"):
+            return {**usage, "other_price": True}
+        return usage
+
+    def of_helper(self, payload: dict[str, Any], at: object, model: object) -> dict[str, Any]:
+        """A response to a sub-agent, of which only the cost is told."""
+        call = {"at": at, "role": "tool", "text": "", "tool": "sub-agent", "model": model}
+        given = {"thread": payload.get("thread_id")}
+        return {**call, "input": given, "usage": self.usage(payload.get("usage"))}
 
 
 def parse(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
@@ -170,17 +186,6 @@ def parse(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     for row in own_rows(lines):
         yield from rows.take(row)
     yield from rows.finish()
-
-
-def _of_helper(payload: dict[str, Any], at: object, model: object) -> dict[str, Any]:
-    """A response to a sub-agent, of which only the cost is told."""
-    call = {"at": at, "role": "tool", "text": "", "tool": "sub-agent"}
-    return {
-        **call,
-        "input": {"thread": payload.get("thread_id")},
-        "model": model,
-        "usage": _usage(payload.get("usage")),
-    }
 
 
 def _text(content: object) -> str:
@@ -205,7 +210,7 @@ def _output(found: object) -> str:
     return found if isinstance(found, str) else _text(found)
 
 
-def _usage(found: object) -> dict[str, int] | None:
+def _usage(found: object) -> dict[str, Any] | None:
     """What is read from a cache is not counted as input again."""
     if not isinstance(found, dict):
         return None

@@ -123,7 +123,7 @@ function usageOf(part) {
 function finish(part) {
   const usage = usageOf(part)
   if (children.has(part.sessionID)) {
-    spent.set(part.sessionID, add(spent.get(part.sessionID), usage))
+    spent.set(part.sessionID, add(spent.get(part.sessionID), { ...usage, calls: 1 }))
     return
   }
   if (!held.has(part.messageID)) hold(part, { at: stamp(), role: "assistant", text: "" })

@@ -113,9 +113,21 @@ def count(
     if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e9:
         return counts, float(cost)
     price = find_price(prices, str(row.get("model")))
-    if price is None or any(counts[name] and _PRICED[name] not in price for name in COUNTS):
-        return counts, None
-    return counts, sum(counts[name] * price.get(_PRICED[name], 0.0) for name in COUNTS) / 1e6
+    return counts, None if price is None or used.get("other_price") else _cost(used, counts, price)
+
+
+def _cost(used: dict[str, Any], counts: dict[str, int], price: dict[str, float]) -> float | None:
+    """By the price of one call; None where that does not tell all of it."""
+    hour = min(_number(used.get("cache_write_1h_tokens")), counts["cache_write_tokens"])
+    amounts = {_PRICED[name]: count for name, count in counts.items()} | {"cache_write_1h": hour}
+    amounts["cache_write"] -= hour
+    asked = sum(count for name, count in counts.items() if name != "output_tokens")
+    tier = "long_" if asked > price.get("long", asked) else ""
+    if tier and _number(used.get("calls")) > 1:
+        return None  # together they are long; each may have been short
+    if any(amount and tier + name not in price for name, amount in amounts.items()):
+        return None
+    return sum(amount * price[tier + name] for name, amount in amounts.items() if amount) / 1e6
 
 
 def find_price(prices: dict[str, dict[str, float]], model: str) -> dict[str, float] | None:

@@ -149,6 +149,21 @@ def test_a_conversation_in_our_schema() -> None:
     assert len(answers) == len(ids)  # every answer is counted once
 
 
+def test_what_has_another_price_is_told() -> None:
+    def used(**told: Any) -> Any:
+        message = {"id": "msg_1", "model": "m", "content": "x", "usage": {"input_tokens": 5, **told}}
+        row = {"type": "assistant", "timestamp": MADE, "message": message}
+        (found,) = KIND.parse([json.dumps(row).encode()])
+        return found["usage"]
+
+    assert used(speed="standard", inference_geo="") == {"input_tokens": 5}
+    kept = {"ephemeral_1h_input_tokens": 2, "ephemeral_5m_input_tokens": 1}
+    told = used(cache_creation_input_tokens=3, cache_creation=kept)
+    assert told == {"input_tokens": 5, "cache_write_tokens": 3, "cache_write_1h_tokens": 2}
+    assert used(speed="fast") == used(inference_geo="us") == {"input_tokens": 5, "other_price": True}
+    assert used(cache_creation=[7]) == {"input_tokens": 5}
+
+
 def test_what_is_no_conversation_does_no_harm() -> None:
     lines = [
         b"",

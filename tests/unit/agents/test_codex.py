@@ -205,6 +205,20 @@ def test_of_a_sub_agent_the_cost_is_told() -> None:
     }
 
 
+def test_what_has_another_price_is_told() -> None:
+    lines = (CORPUS / "conversation.jsonl").read_bytes().splitlines()
+
+    def prices(*settings: object) -> set[object]:
+        told = [{"type": "thread_settings_applied", "thread_settings": one} for one in settings]
+        rows = [{"timestamp": MADE, "type": "event_msg", "payload": one} for one in told]
+        found = KIND.parse([*(json.dumps(row).encode() for row in rows), *lines])
+        return {row["usage"].get("other_price") for row in found if row.get("usage")}
+
+    fast, usual = {"service_tier": "priority"}, {"service_tier": "default"}
+    assert prices(fast) == prices(usual, fast) == {True}
+    assert prices(fast, usual) == prices({"service_tier": None}) == prices(7) == {None}
+
+
 def test_a_call_without_a_result_is_a_row_all_the_same() -> None:
     lines = (CORPUS / "conversation.jsonl").read_bytes().splitlines()
     cut = next(i for i, line in enumerate(lines) if b'"function_call"' in line)

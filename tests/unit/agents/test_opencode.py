@@ -128,6 +128,7 @@ def test_a_helper_is_part_of_the_call_that_asked_it(tmp_path: Path) -> None:
     spent = sum(part["tokens"]["input"] for part in parts if part.get("type") == "step-finish")
     rows = played.rows("transcript.jsonl")
     assert sum(row["usage"]["input_tokens"] for row in rows if row.get("usage")) == spent
+    assert [row["usage"]["calls"] for row in rows if "calls" in (row.get("usage") or {})] == [2]
     assert [row["type"] for row in played.rows("events.jsonl")].count("turn_end") == 1
 
 
