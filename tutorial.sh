@@ -305,6 +305,14 @@ printf '# see all agents\nmngr list --ids\n' > ../tour.sh
 mngr tutorial check ../tour.sh ../tests --fix
 mngr tutorial check ../tour.sh ../tests
 
+# have an agent write the tests that are missing; the mechanic needs no model: it writes down what a block does each time
+# (project.pytest is what loads them in your project; this place has none)
+cp ../tour.sh tutorial.sh
+mkdir -p tests
+git add tutorial.sh
+git commit -qm 'A tour'
+mngr tutorial sync tutorial.sh tests -S project.pytest=:
+
 # what of a program does its tutorial show, and what do the tests run?
 mngr tutorial coverage ../tour.sh ../tests --program mngr
 

@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tutorial blocks": ("Tests", "show the blocks of a tutorial script, and the blanks to fill"),
     "tutorial check": ("Tests", "say which blocks no test cites, and which citations are out of date"),
     "tutorial coverage": ("Tests", "say what of a program its tutorial shows and its tests run"),
+    "tutorial sync": ("Tests", "have an agent write the tests that are missing, and check them"),
     "web": ("Tests", "look at runs of tests in a browser: transcripts and recordings"),
     "init": ("Set-up", "look at the project and write .mngr/settings.toml"),
     "config list": ("Set-up", "show all settings and where each comes from"),

@@ -1,0 +1,87 @@
+"""`mngr tutorial sync`."""
+
+from __future__ import annotations
+
+from mngr.cli import render
+from mngr.cli.spec import Command, Option
+from mngr.cli.table import COMMANDS
+from mngr.cli.tutorial_blocks import FILE
+from mngr.cli.tutorial_check import TESTS
+from mngr.errors import MngrError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.parse import Args
+    from mngr.cli.run import Cli
+    from mngr.tutorial.sync import Synced
+
+COMMAND = Command(
+    name="tutorial sync",
+    summary=COMMANDS["tutorial sync"][1],
+    description=(
+        "Makes an agent, tells it which blocks have no test and which citations are out of date, and checks what it committed:\n"
+        "`tutorial check` decides, and pytest must be able to load the tests. It is told what is still wrong, at most --rounds\n"
+        "times. The work is left on a branch of its own, for you to review.\n"
+        "The mechanic needs no model: it runs each block several times and writes down what was the same each time, in tests\n"
+        "that are marked as observed until somebody has reviewed them."
+    ),
+    arguments=(FILE, TESTS),
+    options=(
+        Option(flags=("--agent",), metavar="KIND", default="mechanic", help="who does it", complete="kinds"),
+        Option(
+            flags=("--rounds",), metavar="N", kind="int", default=3, help="how often it is told what is wrong"
+        ),
+        Option(
+            flags=("--timeout",),
+            metavar="TIME",
+            kind="length",
+            default=3600.0,
+            help="how long a round may take",
+        ),
+        Option(
+            flags=("--on",), metavar="ADDRESS", help="where it works: @HOST or @.PROVIDER (default: here)"
+        ),
+        Option(flags=("--sandbox",), help="behind walls, as in create"),
+        Option(flags=("--network",), metavar="on|off|allow=HOST[:PORT],…", help="as in create"),
+        Option(flags=("--yolo",), help="as in create: it asks nobody for permission"),
+    ),
+    rest="ARGS",
+    examples=(
+        ("mngr tutorial sync --sandbox", "tests for blocks that have none, without a model"),
+        (
+            "mngr tutorial sync --agent claude --sandbox --yolo",
+            "by Claude Code, which may do everything in its own copy",
+        ),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Have it done, show the table, and fail when something is still wrong."""
+    from mngr.tutorial.places import Places
+    from mngr.tutorial.sync import Wish, sync
+
+    wish = Wish(
+        agent=args["agent"], rounds=max(1, args["rounds"]), timeout=args["timeout"], sandbox=args["sandbox"],
+        network=args["network"], yolo=args["yolo"], on=args["on"], args=args.rest or [],
+    )  # fmt: skip
+    synced = sync(cli.context, Places(cli.context, args["file"], args["tests"]), wish)
+    more = {key: value for key, value in synced.to_dict().items() if key != "rows"}
+    render.rows(cli, "blocks", synced.rows, _human(synced), **more)
+    if not synced.is_good:
+        raise MngrError(
+            f"{len(synced.problems)} things are still wrong; the first: {synced.problems[0].splitlines()[0]}",
+            f"look at the branch {synced.branch}, and talk to the agent: mngr connect {synced.agent} --start",
+        )
+    return 0
+
+
+def _human(synced: Synced) -> str:
+    if synced.agent is None:
+        return "every block has a test, and every citation matches"
+    text = ""
+    for row in synced.rows:
+        tests = row["tests"] if isinstance(row["tests"], list) else []
+        shown = ", ".join(str(test) for test in tests) or "no test"
+        text += f"{row['slug']}: {shown}{' (observed)' if row['observed'] else ''}\n"
+    return render.clean(text + f"the work is on {synced.branch}: git diff ...{synced.branch}")
