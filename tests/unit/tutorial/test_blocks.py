@@ -40,7 +40,7 @@ def only(script: str) -> Block:
         "one \\\n\ntwo",
         "one |\n\ntwo",
         "one && # because\n\n# and\ntwo",
-        "x=$(case $y in a) echo '1\n\n';; (b) echo 2 ;; esac)\nls",
+        "x=$(case $y in\na) one ;;\n\n(b) two ;;\nesac)\nls",
     ],
 )
 def test_an_empty_line_inside_does_not_end_a_block(script: str) -> None:

@@ -220,6 +220,13 @@ def test_a_gap_is_meant_rather_than_a_block_that_is_cited(tmp_path: Path) -> Non
     assert text == tests.replace("ls -2", "ls -2 -l")
 
 
+def test_that_holds_though_the_other_is_a_little_nearer(tmp_path: Path) -> None:
+    script = "# list what there is\nls -1\n\n# list what there is\nls -22\n"
+    tests = cite("a", "# list what there is\nls -1") + cite("b", "# list what there is\nls -12")
+    text, _, left = mended(tmp_path, script, tests)
+    assert (text, left) == (tests.replace("ls -12", "ls -22"), [])
+
+
 LINES = st.lists(
     st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=20),
     min_size=1,

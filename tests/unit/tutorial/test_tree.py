@@ -46,6 +46,8 @@ def cfg(): "Settings."
 @cfg.command()
 @click.option("--all", is_flag=True)
 def get(all): "Get one."
+@cfg.command()
+def path(): "Where it is."
 cli(prog_name="cl")
 """
 
@@ -79,6 +81,7 @@ def test_click(place: Path) -> None:
         "": (True, (("-v", "--verbose", "-q", "--quiet"), ("--help",))),
         "cfg": (True, ()),
         "cfg get": (False, (("--all",),)),
+        "cfg path": (False, ()),
         "make": (False, (("-n", "--name"),)),
     }
 
@@ -88,6 +91,7 @@ def test_the_completion_of_click(place: Path) -> None:
         "": (True, (("--verbose",), ("--quiet",), ("--help",))),
         "cfg": (True, ()),
         "cfg get": (False, (("--all",),)),
+        "cfg path": (False, ()),
         "make": (False, (("--name",),)),
     }
 
