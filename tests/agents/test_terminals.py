@@ -10,8 +10,9 @@ import pytest
 
 from mngr.contract.terminal import Terminal
 from mngr.modelserver import ModelServer
-from tests.agents.kit import fake
-from tests.conftest import BIN, Mngr, wait_for
+from tests.agents.kit import PLACE, fake
+from tests.conftest import BIN, FULL, Mngr, wait_for
+from tests.hosts.sshd import Farm
 
 KIND = "claude"
 ASKS = fake([{"text": "may I", "sh": "echo hi > out.txt"}, {"text": "thank you"}], "ask me")
@@ -20,11 +21,15 @@ ASKS = fake([{"text": "may I", "sh": "echo hi > out.txt"}, {"text": "thank you"}
 @pytest.fixture
 def foo(coder: Mngr, model: ModelServer) -> Mngr:
     """An agent `foo` at the end of its first turn, with a shell beside it."""
-    coder.env.update(ANTHROPIC_BASE_URL=model.url("terminals"), ANTHROPIC_AUTH_TOKEN="hush")
-    words = ("--no-connect", "-w", "shell=sh", "-m", fake([{"text": "first answer"}], "first question"))
-    coder("create", "foo", "claude", *words)
-    coder("wait", "foo", "--timeout", "60")
-    return coder
+    return begun(coder, model, "foo", "-w", "shell=sh")
+
+
+def begun(mngr: Mngr, model: ModelServer, address: str, *words: str) -> Mngr:
+    mngr.env.update(ANTHROPIC_BASE_URL=model.url("terminals"), ANTHROPIC_AUTH_TOKEN="hush")
+    first = fake([{"text": "first answer"}], "first question")
+    mngr("create", address, "claude", "--no-connect", *words, "-m", first)
+    mngr("wait", "foo", "--timeout", "60")
+    return mngr
 
 
 @pytest.fixture
@@ -73,6 +78,24 @@ def send(mngr: Mngr, *words: str) -> None:
 
 
 def test_two_terminals_of_two_sizes(foo: Mngr) -> None:
+    look_on(foo)
+
+
+if FULL:
+
+    def test_two_terminals_far_away(coder: Mngr, model: ModelServer, farm: Farm) -> None:
+        coder.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
+        coder.env["MNGR__AGENTS__CLAUDE__PROGRAM"] = str(
+            (PLACE / "claude/node_modules/.bin/claude").resolve()
+        )
+        look_on(begun(coder, model, "foo@h1"))
+
+    def test_two_terminals_behind_walls(coder: Mngr, model: ModelServer) -> None:
+        look_on(begun(coder, model, "foo", "--sandbox"))
+
+
+def look_on(foo: Mngr) -> None:
+    """Two at one screen, one of them leaves, and what is said meanwhile arrives."""
     before = talk(foo)
     assert before[-1] == "● first answer" and is_whole(screen(foo), 200)
     with at_terminal(foo, "connect", "foo", rows=40, columns=120) as large:
@@ -95,7 +118,7 @@ def test_two_terminals_of_two_sizes(foo: Mngr) -> None:
         foo("message", "foo", "--allow", "--wait", "--timeout", "60")
         large.resize(39, 110)
         wait_for(lambda: is_whole(screen(foo), 110))
-    assert (foo.work("foo") / "out.txt").read_text() == "hi\n"
+    assert foo("exec", "foo", "--", "cat", "out.txt").out == "hi\n"
     assert state(foo) == ("WAITING", "end_of_turn")
     assert is_whole(screen(foo), 110)  # nobody is there any more
     assert talk(foo)[: len(before)] == before and talk(foo)[-1] == "● thank you"
