@@ -23,6 +23,7 @@ COMMAND = Command(
     examples=(("mngr help create", "every option of create"), ("mngr help states", "what the states mean")),
     mends=True,
 )
+_WIDEST = max(map(len, COMMANDS))
 
 
 def run(cli: Cli, args: Args) -> int:
@@ -39,7 +40,7 @@ def run(cli: Cli, args: Args) -> int:
     elif topic in GROUPS:
         for name, (_, summary) in COMMANDS.items():
             if name.startswith(topic + " "):
-                cli.out(f"  mngr {name:18} {summary}")
+                cli.out(f"  mngr {name:{_WIDEST}}  {summary}")
     else:
         from mngr.cli.topics import TOPICS
 
@@ -67,7 +68,7 @@ def print_overview(stream: TextIO) -> None:
         for name, (where, summary) in COMMANDS.items():
             if where == section:
                 shown = f"{name}, {aliases[name]}" if name in aliases else name
-                write(f"  {shown:18} {summary}\n")
+                write(f"  {shown:{_WIDEST}}  {summary}\n")
     write("\nOptions everywhere\n")
     for option in COMMON:
         write(_option_line(option))
