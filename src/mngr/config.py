@@ -142,7 +142,7 @@ def read_file(path: str) -> dict[str, Any] | None:
         with open(path, "rb") as file:
             return parse(path, file.read())
     except OSError as error:
-        raise MngrError(f"cannot read {path}: {error}", "mend the file, or move it away") from None
+        raise MngrError(f"cannot read {path}: {error.strerror}", "mend the file, or move it away") from None
 
 
 def parse(path: str, text: bytes) -> dict[str, Any]:

@@ -273,7 +273,8 @@ def _message(args: Args) -> str | None:
         with open(path, encoding="utf-8") as file:
             return file.read()
     except (OSError, UnicodeDecodeError) as error:
-        raise MngrError(f"--message-file: cannot read {path}: {error}", "check the path") from None
+        why = getattr(error, "strerror", error)
+        raise MngrError(f"--message-file: cannot read {path}: {why}", "check the path") from None
 
 
 def _with_templates(cli: Cli, args: Args) -> Args:

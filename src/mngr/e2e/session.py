@@ -97,10 +97,7 @@ class E2eSession:
 
     def write_tutorial_block(self, text: str) -> None:
         """The block of the tutorial that this test is about, word for word."""
-        import textwrap
-
-        block = textwrap.dedent(text).strip("\n")
-        self._blocks.append(block)
+        self._blocks.append(_flush(text))
         self.save("running")
 
     def comment(self, text: str) -> None:
@@ -154,7 +151,7 @@ class E2eSession:
     ) -> Result:
         """Run a command line and wait for it; CommandTimeout when it takes too long. `<name>`s are filled in."""
         __tracebackhide__ = True
-        command = self.fill(command)
+        command = _flush(self.fill(command))
         if comment is not None:
             self.comment(comment)
         self.transcript.line("$ ", command)
@@ -203,7 +200,7 @@ class E2eSession:
         """Start an interactive program in a terminal of its own; what it shows is recorded as NAME.cast."""
         from mngr.e2e.tty import Tty
 
-        command = self.fill(command)
+        command = _flush(self.fill(command))
         if comment is not None:
             self.comment(comment)
         self.transcript.line("$ ", command)
@@ -318,6 +315,13 @@ def _knows(pid: int, place: str) -> bool:
     except OSError:
         pass
     return False
+
+
+def _flush(text: str) -> str:
+    """A text as it stands in a test, without the indentation and the line ends that it has only there."""
+    import textwrap
+
+    return textwrap.dedent(text).strip("\n") if "\n" in text else text
 
 
 def _of_path(path: Path) -> str:

@@ -22,6 +22,7 @@ git commit -qm 'Open the shop'"""
 @pytest.fixture(autouse=True)
 def shop(e2e: E2eSession) -> Path:
     """A repository with one commit, in which the session is, and a home for mngr beside it."""
+    e2e.timeout = 30
     e2e.env["MNGR_HOME"] = str(e2e.cwd / "home")
     expect(e2e.run(PLACE, comment="a place to play")).to_succeed()
     e2e.cd("shop")

@@ -37,6 +37,17 @@ def test_a_command_of_several_lines_and_a_signal(session: E2eSession) -> None:
     assert transcript(session) == "$ echo a\n$ kill -TERM $$\n  a\n? 143\n"
 
 
+def test_a_command_is_written_as_it_stands_in_a_test(session: E2eSession) -> None:
+    result = session.run("""
+        cat <<'EOF'
+        one
+          two
+        EOF
+    """)
+    assert result.stdout == "one\n  two\n"
+    assert transcript(session).startswith("$ cat <<'EOF'\n$ one\n$   two\n$ EOF\n")
+
+
 def test_input_is_empty_unless_given(session: E2eSession) -> None:
     assert session.run("cat").stdout == ""
     assert session.run("cat", stdin="é\n" * 100_000).stdout == "é\n" * 100_000
