@@ -313,6 +313,13 @@ git add tutorial.sh
 git commit -qm 'A tour'
 mngr tutorial sync tutorial.sh tests -S project.pytest=:
 
+# the same as a slash command, for when you sit with Claude Code yourself
+mngr tutorial install-command claude
+
+# begin a tutorial in a project that has none
+git init -q ../other
+(cd ../other && mngr tutorial init --program git)
+
 # what of a program does its tutorial show, and what do the tests run?
 mngr tutorial coverage ../tour.sh ../tests --program mngr
 

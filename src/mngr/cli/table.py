@@ -41,6 +41,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tutorial check": ("Tests", "say which blocks no test cites, and which citations are out of date"),
     "tutorial coverage": ("Tests", "say what of a program its tutorial shows and its tests run"),
     "tutorial sync": ("Tests", "have an agent write the tests that are missing, and check them"),
+    "tutorial init": ("Tests", "begin a tutorial and its tests in this project"),
+    "tutorial install-command": ("Tests", "give Claude Code and Codex a slash command for it"),
     "web": ("Tests", "look at runs of tests in a browser: transcripts and recordings"),
     "init": ("Set-up", "look at the project and write .mngr/settings.toml"),
     "config list": ("Set-up", "show all settings and where each comes from"),
