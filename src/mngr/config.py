@@ -193,7 +193,7 @@ def check_key(key: str, where: str, value: Any = None) -> str:
         raise MngrError(f"{where}: {key} must be a {_NOUNS[kind]}, not {value!r}", f"mend it in {where}")
     if value is not None and key in _LENGTHS:
         try:
-            parse_length(value)
+            parse_length(str(value))
         except UsageError as error:
             raise MngrError(f"{where}: {key}: {error}", error.hint) from None
     return key
