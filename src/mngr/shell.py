@@ -242,7 +242,7 @@ def run_watched(
         os.pipe() if os.isatty(1) else (-1, 1)
     )  # a terminal that stalls would stall a shared connection
     streams = 0, out_w, err_w
-    ours = {err_r: watch} if out_r < 0 else {err_r: watch, out_r: _show}
+    ours = {err_r: watch} if out_r < 0 else {out_r: _show, err_r: watch}
     try:
         try:
             child = begin(argv, streams, None) if begin else None
