@@ -21,7 +21,10 @@ else
     done
 fi
 place=$home
-until [ -d "$place" ] || [ "$place" = / ] || [ "$place" = . ]; do place=$(dirname "$place"); done
+until [ -d "$place" ]; do # dirname may be what is missing
+    case $place in */*) place=${place%/*} ;; *) place=. ;; esac
+    place=${place:-/}
+done
 [ -w "$place" ] && echo "writable yes"
 df -Pk "$place" 2>/dev/null | awk 'NR == 2 && $4 ~ /^[0-9]+$/ { print "free.kb " $4 }'
 df -Pi "$place" 2>/dev/null | awk 'NR == 2 && $2 > 0 && $4 ~ /^[0-9]+$/ && $5 ~ /%$/ { print "free.inodes " $4 }'
