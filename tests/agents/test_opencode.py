@@ -86,7 +86,7 @@ class TestOpencode(AgentContract):
 
 
 class TestOpencodeBefore(TestOpencode):
-    """And an older one, which never gives up on a limit."""
+    """And an older one, which never gives up on a limit, and overlooks what comes before it begins to answer."""
 
     version = "1.15.0"
     relents = 2
