@@ -163,14 +163,14 @@ def test_over_ssh_and_back(fleet: Mngr, gate: Gate, farm: Farm) -> None:
     failed = fleet("clone", "foo", "bar@h2", code=1)
     assert f"{farm.home('h2')}/bin/claude: command not found" in failed.err and "get it on h2" in failed.err
     # The conversation goes along.
-    fleet("clone", "foo", "bar@local")
-    tell(fleet, "bar", "here")
+    fleet("clone", "foo", "bar@local", "--no-start")
     fleet("migrate", "bar", "@h1")
+    fleet("start", "bar")
     tell(fleet, "bar", "there")
     fleet("migrate", "bar", "@local")
     tell(fleet, "bar", "home")
     assert said(fleet, "foo")[1:] == ["again"]
-    assert said(fleet, "bar")[1:] == ["again", "here", "there", "home"]
+    assert said(fleet, "bar")[1:] == ["again", "there", "home"]
     assert fleet("exec", "bar", "--", "cat", "out.txt").out == "hi\n"
     mine = fleet.dir("bar") / "claude/.credentials.json"
     assert mine.readlink() == Path(fleet.env["HOME"]) / ".claude/.credentials.json"
