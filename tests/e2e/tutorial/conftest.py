@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mngr.e2e import E2eSession, expect
+from tests.conftest import end_servers
 from tests.hosts.sshd import Farm
 
 PLACE = """\
@@ -20,13 +22,14 @@ git commit -qm 'Open the shop'"""
 
 
 @pytest.fixture(autouse=True)
-def shop(e2e: E2eSession) -> Path:
+def shop(e2e: E2eSession) -> Iterator[Path]:
     """A repository with one commit, in which the session is, and a home for mngr beside it."""
     e2e.timeout = 30
     e2e.env["MNGR_HOME"] = str(e2e.cwd / "home")
     expect(e2e.run(PLACE, comment="a place to play")).to_succeed()
     e2e.cd("shop")
-    return e2e.cwd
+    yield e2e.cwd
+    end_servers(e2e.root)  # their sockets are elsewhere, and would stay
 
 
 @pytest.fixture

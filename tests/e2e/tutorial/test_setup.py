@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 from mngr.e2e import E2eSession, expect
 from tests.e2e.tutorial.conftest import agents, run_all
@@ -139,11 +141,33 @@ def test_a_scripted_model(e2e: E2eSession) -> None:
         """timeout 1 mngr model-server '[{"sh": "echo hi > hi.txt"}, {"text": "done"}]' || test $? -eq 124""",
         comment="point real agents at the URL it prints",
     )
-    expect(result).to_succeed().to_match_lines("http://127.0.0.1:[NUMBER]")
+    expect(result).to_succeed().to_match_lines("http://127.0.0.1:[NUMBER] (?)")
     expect(e2e.run("""mngr model-server '[{"sh"'""")).to_fail(2).to_match_lines("""
         Error: the script is not JSON: ...
         Hint: a script is a list of steps, for example: ...
     """)
+
+
+def test_a_scripted_model_answers(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # a scripted model, for tests: point real agents at the URL it prints; this one ends by itself after a second
+    timeout 1 mngr model-server '[{"sh": "echo hi > hi.txt"}, {"text": "done"}]' || test $? -eq 124
+    """)
+    server = e2e.tty(
+        """mngr model-server '[{"text": "good morning"}]'""", name="model", comment="a scripted model"
+    )
+    expect(server.wait_for(r"http://127.0.0.1:\d+$")).to_match_lines("<url>")
+    tool = {
+        "type": "function",
+        "function": {"name": "sh", "parameters": {}},
+    }  # without tools nothing is played
+    question = {"model": "any", "messages": [{"role": "user", "content": "hello"}], "tools": [tool]}
+    e2e.comment("what an agent asks it")
+    url = e2e.names["url"] + "/v1/chat/completions"
+    with urlopen(Request(url, json.dumps(question).encode(), {"Content-Type": "application/json"})) as answer:
+        assert json.load(answer)["choices"][0]["message"]["content"] == "good morning"
+    server.press("C-c")
+    assert server.wait() in (0, 130)
 
 
 def test_pages_of_what_tests_did(e2e: E2eSession) -> None:
