@@ -172,8 +172,8 @@ class ClaudeKind(ProgramKind):
             return limit  # some versions ask what to do about it
         if word == "waiting":
             reason = _WAITS.get(str(said.get("waitingFor")), "question")
-            if (state.state, state.reason) == ("WAITING", reason):
-                return state  # what the hook has said already; another question has a hook of its own
+            if state.state == "WAITING" and state.reason in (reason, "question"):
+                return state  # what the hook has said already, and better than 2.1.197; another one has a hook of its own
             return State(state="WAITING", reason=reason, source="program", since=since)
         if word in ("busy", "shell"):
             why = "background" if word == "shell" else None

@@ -13,10 +13,11 @@ case $said in *'"transcript_path":"'*)
 esac
 # Who waits has the whole conversation: the answer that ended the turn may still be on its way into the program's record of it.
 see_answer() {
+    case $path in */claude/projects/*) ;; *) return ;; esac
     tries=0
     while [ -f "$path" ] && [ $tries -lt 25 ]; do
         row=$(tail -n 60 "$path" 2>/dev/null | grep -e '"type":"user"' -e '"type":"assistant"' | tail -n 1)
-        case $row in *'"type":"assistant"'* | '') return ;; esac
+        case $row in *'"type":"assistant"'*) return ;; esac
         sleep 0.02 2>/dev/null || return
         tries=$((tries + 1))
     done

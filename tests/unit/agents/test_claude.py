@@ -73,6 +73,7 @@ ASKS = {"state": "WAITING", "reason": "permission"}
         ({**ASKS, "s": 5}, {"status": "busy", "s": 6}, ("RUNNING", None, "program")),  # answered at its terminal
         ({**ASKS, "s": 5}, {"status": "waiting", "waitingFor": "permission prompt", "s": 6}, ("WAITING", "permission", "hook")),  # it is shown
         ({**RUNNING, "s": 5}, {"status": "waiting", "waitingFor": "permission prompt", "s": 6}, ("WAITING", "permission", "program")),
+        ({**ASKS, "reason": "question", "s": 5}, {"status": "waiting", "waitingFor": "permission prompt", "s": 6}, ("WAITING", "question", "hook")),  # 2.1.197
         ({**RUNNING, "s": 5}, {"status": "waiting", "waitingFor": "input needed", "s": 6}, ("WAITING", "question", "program")),
         ({**ENDED, "s": 5, "error": "rate_limit"}, {"status": "idle", "s": 6}, ("PARKED", "rate_limit", "hook")),
         ({**ENDED, "s": 5, "error": "rate_limit"}, {"status": "waiting", "waitingFor": "dialog open", "s": 6}, ("PARKED", "rate_limit", "hook")),

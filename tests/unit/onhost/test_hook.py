@@ -81,6 +81,34 @@ def test_a_message_of_long_ago_begins_no_turn(plain: Land, tmp_path: Path) -> No
     assert "message_at" not in (tmp_path / "status").read_text()
 
 
+@pytest.mark.parametrize("plain", ["dash", "bash"], indirect=True)  # busybox has its own sleep
+@pytest.mark.parametrize(
+    ("place", "first", "waits"),
+    [
+        (
+            "claude/projects/w",
+            '{"type":"mode"}',
+            True,
+        ),  # some write nothing of the conversation until it rests
+        ("claude/projects/w", '{"type":"user"}', True),
+        ("claude/projects/w", '{"type":"assistant"}', False),
+        ("gemini/chats", '{"type":"user"}', False),
+    ],
+)
+def test_a_turn_ends_when_its_answer_is_written_down(
+    plain: Land, tmp_path: Path, place: str, first: str, waits: bool
+) -> None:
+    record = tmp_path / place / "s.jsonl"
+    record.parent.mkdir(parents=True)
+    record.write_text(first + "\n")
+    late = plain.bin / "sleep"  # the answer comes while the hook waits
+    late.unlink(missing_ok=True)
+    late.write_text(f'#!/bin/sh\necho \'{{"type":"assistant"}}\' >>{record}\n')
+    late.chmod(0o755)
+    tell(plain, tmp_path, {"transcript_path": str(record)}, *END)
+    assert record.read_text().splitlines() == [first, *['{"type":"assistant"}'] * waits]
+
+
 def test_a_tool_that_asks_is_at_work_before(plain: Land, tmp_path: Path) -> None:
     said = {"tool_name": "AskUserQuestion", "tool_input": {}}
     assert tell(plain, tmp_path, said, "tool_start", "RUNNING") == ("RUNNING", "tool_start")
