@@ -346,7 +346,7 @@ class Fleet:
         host, record = find(self.context, name)
         most = limits(self.context.settings_at(None))
         most = most.replace(file_bytes=most.bytes)  # one that is asked for by name may be as large as all
-        return pull_path(inside(host, record), record.work_dir, path, self.context.path(target), most)
+        return pull_path(inside(host, record), record, path, self.context.path(target), most)
 
     def push(self, name: str, *, stash: bool = False) -> Pushed:
         """Merge the current branch's commits into the agent's branch."""

@@ -56,11 +56,9 @@ class Result(Record):
 
     @property
     def problem(self) -> str:
-        """The last thing it said about why it failed; of git, which goes on with advice, the first."""
-        said = (self.err or self.out).decode("utf-8", "replace").strip().splitlines() or [
-            f"exit code {self.code}"
-        ]
-        return next((line for line in said if line.startswith("fatal: ")), said[-1])
+        """The last thing it said about why it failed."""
+        said = (self.err or self.out).decode("utf-8", "replace").strip()
+        return said.splitlines()[-1] if said else f"exit code {self.code}"
 
 
 class ProgramMissing(MngrError):

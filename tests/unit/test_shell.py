@@ -113,8 +113,6 @@ def test_what_a_result_says() -> None:
     result = shell.run(["sh", "-c", "echo out; printf 'one\\ntwo\\n' >&2; exit 4"])
     assert (result.text, result.problem) == ("out", "two")
     assert shell.run(["sh", "-c", "exit 4"]).problem == "exit code 4"
-    advice = "echo Cloning; echo fatal: it is not there; echo; echo Please make sure; echo that it exists."
-    assert shell.run(["sh", "-c", f"({advice}) >&2; exit 128"]).problem == "fatal: it is not there"
 
 
 def test_start_streams_and_wait_gives_the_code() -> None:

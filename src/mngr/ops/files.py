@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import IO
 
     from mngr.host import Host
+    from mngr.model import AgentRecord
 
 DEEPEST = 100
 # What tar says of files that change or go while it reads them, as a running agent's do.
@@ -212,11 +213,11 @@ def inside(work_dir: str, path: str) -> str:
     return os.path.relpath(full, work_dir)
 
 
-def pull_path(host: Host, work_dir: str, path: str, target: str, most: Limits | None = None) -> str:
+def pull_path(host: Host, record: AgentRecord, path: str, target: str, most: Limits | None = None) -> str:
     """Copy a file or directory of the agent's here, as `cp -r` would; where it ended up."""
     import tempfile
 
-    full = os.path.normpath(os.path.join(work_dir, inside(work_dir, path)))
+    full = os.path.normpath(os.path.join(record.work_dir, inside(record.work_dir, path)))
     base = os.path.basename(full)
     end = os.path.join(target, base) if os.path.isdir(target) or target.endswith("/") else target
     place = os.path.dirname(os.path.abspath(end))
@@ -228,7 +229,7 @@ def pull_path(host: Host, work_dir: str, path: str, target: str, most: Limits | 
         except NotFound:
             looked = shell.quote(os.path.dirname(path) or ".")
             raise NotFound(
-                f"the agent has no {path!r}", f"look with: mngr exec NAME -- ls {looked}"
+                f"{record.name} has no {path!r}", f"look with: mngr exec {record.name} -- ls {looked}"
             ) from None
         came = os.path.join(fresh, base)
         is_dir = os.path.isdir(came) and not os.path.islink(came)

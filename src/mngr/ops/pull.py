@@ -91,7 +91,7 @@ def _commits(ctx: Context, host: Host, repo: Repo, record: AgentRecord) -> tuple
                 f"{host.name} says that {record.name} is on your branch {record.branch!r}, which was not made so from here",
                 f"look at it first: git fetch mngr::{record.name} {record.branch}",
             )
-        _advance(local, repo, record.branch, old, commit)
+        _advance(local, repo, record, old, commit)
     return commit, git.count_commits(local, repo.root, [commit, f"^{old or record.base}"])
 
 
@@ -101,14 +101,16 @@ def _shared(local: Host, record: AgentRecord) -> Repo | None:
     return found or (git.find_repo(local, record.source) if record.source else None)
 
 
-def _advance(local: Host, repo: Repo, branch: str, old: str | None, commit: str) -> None:
+def _advance(local: Host, repo: Repo, record: AgentRecord, old: str | None, commit: str) -> None:
     """Move a branch of the user's forward, or refuse."""
+    branch = record.branch
+    assert branch is not None
     if old == commit:
         return
     if old is not None and git.run(local, repo.root, "merge-base", "--is-ancestor", old, commit).code:
         raise MngrError(
             f"the branch {branch!r} here has commits the agent's does not have",
-            f"rename yours (git branch -m {branch} NEW), or push it to the agent first: mngr push",
+            f"rename yours (git branch -m {branch} NEW), or go to it and push it first: mngr push {record.name}",
         )
     where = _checked_out(local, repo, branch)
     if where is None:

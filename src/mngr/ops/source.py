@@ -130,7 +130,7 @@ def _remote(ctx: Context, url: str) -> Source:
                 os.rename(place + ".new", place)
     if result.code:
         raise MngrError(
-            shell.without_password(f"--from: cannot fetch {url}: {result.problem}"),
+            shell.without_password(f"--from: cannot fetch {url}: {git.complaint(result)}"),
             "check the address and your access to it",
         )
     head = git.run(host, place, "rev-parse", "--verify", "HEAD")

@@ -256,7 +256,7 @@ def test_from_a_repository_elsewhere(e2e: E2eSession) -> None:
     expect(work(e2e, "remote")).to_match_tree({"README.md": "a shop\n"})
     result = e2e.run('mngr create other --from "file://$PWD/../nowhere.git" -- sleep 1000')
     expect(result).to_fail(1).to_match_lines("""
-        Error: --from: cannot fetch file://[CWD]/../nowhere.git: fatal: ... does not appear to be a git repository
+        Error: --from: cannot fetch file://[CWD]/../nowhere.git: ... does not appear to be a git repository
         Hint: check the address and your access to it
     """)
 

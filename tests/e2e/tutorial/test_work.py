@@ -26,7 +26,7 @@ def test_bring_its_branch_here(e2e: E2eSession) -> None:
     result = e2e.run("mngr pull apart", comment="what is yours is never overwritten")
     expect(result).to_fail(1).to_match_lines("""
         Error: the branch 'mngr/apart' here has commits the agent's does not have
-        Hint: rename yours (git branch -m mngr/apart NEW), or push it to the agent first: mngr push
+        Hint: rename yours (git branch -m mngr/apart NEW), or go to it and push it first: mngr push apart
     """)
     expect(e2e.run("git log --format=%s mngr/apart")).to_equal("Mine")
 
@@ -62,8 +62,8 @@ def test_copy_files(e2e: E2eSession) -> None:
     expect(e2e.root / "work").to_match_tree({"result.txt": "done\n"})
     expect(work(e2e, "foo")).to_match_tree({"results/result.txt": "done\n"})
     expect(e2e.run("mngr pull apart:gone.txt ..")).to_fail(1).to_match_lines("""
-        Error: the agent has no 'gone.txt'
-        Hint: look with: mngr exec ... -- ls .
+        Error: apart has no 'gone.txt'
+        Hint: look with: mngr exec apart -- ls .
     """)
     expect(e2e.run("mngr push ../gone.txt foo:results/")).to_fail(1).to_match_lines("""
         Error: there is no '[CWD]/../gone.txt' here
