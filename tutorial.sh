@@ -28,6 +28,9 @@ mngr list
 until mngr diff foo --committed --name-only | grep hello.txt; do sleep 0.1; done
 mngr diff foo
 
+# only how much it is
+mngr diff foo --stat
+
 # its screen, without attaching to it
 mngr capture foo
 
@@ -93,6 +96,9 @@ printf 'TOKEN="a secret with $ and spaces"\n' > ../secrets.env
 mngr create vars --env MODE=fast --pass-env GREETING --env-file ../secrets.env -- sleep 1000
 mngr exec vars -- sh -c 'echo "$MODE, $GREETING, ${#TOKEN} characters"'
 
+# attach as soon as it runs, here with a command instead of a terminal
+mngr create seen --connect --connect-command 'echo "$MNGR_AGENT_NAME is there"' -- sleep 1000
+
 # one more window beside the agent
 mngr create server -w logs='tail -f /dev/null' -- sleep 1000
 
@@ -123,7 +129,7 @@ mngr create blue -t quick -- sleep 1000
 
 # by state, label, project or host
 mngr list --state RUNNING --label team=red
-mngr list --host local --label tutorial
+mngr list --host local --project shop --label tutorial
 
 # by a question of your own
 mngr list --filter 'labels.team == red and not (state == DONE)'
@@ -166,6 +172,10 @@ mngr message poet -m 'a poem, please' --wait --timeout 20s
 # from standard input, to several at once
 mngr create other player
 echo 'good morning to all' | mngr message poet other --wait --timeout 20s
+
+# to one that is stopped: it is started first
+mngr stop other
+mngr message other --start -m 'are you there?' --wait --timeout 20s
 
 # create and send the first message in one go, from the command line or from a file
 mngr create third player -m 'what is your name?'
@@ -270,6 +280,10 @@ mngr stop w-1 w-2
 mngr list --ids --label team=red | mngr stop -
 mngr list --ids --label team=red --state STOPPED | mngr destroy -
 
+# bring one back under another name
+mngr destroy --force seen
+mngr undestroy seen --as seen-again
+
 # clean up what interrupted commands and old graves left; look first
 mngr gc --dry-run
 mngr gc
@@ -339,6 +353,10 @@ mngr config path
 mngr config set stop.grace 1s
 mngr config get stop.grace
 mngr config unset stop.grace
+
+# for yourself in this project only; what the project says stays as it is
+mngr config set project.setup 'echo set up' --local
+mngr config unset project.setup
 
 # the default of any option of any command
 mngr config set commands.list.fields name,state,branch

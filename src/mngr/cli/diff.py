@@ -8,6 +8,7 @@ import sys
 from mngr.cli import render
 from mngr.cli.spec import NAME, Command, Option
 from mngr.cli.table import COMMANDS
+from mngr.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ def run(cli: Cli, args: Args) -> int:
     """Print the diff; colours on a terminal, and nothing a terminal would obey."""
     on_terminal = sys.stdout.isatty() and cli.format == "human"
     options = [flag for flag, key in (("--stat", "stat"), ("--name-only", "name_only")) if args[key]]
+    if len(options) > 1:
+        raise UsageError("--stat and --name-only exclude each other", "leave one of them out")
     if on_terminal and render.coloured(sys.stdout):
         options.append("--color=always")
     text = cli.fleet.diff(args["name"], committed=args["committed"], options=tuple(options))

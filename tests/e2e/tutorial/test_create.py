@@ -182,6 +182,27 @@ def test_variables(e2e: E2eSession) -> None:
     )
 
 
+def test_attach_as_soon_as_it_runs(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # attach as soon as it runs, here with a command instead of a terminal
+    mngr create seen --connect --connect-command 'echo "$MNGR_AGENT_NAME is there"' -- sleep 1000
+    """)
+    result = e2e.run(
+        """mngr create seen --connect --connect-command 'echo "$MNGR_AGENT_NAME is there"' -- sleep 1000""",
+        comment="attach as soon as it runs",
+    )
+    expect(result).to_succeed().to_match_lines("""
+        seen runs in ... on mngr/seen
+        seen is there
+    """)
+    result = e2e.run("mngr create unseen --connect -- sleep 1000", comment="there is no terminal here")
+    expect(result).to_fail(1).to_match_lines("""
+        Error: connect needs a terminal
+        Hint: leave out --connect, and look at the screen with: mngr capture
+    """)
+    assert agents(e2e).keys() == {"seen"}
+
+
 def test_one_more_window(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # one more window beside the agent

@@ -117,6 +117,22 @@ def test_look_at_what_it_did(e2e: E2eSession) -> None:
     """)
 
 
+def test_how_much_it_did(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # only how much it is
+    mngr diff foo --stat
+    """)
+    run_all(e2e, FOO, UNTIL)
+    expect(e2e.run("mngr diff foo --stat", comment="only how much it is")).to_succeed().to_match_lines("""
+        hello.txt | 1 +
+        1 file changed, 1 insertion(+)
+    """)
+    expect(e2e.run("mngr diff foo --stat --name-only")).to_fail(2).to_match_lines("""
+        Error: --stat and --name-only exclude each other
+        Hint: leave one of them out
+    """)
+
+
 def test_its_screen(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # its screen, without attaching to it

@@ -202,6 +202,28 @@ def test_of_several_some_are_not_there(e2e: E2eSession) -> None:
     assert agents(e2e)["w-1"]["state"] == "STOPPED"
 
 
+def test_back_under_another_name(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # bring one back under another name
+    mngr destroy --force seen
+    mngr undestroy seen --as seen-again
+    """)
+    run_all(
+        e2e, "mngr create seen -- sleep 1000", "mngr destroy --force seen", "mngr create seen -- sleep 1000"
+    )
+    expect(e2e.run("mngr undestroy seen", comment="the name is taken by now")).to_fail(1).to_match_lines("""
+        Error: there is another agent called 'seen' by now
+        Hint: mngr undestroy [ID] --as NAME
+    """)
+    result = e2e.run("mngr undestroy seen --as seen-again", comment="bring one back under another name")
+    expect(result).to_succeed()
+    expect(result.stdout).to_equal("seen-again is back, STOPPED; go on with: mngr start seen-again")
+    assert {name: agent["state"] for name, agent in agents(e2e).items()} == {
+        "seen": "RUNNING",
+        "seen-again": "STOPPED",
+    }
+
+
 def test_clean_up(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # clean up what interrupted commands and old graves left; look first

@@ -14,7 +14,7 @@ def test_by_state_label_or_host(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # by state, label, project or host
     mngr list --state RUNNING --label team=red
-    mngr list --host local --label tutorial
+    mngr list --host local --project shop --label tutorial
     """)
     run_all(e2e, TEAM, "mngr create one --label tutorial=yes -- sleep 1000", "mngr stop w-2")
     result = e2e.run("mngr list --state RUNNING --label team=red", comment="by state and label")
@@ -22,11 +22,12 @@ def test_by_state_label_or_host(e2e: E2eSession) -> None:
         NAME  STATE    KIND     HOST   PROJECT  BRANCH    ACTIVE
         w-1   RUNNING  command  local  shop     mngr/w-1  [DURATION]
     """)
-    result = e2e.run("mngr list --host local --label tutorial", comment="by host and label")
+    result = e2e.run("mngr list --host local --project shop --label tutorial", comment="by host and project")
     expect(result).to_succeed().to_match_lines("""
         NAME  STATE    KIND     HOST   PROJECT  BRANCH    ACTIVE
         one   RUNNING  command  local  shop     mngr/one  [DURATION]
     """)
+    expect(e2e.run("mngr list --project shop-2")).to_succeed().to_equal("no agent matches")
     expect(e2e.run("mngr list --state RUNING")).to_fail(2).to_match_lines("""
         Error: there is no state 'RUNING'
         Hint: did you mean 'RUNNING'?

@@ -74,6 +74,25 @@ def test_one_setting(e2e: E2eSession) -> None:
     """)
 
 
+def test_for_yourself_in_this_project(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # for yourself in this project only; what the project says stays as it is
+    mngr config set project.setup 'echo set up' --local
+    mngr config unset project.setup
+    """)
+    run_all(e2e, "mngr config set project.setup 'make it'")
+    result = e2e.run("mngr config set project.setup 'echo set up' --local", comment="for yourself only")
+    expect(result).to_succeed().to_match_lines("project.setup is set in [CWD]/.mngr/settings.local.toml")
+    expect(e2e.run("mngr config get project.setup")).to_equal("echo set up")
+    expect(e2e.run("mngr config unset project.setup")).to_succeed()
+    expect(e2e.run("mngr config get project.setup", comment="what the project says")).to_equal("make it")
+    result = e2e.run("mngr config set project.setup 'echo set up' --local", cwd=e2e.root)
+    expect(result).to_fail(1).to_match_lines("""
+        Error: [ROOT] is in no project, so there are no local settings
+        Hint: go to a project, or use --user
+    """)
+
+
 def test_the_default_of_an_option(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # the default of any option of any command

@@ -108,6 +108,26 @@ def test_from_standard_input_to_several(e2e: E2eSession) -> None:
     assert said(e2e, "poet") == ["user: good morning to all", "assistant: ok: good morning to all"]
 
 
+def test_to_one_that_is_stopped(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # to one that is stopped: it is started first
+    mngr stop other
+    mngr message other --start -m 'are you there?' --wait --timeout 20s
+    """)
+    run_all(e2e, "mngr create other player", "mngr stop other")
+    expect(e2e.run("mngr message other -m 'are you there?'")).to_fail(1).to_match_lines("""
+        Error: other does not run (STOPPED)
+        Hint: start it first: mngr message --start other
+    """)
+    result = e2e.run(
+        "mngr message other --start -m 'are you there?' --wait --timeout 20s", comment="it is started first"
+    )
+    expect(result).to_succeed().to_match_lines("""
+        delivered to other (proof: transcript), now WAITING (end_of_turn)
+    """)
+    assert said(e2e, "other") == ["user: are you there?", "assistant: ok: are you there?"]
+
+
 def test_create_and_send_the_first_message(e2e: E2eSession) -> None:
     e2e.write_tutorial_block("""
     # create and send the first message in one go, from the command line or from a file
