@@ -21,7 +21,7 @@ demo: setup
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" sh examples/demo.sh
 
 test:
-	@sh scripts/setup.sh $(SHELLS) $(HOSTS) node=nodejs npm=npm
+	@sh scripts/setup.sh $(SHELLS) $(HOSTS) node=nodejs npm=npm chromium=chromium
 	@sh scripts/agents.sh $(AGENTS)
 	@$(PYTHON) -m pytest -n $(JOBS) --dist worksteal --agents "$(AGENTS)"
 

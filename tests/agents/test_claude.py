@@ -45,6 +45,18 @@ class TestClaude(AgentContract):
         fleet("pull", "foo")
         assert git(fleet.repo, "show", "mngr/foo:out.txt") == "hi"
 
+    def test_what_sub_agents_use_is_counted(self, fleet: Mngr) -> None:
+        given = {"description": "look", "prompt": "look around", "subagent_type": "general-purpose"}
+        steps: Steps = [{"text": "asking", "tool": "Task", "input": given}, {"text": "both done"}]
+        self.create(fleet, "foo", *self.yolo(fleet), message=fake(steps))
+        fleet("wait", "foo", "--timeout", "60")
+        rows = self.rows(fleet, "foo")
+        assert rows[0]["role"] == "user" and "both done" in [row["text"] for row in rows]
+        used = [row["usage"] for row in rows if row["tool"] == "sub-agent"]
+        assert len(used) == 1 and used[0]["input_tokens"] > 0
+        total = sum(row["usage"]["input_tokens"] for row in rows if row["usage"])
+        assert fleet.json("list", "--fields", "name,usage")["agents"][0]["usage"]["input_tokens"] == total
+
     def test_a_kind_of_ones_own(self, fleet: Mngr, model: ModelServer) -> None:
         own = (
             "-S",

@@ -79,7 +79,7 @@ class ClaudeKind(ProgramKind):
     clear = "C-u"
     empty = "❯\n❯\u00a0"
     obeyed = "/!#"
-    conversation = (f"{_CONFIG}/projects/*/*.jsonl",)
+    conversation = (f"{_CONFIG}/projects/*/*.jsonl", f"{_CONFIG}/projects/*/*/subagents/*.jsonl")
     writes = (_CONFIG, "witness")
     renewal = ("refreshToken", None)
 

@@ -11,18 +11,28 @@ if TYPE_CHECKING:
 
 
 def parse(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Rows as they are complete: a tool's call and its result are one. What is not for people is left out."""
+    """Rows as they are complete: a tool's call and its result are one. What is not for people is left out.
+
+    Of sub-agents, which have files of their own, there is what they used, in its place in time.
+    """
     calls: dict[str, dict[str, Any]] = {}
     counted: set[str] = set()
+    aside: list[dict[str, Any]] = []
     for row in own_rows(lines):
         message = row.get("message")
+        if row.get("isSidechain"):
+            aside += _used_aside(message, row.get("timestamp"), counted)
+            continue
+        ready = [one for one in aside if str(one["at"]) <= str(row.get("timestamp") or "")]
+        aside = [one for one in aside if one not in ready]
+        yield from ready
         taken = row.get("attachment")
-        if isinstance(taken, dict) and taken.get("type") == "queued_command" and not row.get("isSidechain"):
+        if isinstance(taken, dict) and taken.get("type") == "queued_command":
             yield from _user(
                 {"content": taken.get("prompt")}, row.get("timestamp"), calls
             )  # in the middle of a turn
             continue
-        if row.get("isMeta") or row.get("isSidechain") or not isinstance(message, dict):
+        if row.get("isMeta") or not isinstance(message, dict):
             continue
         if message.get("model") == "<synthetic>" and not row.get("isApiErrorMessage"):
             continue  # a filler of its own
@@ -31,7 +41,26 @@ def parse(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
             yield from _assistant(message, at, calls, counted)
         elif row.get("type") == "user":
             yield from _user(message, at, calls)
+    yield from aside
     yield from calls.values()
+
+
+def _used_aside(message: object, at: object, counted: set[str]) -> list[dict[str, Any]]:
+    """An answer to a sub-agent, of which only the cost is told."""
+    usage = _usage(message.get("usage")) if isinstance(message, dict) else None
+    if not isinstance(message, dict) or usage is None or str(message.get("id")) in counted:
+        return []
+    counted.add(str(message.get("id")))
+    return [
+        {
+            "at": at,
+            "role": "tool",
+            "text": "",
+            "tool": "sub-agent",
+            "model": message.get("model"),
+            "usage": usage,
+        }
+    ]
 
 
 def _assistant(
