@@ -40,6 +40,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--agents", default="claude codex opencode", help="the coding agents to run for real")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "full: long, and much of it is checked elsewhere; in make test-all only")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Who names a test by -k wants it."""
+    if not FULL and not config.option.keyword:
+        out = [item for item in items if item.get_closest_marker("full")]
+        items[:] = [item for item in items if item not in out]
+        config.hook.pytest_deselected(items=out)
+
+
 @pytest.fixture(autouse=True)
 def _stay() -> Iterator[None]:
     """The next test starts where this one did."""

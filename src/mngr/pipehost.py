@@ -120,7 +120,7 @@ class PipeHost:
         # Its number may still be on the way; the words of its shell have the mark, and ours must not.
         pid, half = str(said.numbers[0]) if said.numbers else "", len(mark) // 2
         words = ["sh", "-c", _SIGNAL, "signal", name, pid, mark[:half], mark[half:]]
-        self.run(words, timeout=10.0)
+        self.run(words, timeout=30.0)
 
     def read(self, path: str) -> bytes:
         result = self.run(["sh", "-c", _READ, "read", path, str(LARGEST + 1)])

@@ -211,6 +211,7 @@ def test_a_host_can_be_stopped_and_comes_back_with_all_it_had(mngr: Mngr, docker
     assert mngr.agent("bar")["state"] == "RUNNING"
 
 
+@pytest.mark.full
 def test_a_host_that_stopped_by_itself_shows_what_was_made_last(mngr: Mngr, docker: Docker) -> None:
     mngr("create", "foo@box.docker", *RUN)
     docker.run("kill", "box")
@@ -220,6 +221,7 @@ def test_a_host_that_stopped_by_itself_shows_what_was_made_last(mngr: Mngr, dock
     assert mngr.agent("foo")["state"] == "RUNNING"
 
 
+@pytest.mark.full
 def test_a_host_stops_when_its_last_agent_with_a_limit_is_idle(mngr: Mngr, docker: Docker) -> None:
     mngr("create", "foo@box.docker", "--idle-timeout", "2s", *RUN)
     mngr("create", "bar@other.docker", "--idle-timeout", "2s", *RUN)
@@ -360,6 +362,7 @@ def test_what_was_interrupted_is_known_and_cleaned_up(mngr: Mngr, docker: Docker
     assert mngr.json("gc")["results"] == []
 
 
+@pytest.mark.full
 def test_what_is_not_known_is_named_and_left(mngr: Mngr, docker: Docker) -> None:
     mngr("create", "foo@box.docker", *RUN)
     key = inspect(docker, "box")["Config"]["Labels"]["mngr.home"]
@@ -416,7 +419,8 @@ def test_root_is_for_who_asks(mngr: Mngr, docker: Docker) -> None:
     assert said[0] == "0" and mngr.agent("foo")["work_dir"] == f"{said[1]}/.mngr/work/foo"
 
 
-@pytest.mark.parametrize("program", ["docker", "podman"] if FULL else ["docker"])
+@pytest.mark.full
+@pytest.mark.parametrize("program", ["docker", "podman"])
 def test_a_host_can_be_made_from_another(
     program: str, mngr: Mngr, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -471,6 +475,7 @@ def test_what_is_no_longer_watched_does_not_run_on(mngr: Mngr, docker: Docker) -
     assert mngr.agent("foo")["state"] == "RUNNING"
 
 
+@pytest.mark.full
 def test_podman_is_the_same_with_another_program(mngr: Mngr, podman_engine: Podman, tmp_path: Path) -> None:
     kind = {"MNGR__PROVIDERS__PODMAN__KIND": "docker", "MNGR__PROVIDERS__PODMAN__PROGRAM": "podman"}
     mngr.env.update({**settings("podman"), **kind, **podman_engine.env})

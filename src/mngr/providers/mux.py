@@ -40,7 +40,14 @@ class Session:
         self._link.close()
 
 
-def begin(path: str, command: str, streams: tuple[int, int, int], timeout: float | None) -> Session | None:
+def begin(
+    path: str,
+    command: str,
+    streams: tuple[int, int, int],
+    timeout: float | None,
+    *,
+    forwards_agent: bool = False,
+) -> Session | None:
     """Have the master at `path` run a command with these streams.
 
     None when it was surely not started, so that ssh may be asked; TimeoutError when nothing is heard.
@@ -48,7 +55,7 @@ def begin(path: str, command: str, streams: tuple[int, int, int], timeout: float
     link = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     link.settimeout(timeout)
     asked = _numbers(_NEW_SESSION, 0) + _text("")
-    asked += _numbers(0, 0, 0, 0, _NO_ESCAPE)  # no terminal, X11, agent, subsystem
+    asked += _numbers(0, 0, forwards_agent, 0, _NO_ESCAPE)  # no terminal, no X11, the agent, no subsystem
     asked += _text("") + _text(command)
     try:
         link.connect(path)

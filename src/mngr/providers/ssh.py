@@ -30,7 +30,8 @@ class SshWire:
         self._login = login  # the shell that reads what we send, where that is known
         config = options.get("config")
         self._config = ["-F", os.path.expanduser(str(config))] if config else []
-        forward = "yes" if options.get("forward_agent") is True else "no"
+        self._forwards = options.get("forward_agent") is True
+        forward = "yes" if self._forwards else "no"
         name = f"{os.path.realpath(self._config[1]) if config else ''} {destination} {forward}"
         place = f"/tmp/mngr-{os.getuid()}"
         self._control = f"{place}/c-{_fingerprint(name):016x}"
@@ -64,7 +65,7 @@ class SshWire:
         self, argv: Sequence[str], streams: tuple[int, int, int], timeout: float | None
     ) -> mux.Session | None:
         """What `argv` gave, over the shared connection itself."""
-        return mux.begin(self._control, argv[-1], streams, timeout)
+        return mux.begin(self._control, argv[-1], streams, timeout, forwards_agent=self._forwards)
 
     def lost(self, said: str) -> Unreachable:
         why = said.splitlines()[-1] if said else "the connection ended"
