@@ -1,7 +1,7 @@
 # The two commands to know: `make demo` and `make test`. Each does all its own set-up and is fast the second time.
 PYTHON = .venv/bin/python
 # For two cores: tests wait for programs more than they compute.
-JOBS ?= 4
+JOBS ?= 3
 SHELLS = bash=bash dash=dash zsh=zsh fish=fish rsync=rsync
 HOSTS = ssh=openssh-client sshd=openssh-server dockerd=docker.io docker=docker.io podman=podman runc=runc \
 	catatonit=catatonit bwrap=bubblewrap socat=socat busybox=busybox-static ip=iproute2 unshare=util-linux

@@ -41,7 +41,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "full: long, and much of it is checked elsewhere; in make test-all only")
+    config.addinivalue_line(
+        "markers", "full: long, and much of it is checked elsewhere; in make test-all only"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mngr.contract.program import BIN, FULL, Beside, Mngr, clean_up, new_env, new_repo, wait_for
+from mngr.contract.program import BIN, Beside, Mngr, clean_up, new_env, new_repo, wait_for
 from mngr.contract.terminal import Terminal
 from tests.contract.test_docker import settings
 from tests.hosts.engines import IMAGE, Docker, Engine, Podman

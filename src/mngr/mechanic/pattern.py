@@ -65,13 +65,9 @@ def _join(one: str, other: str) -> str:
     left, right = re.split(r"(\s+)", one), re.split(r"(\s+)", other)
     if len(left) != len(right):
         return _ends(one, other)
-    words = [
-        a if a == b else (" " if a.isspace() or not a else _ends(a, b))
-        for a, b in zip(left, right, strict=True)
-    ]
     if any(a != b and (a.isspace() or b.isspace()) for a, b in zip(left, right, strict=True)):
         return _ends(one, other)  # columns of another width
-    return "".join(words)
+    return "".join(a if a == b else _ends(a, b) for a, b in zip(left, right, strict=True))
 
 
 def _ends(one: str, other: str) -> str:

@@ -116,11 +116,12 @@ def parse_tests(data: bytes, path: str) -> Citations:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(data)
+        source = Source(source_of(data))
     except SyntaxError as error:
         return broken(error.lineno or 1, error.msg)
     except (ValueError, RecursionError, MemoryError) as error:
         return broken(1, str(error) or type(error).__name__)
-    reader = _Reader(path, Source(source_of(data)))
+    reader = _Reader(path, source)
     reader.holder(tree, path, observed=False)
     return Citations(citations=reader.citations, tests=reader.tests, problems=reader.problems)
 
