@@ -327,7 +327,16 @@ git add tutorial.sh
 git commit -qm 'A tour'
 mngr tutorial sync tutorial.sh tests -S project.pytest=:
 
-# the same as a slash command, for when you sit with Claude Code yourself
+# a heading with nothing under it is a blank: an agent proposes blocks for it, and each is tried; here a scripted one does
+printf '##########\n# Greetings\n##########\n' > blanks.sh
+git add blanks.sh
+git commit -qm 'A blank'
+mngr tutorial fill blanks.sh --program git --agent player -- '[
+    {"write": {"path": "blanks.sh", "append": "\n# say hello\necho hello\n"}},
+    {"commit": "[FIX_TUTORIAL] Say hello"}
+]'
+
+# a slash command that brings tests up to date, for when you sit with Claude Code yourself
 mngr tutorial install-command claude
 
 # begin a tutorial in a project that has none

@@ -99,6 +99,23 @@ def test_a_test_with_all_that_belongs_to_it(browser: Browser, pages: Path) -> No
     assert len(tops) == 3 and len(set(tops)) == 1  # side by side
 
 
+def test_from_a_block_of_the_tutorial_to_what_its_test_did(
+    browser: Browser, place: Path, mngr: Mngr, tmp_path: Path
+) -> None:
+    script = f"# say hello\necho hello\n\n# nobody tests\necho '{HOSTILE.replace(chr(39), '')}'\n"
+    (mngr.repo / "tutorial.sh").write_text(script)
+    mngr("web", "--e2e", str(place), "--export", str(tmp_path / "pages"))
+    browser.open(f"file://{tmp_path}/pages/index.html")
+    browser.ask("document.querySelector('a[href=\"tutorial.html\"]').click()")
+    browser.wait("document.title === 'Tutorial'")
+    blocks = browser.ask("[...document.querySelectorAll('.cited')].map(block => block.innerText)")
+    assert "passed t.py::test_good, 1 recording" in blocks[0]
+    assert "no test of this run cites it" in blocks[1]
+    assert browser.ask("typeof window.hacked") == "undefined"
+    browser.ask("document.querySelector('.cited a').click()")
+    browser.wait("document.title === 't.py::test_good'")
+
+
 def test_recordings_play_offline(browser: Browser, pages: Path, tmp_path: Path) -> None:
     assert player.is_there(), "make setup fetches it with npm"
     browser.open(f"file://{pages}/{RUN}/test_good-1/index.html")

@@ -41,6 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tutorial check": ("Tests", "say which blocks no test cites, and which citations are out of date"),
     "tutorial coverage": ("Tests", "say what of a program its tutorial shows and its tests run"),
     "tutorial sync": ("Tests", "have an agent write the tests that are missing, and check them"),
+    "tutorial fill": ("Tests", "have an agent propose blocks for headings that have none, each tried"),
     "tutorial init": ("Tests", "begin a tutorial and its tests in this project"),
     "tutorial install-command": ("Tests", "give Claude Code and Codex a slash command for it"),
     "web": ("Tests", "look at runs of tests in a browser: transcripts and recordings"),

@@ -7,14 +7,30 @@ from mngr.cli.spec import Command, Option
 from mngr.cli.table import COMMANDS
 from mngr.cli.tutorial_blocks import FILE
 from mngr.cli.tutorial_check import TESTS
-from mngr.errors import MngrError
+from mngr.errors import MngrError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.parse import Args
     from mngr.cli.run import Cli
     from mngr.tutorial.sync import Synced
+    from mngr.tutorial.worker import Wish
 
+# Who works on a tutorial, where, and what it may cost.
+WORKER = (
+    Option(flags=("--agent",), metavar="KIND", default="mechanic", help="who does it", complete="kinds"),
+    Option(
+        flags=("--rounds",), metavar="N", kind="int", default=3, help="how often it is told what is wrong"
+    ),
+    Option(
+        flags=("--timeout",), metavar="TIME", kind="length", default=3600.0, help="how long a round may take"
+    ),
+    Option(flags=("--budget",), metavar="USD", help="what it may cost; it is stopped when it costs more"),
+    Option(flags=("--on",), metavar="ADDRESS", help="where it works: @HOST or @.PROVIDER (default: here)"),
+    Option(flags=("--sandbox",), help="behind walls, as in create"),
+    Option(flags=("--network",), metavar="on|off|allow=HOST[:PORT],…", help="as in create"),
+    Option(flags=("--yolo",), help="as in create: it asks nobody for permission"),
+)
 COMMAND = Command(
     name="tutorial sync",
     summary=COMMANDS["tutorial sync"][1],
@@ -26,25 +42,7 @@ COMMAND = Command(
         "that are marked as observed until somebody has reviewed them."
     ),
     arguments=(FILE, TESTS),
-    options=(
-        Option(flags=("--agent",), metavar="KIND", default="mechanic", help="who does it", complete="kinds"),
-        Option(
-            flags=("--rounds",), metavar="N", kind="int", default=3, help="how often it is told what is wrong"
-        ),
-        Option(
-            flags=("--timeout",),
-            metavar="TIME",
-            kind="length",
-            default=3600.0,
-            help="how long a round may take",
-        ),
-        Option(
-            flags=("--on",), metavar="ADDRESS", help="where it works: @HOST or @.PROVIDER (default: here)"
-        ),
-        Option(flags=("--sandbox",), help="behind walls, as in create"),
-        Option(flags=("--network",), metavar="on|off|allow=HOST[:PORT],…", help="as in create"),
-        Option(flags=("--yolo",), help="as in create: it asks nobody for permission"),
-    ),
+    options=WORKER,
     rest="ARGS",
     examples=(
         ("mngr tutorial sync --sandbox", "tests for blocks that have none, without a model"),
@@ -56,16 +54,28 @@ COMMAND = Command(
 )
 
 
+def wish_of(args: Args) -> Wish:
+    """What these options ask for; UsageError for a budget that is none."""
+    from mngr.tutorial.worker import Wish
+
+    try:
+        budget = None if args["budget"] is None else float(args["budget"].lstrip("$"))
+    except ValueError:
+        raise UsageError(
+            f"--budget: {args['budget']!r} is no amount of money", "for example: --budget 2.50"
+        ) from None
+    return Wish(
+        agent=args["agent"], rounds=max(1, args["rounds"]), timeout=args["timeout"], sandbox=args["sandbox"],
+        network=args["network"], yolo=args["yolo"], on=args["on"], args=args.rest or [], budget=budget,
+    )  # fmt: skip
+
+
 def run(cli: Cli, args: Args) -> int:
     """Have it done, show the table, and fail when something is still wrong."""
     from mngr.tutorial.places import Places
-    from mngr.tutorial.sync import Wish, sync
+    from mngr.tutorial.sync import sync
 
-    wish = Wish(
-        agent=args["agent"], rounds=max(1, args["rounds"]), timeout=args["timeout"], sandbox=args["sandbox"],
-        network=args["network"], yolo=args["yolo"], on=args["on"], args=args.rest or [],
-    )  # fmt: skip
-    synced = sync(cli.context, Places(cli.context, args["file"], args["tests"]), wish)
+    synced = sync(cli.context, Places(cli.context, args["file"], args["tests"]), wish_of(args))
     more = {key: value for key, value in synced.to_dict().items() if key != "rows"}
     render.rows(cli, "blocks", synced.rows, _human(synced), **more)
     if not synced.is_good:

@@ -18,8 +18,9 @@ COMMAND = Command(
     name="web",
     summary=COMMANDS["web"][1],
     description=(
-        "Runs of e2e tests, each test with what it is about, its transcript and its recordings side by side. The pages are\n"
-        "served to this machine alone until the command is interrupted, or written as files that need nothing else."
+        "Runs of e2e tests, each test with what it is about, its transcript and its recordings side by side; and the project's\n"
+        "tutorial, if it has one: each block with the tests that cite it. The pages are served to this machine alone until the\n"
+        "command is interrupted, or written as files that need nothing else."
     ),
     options=(
         Option(
@@ -47,14 +48,16 @@ COMMAND = Command(
 
 def run(cli: Cli, args: Args) -> int:
     """Serve until a signal comes, or write the pages."""
-    place = cli.context.path(args["e2e"])
+    from mngr.tutorial.places import Places
+
+    place, script = cli.context.path(args["e2e"]), Places(cli.context).file
     opens = args["open"] if "open" in args.chosen else is_terminal() and args["export"] is None
     if args["export"] is not None:
         if "port" in args.given:
             raise UsageError("--port and --export exclude each other", "leave one of them out")
         from mngr.web.export import export
 
-        first = export(place, cli.context.path(args["export"]))
+        first = export(place, cli.context.path(args["export"]), script)
         cli.out(first)
         if opens:
             _open(f"file://{first}")
@@ -63,7 +66,7 @@ def run(cli: Cli, args: Args) -> int:
     from mngr.web.server import Server
 
     runs.list_runs(place)
-    with Server(place, args["port"]) as server:
+    with Server(place, args["port"], script) as server:
         print(server.url, flush=True)
         if opens:
             _open(server.url)

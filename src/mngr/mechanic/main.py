@@ -43,18 +43,27 @@ class Mechanic(player.Player):
         if found is None:
             return "I do jobs, and there is none in this message. `mngr tutorial sync --agent mechanic` writes one."
         job = json.loads(found[1])
-        if job.get("job") != "observe":
+        known = {"observe": self._observe, "try": self._try}
+        if job.get("job") not in known:
             return f"I know no job {job.get('job')!r}."
-        return self._observe(job)
+        return known[job["job"]](job)
+
+    def _try(self, job: dict[str, Any]) -> str:
+        """Run each block once, after what it needs; what became of it, as JSON."""
+        path = observe.search_path(self.work)
+        rows = []
+        for block in _blocks(job):
+            self._show(f"* {block.slug}\n")
+            ok, outcome = observe.attempt(block, job["shell"], path, lambda: self._pump(0))
+            rows.append({"id": block.id, "ok": ok, "outcome": outcome})
+        return json.dumps(rows)
 
     def _observe(self, job: dict[str, Any]) -> str:
         """Write a test for every block that does the same each time; what became of each."""
         path = observe.search_path(self.work)
         seen: list[observe.Seen] = []
         rows: list[str] = []
-        for wanted in job["blocks"]:
-            before = [(row["section"], row["text"]) for row in job["script"] if row["line"] < wanted["line"]]
-            block = observe.Block(wanted["id"], wanted["slug"], wanted["text"], wanted["section"], before)
+        for block in _blocks(job):
             self._show(f"* {block.slug}\n")
             found = observe.observe(block, job["shell"], path, lambda: self._pump(0))
             if isinstance(found, observe.Seen):
@@ -82,6 +91,15 @@ class Mechanic(player.Player):
                 return file.read()
         except FileNotFoundError:
             return ""
+
+
+def _blocks(job: dict[str, Any]) -> list[observe.Block]:
+    """Those that the job is about, each with what comes before it in the script."""
+    found = []
+    for row in job["blocks"]:
+        before = [(one["section"], one["text"]) for one in job["script"] if one["line"] < row["line"]]
+        found.append(observe.Block(row["id"], row["slug"], row["text"], row["section"], before))
+    return found
 
 
 def main() -> int:

@@ -14,6 +14,7 @@ from mngr.e2e.session import E2eSession
 from mngr.mechanic.pattern import is_saying_something, pattern
 
 TIMES = 3
+_SHOWN = 2000  # characters of what a block printed
 TIMEOUT = 30.0  # seconds for a block with all that comes before it
 
 
@@ -64,6 +65,20 @@ def observe(block: Block, shell: str, path: str, between: Callable[[], None] = l
             runs.append(again)
         return _seen(block, setup, runs)
     return Unseen(block, why)
+
+
+def attempt(
+    block: Block, shell: str, path: str, between: Callable[[], None] = lambda: None
+) -> tuple[bool, str]:
+    """Run it once, after as much as it takes; whether it succeeds, and what it printed or why not."""
+    why = "it was not run"
+    for setup in _setups(block):
+        ran = _run(block, setup, shell, path)
+        between()
+        if isinstance(ran, _Ran):
+            return True, (ran.out + ran.err).strip()[:_SHOWN]
+        why = ran
+    return False, why
 
 
 def _setups(block: Block) -> list[str]:

@@ -6,16 +6,18 @@ import os
 import shutil
 
 from mngr.errors import MngrError
-from mngr.web import pages, player, runs, server
+from mngr.web import pages, player, runs, server, tutorial
 
 
-def export(place: str, target: str) -> str:
-    """All pages below `target`, which is new or one of ours; the path of the first page."""
+def export(place: str, target: str, script: str | None = None) -> str:
+    """All pages below `target`, which is new or one of ours; the path of the first page. `script` is the project's tutorial."""
     mark = os.path.join(target, "static", "page.css")
     if os.path.isdir(target) and os.listdir(target) and not os.path.isfile(mark):
         raise MngrError(f"{target} is there and holds something else", "name a new directory")
     names = runs.list_runs(place)
-    _write(os.path.join(target, "index.html"), server.index(place))
+    _write(os.path.join(target, "index.html"), server.index(place, script))
+    if script is not None and tutorial.exists(script):
+        _write(os.path.join(target, tutorial.FILE), tutorial.page(script, place))
     for run in names[: server.SHOWN]:
         loaded = runs.load_run(place, run)
         _write(os.path.join(target, run, "index.html"), pages.run_page(loaded))

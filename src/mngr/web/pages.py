@@ -11,8 +11,8 @@ from mngr.web.runs import Recording, Run, Test
 _MARKS = {"$ ": "command", "# ": "comment", "! ": "error", "? ": "code"}
 
 
-def index(runs: list[Run], more: int = 0) -> str:
-    """All runs."""
+def index(runs: list[Run], more: int = 0, *, tutorial: str | None = None) -> str:
+    """All runs, and the way to the tutorial if there is one."""
     rows = "".join(
         f'<tr><td><a href="{escape(run.name)}/index.html">{escape(run.name)}</a></td><td>{escape(run.at)}</td>'
         f"<td>{_counts(run)}</td></tr>"
@@ -23,7 +23,9 @@ def index(runs: list[Run], more: int = 0) -> str:
         body = "<h1>Runs</h1><p>There are none yet. Run some tests that use the fixture <code>e2e</code>.</p>"
     if more:
         body += f"<p>{more} older ones are not shown.</p>"
-    return _page("Runs", body, "")
+    if tutorial:
+        body += f'<p><a href="{tutorial}">The tutorial</a>: its blocks, the tests that cite them, and what these did</p>'
+    return page("Runs", body, "")
 
 
 def run_page(run: Run) -> str:
@@ -35,7 +37,7 @@ def run_page(run: Run) -> str:
         '<input id="find" type="search" placeholder="find a test" aria-label="find a test">'
         f'<table id="tests">{head}{rows}</table>'
     )
-    return _page(run.name, body, "../")
+    return page(run.name, body, "../")
 
 
 def _row(test: Test) -> str:
@@ -69,7 +71,7 @@ def test_page(run: str, test: Test, transcript: str, recordings: list[Recording]
         f'<p>{test.seconds:.1f} s</p><div class="columns"><section class="about">{"".join(about)}</section>'
         f'<section class="did">{did}</section>{third}</div>'
     )
-    return _page(test.name, body, "../../", plays=bool(recordings) and player.is_there())
+    return page(test.name, body, "../../", plays=bool(recordings) and player.is_there())
 
 
 def _transcript(text: str) -> str:
@@ -103,7 +105,8 @@ def _counts(run: Run) -> str:
     )
 
 
-def _page(title: str, body: str, up: str, *, plays: bool = False) -> str:
+def page(title: str, body: str, up: str, *, plays: bool = False) -> str:
+    """A whole page around a body; `up` leads to the first one."""
     more = (
         f'<link rel="stylesheet" href="{up}static/{player.STYLE}"><script defer src="{up}static/{player.SCRIPT}"></script>'
         if plays

@@ -7,7 +7,7 @@ import os
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from mngr.errors import MngrError, NotFound
-from mngr.web import pages, player, runs
+from mngr.web import pages, player, runs, tutorial
 
 SHOWN = 200  # runs on the first page
 # Scripts and styles of ours only; the player draws with styles of its own and runs WebAssembly.
@@ -17,15 +17,17 @@ POLICY = (
 )
 
 
-def page(place: str, path: str) -> tuple[str, bytes]:
-    """(type, content) of what is at a path; NotFound."""
+def page(place: str, path: str, script: str | None = None) -> tuple[str, bytes]:
+    """(type, content) of what is at a path; NotFound. `script` is the project's tutorial."""
     parts = [part for part in path.split("/") if part]
     if parts[:1] == ["static"] and len(parts) == 2:
         return _static(parts[1])
     if parts[-1:] == ["index.html"]:
         parts.pop()
     if not parts:
-        return _html(index(place))
+        return _html(index(place, script))
+    if parts == [tutorial.FILE] and script is not None:
+        return _html(tutorial.page(script, place))
     if len(parts) == 1:
         return _html(pages.run_page(runs.load_run(place, parts[0])))
     if len(parts) == 2:
@@ -33,10 +35,12 @@ def page(place: str, path: str) -> tuple[str, bytes]:
     raise NotFound(f"there is no page {path}")
 
 
-def index(place: str) -> str:
+def index(place: str, script: str | None = None) -> str:
     """All runs, the latest first."""
     names = runs.list_runs(place)
-    return pages.index([runs.load_run(place, name) for name in names[:SHOWN]], max(0, len(names) - SHOWN))
+    shown = [runs.load_run(place, name) for name in names[:SHOWN]]
+    way = tutorial.FILE if tutorial.exists(script) else None
+    return pages.index(shown, max(0, len(names) - SHOWN), tutorial=way)
 
 
 def test_page(place: str, run: str, slug: str) -> str:
@@ -62,8 +66,9 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, place: str, port: int = 0) -> None:
+    def __init__(self, place: str, port: int = 0, script: str | None = None) -> None:
         self.place = place
+        self.script = script
         try:
             super().__init__(("127.0.0.1", port), _Handler)
         except OSError as error:
@@ -91,8 +96,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(301, "text/plain", b"", ("Location", f"{path}/"))
             return
         try:
-            self._answer(200, *page(self.server.place, path))
-        except NotFound as error:
+            self._answer(200, *page(self.server.place, path, self.server.script))
+        except MngrError as error:
             self._answer(404, "text/plain; charset=utf-8", f"{error.message}\n".encode())
 
     def _answer(self, code: int, kind: str, content: bytes, *headers: tuple[str, str]) -> None:

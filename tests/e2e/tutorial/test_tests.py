@@ -133,9 +133,42 @@ def test_have_an_agent_write_the_tests(e2e: E2eSession) -> None:
     assert (agent["kind"], agent["branch"]) == ("mechanic", e2e.names["branch"])
 
 
+def test_blanks_are_filled(e2e: E2eSession, shop: Path) -> None:
+    e2e.write_tutorial_block(r"""
+    # a heading with nothing under it is a blank: an agent proposes blocks for it, and each is tried; here a scripted one does
+    printf '##########\n# Greetings\n##########\n' > blanks.sh
+    git add blanks.sh
+    git commit -qm 'A blank'
+    mngr tutorial fill blanks.sh --program git --agent player -- '[
+        {"write": {"path": "blanks.sh", "append": "\n# say hello\necho hello\n"}},
+        {"commit": "[FIX_TUTORIAL] Say hello"}
+    ]'
+    """)
+    blank = "##########\n# Greetings\n##########\n"
+    (shop / "blanks.sh").write_text(blank)
+    run_all(e2e, "git add blanks.sh && git commit -qm 'A blank'")
+    steps = """'[
+        {"write": {"path": "blanks.sh", "append": "\\n# say hello\\necho hello\\n"}},
+        {"commit": "[FIX_TUTORIAL] Say hello"}
+    ]'"""
+    result = e2e.run(
+        f"mngr tutorial fill blanks.sh --program git --agent player -- {steps}", comment="an agent proposes"
+    )
+    expect(result).to_succeed()
+    expect(result.stderr).to_contain("Greetings: # say hello: works")
+    expect(result.stdout).to_contain("+# say hello\n+echo hello\n")
+    assert (shop / "blanks.sh").read_text() == blank
+    expect(e2e.run("mngr tutorial fill blanks.sh --program git --agent mechanic")).to_fail(
+        1
+    ).to_match_lines("""
+        Error: the mechanic cannot think of commands
+        Hint: name an agent that can: --agent claude
+    """)
+
+
 def test_a_slash_command(e2e: E2eSession, shop: Path) -> None:
     e2e.write_tutorial_block("""
-    # the same as a slash command, for when you sit with Claude Code yourself
+    # a slash command that brings tests up to date, for when you sit with Claude Code yourself
     mngr tutorial install-command claude
     """)
     result = e2e.run("mngr tutorial install-command claude", comment="the same as a slash command")

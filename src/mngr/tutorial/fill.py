@@ -1,0 +1,231 @@
+"""`tutorial fill`: an agent proposes blocks for headings that have none; each is tried for real before anybody looks at it."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+
+from mngr.errors import MngrError
+from mngr.model import Record
+from mngr.tutorial import confusion
+from mngr.tutorial.blocks import normal, parse, read_script
+from mngr.tutorial.confusion import Confusion
+from mngr.tutorial.sync import shell_of
+from mngr.tutorial.worker import MECHANIC, Wish, Worker, check_clean, read_committed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.ops.context import Context
+    from mngr.tutorial.blocks import Blank, Block, Script
+    from mngr.tutorial.places import Places
+
+_HELP = 40_000  # characters of a program's help that an agent is given
+_BRIEF = """\
+Fill blanks in {file}: headings that have no block of commands under them yet.
+
+Write under each heading named below one to four blocks. A block is a comment that says in the reader's words what is done, and
+under it the commands; an empty line ends it. Show what a person would do with `{program}` first, and in the order in which he would
+do it. Only commands that work as they stand, with what comes before them in the script; nothing that asks for input, never ends
+or needs the network. Try each of them. Change nothing else in {file}, and no other file. Commit it, with a subject that begins with
+`[FIX_TUTORIAL]`.
+
+{headings}
+
+What `{program}` says of itself:
+
+```
+{help}
+```
+"""
+
+
+class Proposal(Record):
+    """A block for a blank, and what it did when it was tried."""
+
+    heading: str
+    text: str
+    after: int  # the line of the script behind which it goes
+    ok: bool
+    outcome: str
+
+
+class Filled(Record):
+    """What was proposed, as a patch too, and where the agent went wrong on the way."""
+
+    agent: str | None  # None when there is no blank
+    proposals: list[Proposal]
+    left: list[str]  # headings that are still blank
+    patch: str
+    confusion: list[Confusion]
+    cost_usd: float | None = None
+
+
+def fill(ctx: Context, places: Places, wish: Wish, program: str, section: str | None = None) -> Filled:
+    """Have an agent propose, try what it proposes, and give it as a patch; raises MngrError."""
+    script = read_script(places.file, places.shown(places.file))
+    blanks = [blank for blank in script.blanks if section is None or _is_of(blank, section)]
+    if not blanks:
+        return Filled(agent=None, proposals=[], left=[], patch="", confusion=[])
+    if wish.agent == MECHANIC:
+        raise MngrError("the mechanic cannot think of commands", "name an agent that can: --agent claude")
+    check_clean(ctx, places, places.file)
+    with Worker(ctx, wish, "fill") as worker:
+        text = _brief(places, blanks, program)
+        for _ in range(wish.rounds):
+            worker.tell(text)
+            pulled = worker.fleet.pull(worker.name)
+            text_now = _committed(ctx, places, pulled.commit) if pulled.commit and pulled.commits else ""
+            new = parse(text_now, script.path)
+            problems = _problems(script, new, blanks) if text_now else ["nothing was committed"]
+            if not problems:
+                break
+            text = "Not done yet:\n\n" + "\n".join(f"- {problem}" for problem in problems) + "\n"
+        rows, cost = worker.rows(), worker.cost()
+    tried = try_blocks(ctx, places, script, _proposals(script, text_now, blanks), wish)
+    return Filled(
+        agent=worker.name,
+        proposals=tried,
+        left=[blank.title for blank in blanks if not any(one.after == _end(blank) for one in tried)],
+        patch=make_patch(places, tried),
+        confusion=confusion.read(rows, program.split()),
+        cost_usd=cost,
+    )
+
+
+def _is_of(blank: Blank, section: str) -> bool:
+    wanted = section.lower()
+    return wanted in (blank.section or "").lower() or wanted in blank.title.lower()
+
+
+def _brief(places: Places, blanks: list[Blank], program: str) -> str:
+    rows = [f"- line {blank.line}: {normal(blank.text)}" for blank in blanks]
+    return _BRIEF.format(
+        file=places.shown(places.file), program=program, headings="\n".join(rows), help=_help(places, program)
+    )
+
+
+def _help(places: Places, program: str) -> str:
+    """Its help, command by command, and its manual page, as far as there is room."""
+    import tempfile
+
+    from mngr import shell
+    from mngr.tutorial.tree import Asker, read_tree
+
+    tree = read_tree(program.split(), places.root)
+    parts: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="mngr-fill-") as place:
+        asker = Asker(tree.program, place)
+        for command in tree.commands:
+            parts.append(asker.ask([*tree.program, *command.words, "--help"]))
+        argv = [
+            "sh",
+            "-c",
+            'man -P cat -- "$1" 2>/dev/null | col -b',
+            "man",
+            os.path.basename(tree.program[0]),
+        ]
+        parts.append(shell.run(argv, timeout=10.0).text)
+    text = ""
+    for part in dict.fromkeys(part.strip() for part in parts):
+        if part and len(text) + len(part) < _HELP:
+            text += f"{part}\n\n"
+    return text.strip().replace("```", "'''")
+
+
+def _committed(ctx: Context, places: Places, commit: str) -> str:
+    """The script as the agent left it."""
+    found = read_committed(ctx, places, commit, places.file)
+    return found.get(places.shown(places.file), b"").decode("utf-8", "replace")
+
+
+def _problems(old: Script, new: Script, blanks: list[Blank]) -> list[str]:
+    """What is wrong with the agent's script."""
+    have = {block.id for block in new.blocks}
+    found = [
+        f"the block `{block.slug}` was changed or taken away" for block in old.blocks if block.id not in have
+    ]
+    found += [f"{problem}" for problem in new.problems]
+    still = {normal(blank.text) for blank in new.blanks}
+    found += [f"nothing stands under: {blank.title}" for blank in blanks if normal(blank.text) in still]
+    if {block.id for block in old.blocks} == have:
+        found = ["nothing new was committed", *found]
+    return found
+
+
+def _end(blank: Blank) -> int:
+    return blank.line + len(blank.text.split("\n")) - 1
+
+
+def _proposals(old: Script, text: str, blanks: list[Blank]) -> list[tuple[Blank, Block]]:
+    """New blocks, each with the blank above it in the new script."""
+    known = {block.id for block in old.blocks}
+    lines = [line.strip() for line in text.split("\n")]
+    places = [(_find(lines, normal(blank.text).split("\n")), blank) for blank in blanks]
+    found: list[tuple[Blank, Block]] = []
+    for block in parse(text).blocks:
+        above = [(at, blank) for at, blank in places if 0 <= at < block.line]
+        if block.id not in known and block.commands and above:
+            found.append((max(above, key=lambda pair: pair[0])[1], block))
+    return found
+
+
+def _find(lines: list[str], wanted: list[str]) -> int:
+    """Where some lines stand among others, -1 when they do not."""
+    size = len(wanted)
+    return next((at for at in range(len(lines) - size + 1) if lines[at : at + size] == wanted), -1)
+
+
+def try_blocks(
+    ctx: Context, places: Places, script: Script, wanted: list[tuple[Blank, Block]], wish: Wish
+) -> list[Proposal]:
+    """Run each for real, after what comes before it in the script: by an agent that needs no model, where the other one worked."""
+    if not wanted:
+        return []
+    rows = [
+        {
+            "id": block.id,
+            "slug": block.slug,
+            "line": blank.line + 0.001 * at,
+            "section": blank.section,
+            "text": block.text,
+        }
+        for at, (blank, block) in enumerate(wanted, 1)
+    ]
+    before = [
+        {"id": block.id, "slug": block.slug, "line": block.line, "section": block.section, "text": block.text}
+        for block in script.blocks
+    ]
+    job = {"v": 1, "job": "try", "shell": shell_of(places.file), "blocks": rows, "script": [*before, *rows]}
+    with Worker(ctx, Wish(sandbox=wish.sandbox, network=wish.network, on=wish.on), "try") as worker:
+        worker.tell(f"```mngr-job\n{json.dumps(job)}\n```\n")
+        said = str(worker.rows()[-1].get("text") or "")
+    try:
+        outcomes = {str(row["id"]): row for row in json.loads(said)}
+    except (ValueError, TypeError, KeyError):
+        raise MngrError(
+            f"the blocks could not be tried: {said}", f"look: mngr transcript {worker.name}"
+        ) from None
+    return [
+        Proposal(
+            heading=blank.title,
+            text=block.text,
+            after=_end(blank),
+            ok=bool(outcomes.get(block.id, {}).get("ok")),
+            outcome=str(outcomes.get(block.id, {}).get("outcome") or "it was not tried"),
+        )
+        for blank, block in wanted
+    ]
+
+
+def make_patch(places: Places, proposals: list[Proposal]) -> str:
+    """The script with the proposals in it, as a diff against what it is."""
+    with open(places.file, encoding="utf-8") as file:
+        old = file.read().split("\n")
+    new = list(old)
+    for after in sorted({one.after for one in proposals}, reverse=True):
+        texts = [one.text for one in proposals if one.after == after]
+        new[after:after] = [row for text in texts for row in ["", *text.split("\n")]]
+    name = places.shown(places.file)
+    rows = difflib.unified_diff(old, new, f"a/{name}", f"b/{name}", lineterm="")
+    return "\n".join(rows) + "\n" if new != old else ""

@@ -1,0 +1,140 @@
+"""`mngr tutorial fill`: proposals for blanks, each tried, as a patch; and what misled who made them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mngr.contract.terminal import Terminal
+from tests.conftest import BIN, Mngr, git
+
+SCRIPT = """#!/bin/sh
+
+##############################
+# Words
+##############################
+
+# say hello
+greet hello
+
+##############################
+# Undo
+##############################
+
+##############################
+# Lists
+##############################
+"""
+UNDO = "# say it backwards\ngreet olleh\n\n# this fails\ngreet --fail\n"
+GREET = """#!/bin/sh
+case $1 in
+--help) printf 'usage: greet [--fail] WORD\\n\\noptions:\\n  --fail  fail\\n' ;;
+--fail) echo 'cannot greet' >&2; exit 3 ;;
+*) echo "$1!" ;;
+esac
+"""
+
+
+@pytest.fixture
+def project(mngr: Mngr, tmp_path: Path) -> Mngr:
+    """A tutorial with two blanks, of a program that is installed."""
+    program = tmp_path / "bin" / "greet"
+    program.parent.mkdir()
+    program.write_text(GREET)
+    program.chmod(0o755)
+    mngr.env["PATH"] = f"{program.parent}:{mngr.env['PATH']}"
+    mngr.env["MNGR__PROJECT__PROGRAM"] = "greet"
+    (mngr.repo / "tutorial.sh").write_text(SCRIPT)
+    git(mngr.repo, "add", "-A")
+    git(mngr.repo, "commit", "-qm", "a tutorial")
+    return mngr
+
+
+def scenario(*texts: str) -> str:
+    """An agent that commits these scripts, one each turn."""
+    steps: list[object] = []
+    for text in texts:
+        steps += [
+            {"write": {"path": "tutorial.sh", "content": text}},
+            {"commit": "[FIX_TUTORIAL] more"},
+            "wait",
+        ]
+    return json.dumps(steps)
+
+
+def with_undo(text: str = UNDO) -> str:
+    return SCRIPT.replace(
+        "# Undo\n##############################\n", f"# Undo\n##############################\n\n{text}"
+    )
+
+
+WORDS = ("tutorial", "fill", "--agent", "player", "--section", "undo")
+
+
+def test_a_patch_with_the_outcome_of_each_block(project: Mngr) -> None:
+    found = project(*WORDS, "--format", "json", "--", scenario(with_undo())).json()
+    assert [(one["heading"], one["text"], one["ok"]) for one in found["proposals"]] == [
+        ("Undo", "# say it backwards\ngreet olleh", True),
+        ("Undo", "# this fails\ngreet --fail", False),
+    ]
+    assert found["proposals"][0]["outcome"] == "olleh!"
+    assert "ends with 3: cannot greet" in found["proposals"][1]["outcome"]
+    assert found["left"] == [] and found["confusion"] == []
+    assert (project.repo / "tutorial.sh").read_text() == SCRIPT
+    subprocess.run(["git", "apply"], input=found["patch"], text=True, cwd=project.repo, check=True)
+    assert (project.repo / "tutorial.sh").read_text() == with_undo()
+    assert {agent["state"] for agent in project.agents()} == {"STOPPED"}
+
+
+def test_the_brief_has_the_help_and_only_the_blanks_that_are_wanted(project: Mngr) -> None:
+    found = project(*WORDS, "--format", "json", "--", scenario(with_undo())).json()
+    said = project.json("transcript", found["agent"])["transcript"][0]["text"]
+    assert "usage: greet [--fail] WORD" in said
+    assert "Undo" in said and "Lists" not in said
+
+
+def test_what_is_wrong_is_told(project: Mngr) -> None:
+    words = (*WORDS, "--rounds", "2", "--format", "json", "--")
+    found = project(*words, scenario(with_undo().replace("greet hello", "greet hi"), with_undo())).json()
+    rows = project.json("transcript", found["agent"])["transcript"]
+    told = [row["text"] for row in rows if row["role"] == "user"]
+    assert len(told) == 2 and "the block `say-hello` was changed or taken away" in told[1]
+    assert len(found["proposals"]) == 2
+
+
+def test_a_file_for_the_patch(project: Mngr) -> None:
+    ran = project(*WORDS, "--output", "fill.patch", "--", scenario(with_undo()))
+    assert "Undo: # say it backwards: works" in ran.err
+    assert "Undo: # this fails: does not work: it ends with 3" in ran.err
+    assert ran.out == "wrote fill.patch; then: git apply fill.patch\n"
+    git(project.repo, "apply", "fill.patch")
+
+
+def test_block_by_block(project: Mngr) -> None:
+    argv = [str(BIN / "mngr"), *WORDS, "--interactive", "--output", "fill.patch", "--", scenario(with_undo())]
+    env = {**project.env, "TERM": "xterm-256color", "EDITOR": "sed -i s/--fail/again/"}
+    with Terminal(argv, project.repo, env) as terminal:
+        terminal.see("[k]eep, [e]dit or [d]rop?", timeout=60)
+        terminal.type("d\r")
+        terminal.see("does not work: it ends with 3")
+        terminal.see("[k]eep, [e]dit or [d]rop?")
+        terminal.type("e\r")
+        terminal.see("changed by you, and not tried")
+        terminal.see("[k]eep, [e]dit or [d]rop?")
+        terminal.type("k\r")
+        assert terminal.end() == 0
+    assert [row for row in (project.repo / "fill.patch").read_text().split("\n") if row.startswith("+")] == [
+        "+++ b/tutorial.sh", "+", "+# this fails", "+greet again",
+    ]  # fmt: skip
+
+
+def test_bad_input(project: Mngr) -> None:
+    assert "cannot think of commands" in project("tutorial", "fill", "--agent", "mechanic", code=1).err
+    assert "there is no blank to fill" in project("tutorial", "fill", "--section", "nothing such").out
+    assert "needs a terminal" in project("tutorial", "fill", "--interactive", code=2).err
+    assert "is no amount of money" in project("tutorial", "fill", "--budget", "much", code=2).err
+    ran = project(*WORDS, "--rounds", "1", "--", "[]", code=1)
+    assert "proposed nothing that can be taken" in ran.err

@@ -1,0 +1,40 @@
+"""What an agent got wrong, by command."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mngr.tutorial.confusion import read
+
+
+def call(command: object, output: str, key: str = "command") -> dict[str, Any]:
+    return {"role": "tool", "tool": "Bash", "input": {key: command}, "output": output}
+
+
+def test_by_command_the_worst_first() -> None:
+    rows = [
+        {"role": "user", "text": "go", "input": None},
+        call("shop sell --fast apple", "Error: Exit code 2\nunknown option: --fast"),
+        call("shop sell apple && shop list", "Exit code 1\nError: no such shop"),
+        call("shop sell apple --in x", "sold"),
+        call(["bash", "-lc", "shop list --all"], "unrecognized argument '--all'", "cmd"),
+        call("ls", "exit code 1"),
+        call("shop show", "fine"),
+    ]
+    found = read(rows, ["shop"])
+    assert [(one.command, one.calls, one.failures, one.retries) for one in found] == [
+        ("shop list", 2, 2, 1),
+        ("shop sell", 3, 2, 2),
+    ]
+    assert found[1].unknown == ["--fast"] and found[0].unknown == ["--all"]
+    assert "unknown option: --fast" in found[1].said
+
+
+def test_nothing_of_it_is_believed() -> None:
+    rows: list[dict[str, Any]] = [
+        {"role": "tool", "input": {"command": 3}},
+        {"role": "tool", "input": None},
+        {"role": "tool", "input": {"command": "shop 'unclosed"}, "output": "exit 1"},
+        {},
+    ]
+    assert [one.command for one in read(rows, ["shop"])] == ["shop"]
