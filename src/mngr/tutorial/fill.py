@@ -70,8 +70,8 @@ def fill(ctx: Context, places: Places, wish: Wish, program: str, section: str | 
     if wish.agent == MECHANIC:
         raise MngrError("the mechanic cannot think of commands", "name an agent that can: --agent claude")
     check_clean(ctx, places, places.file)
+    text = _brief(places, blanks, program)
     with Worker(ctx, wish, "fill") as worker:
-        text = _brief(places, blanks, program)
         for _ in range(wish.rounds):
             worker.tell(text)
             pulled = worker.fleet.pull(worker.name)
@@ -112,18 +112,22 @@ def _help(places: Places, program: str) -> str:
     from mngr import shell
     from mngr.tutorial.tree import Asker, read_tree
 
-    tree = read_tree(program.split(), places.root)
+    words = program.split()
+    try:
+        commands = [command.words for command in read_tree(words, places.root).commands]
+    except MngrError:
+        commands = [()]  # it tells in a form of its own
     parts: list[str] = []
     with tempfile.TemporaryDirectory(prefix="mngr-fill-") as place:
-        asker = Asker(tree.program, place)
-        for command in tree.commands:
-            parts.append(asker.ask([*tree.program, *command.words, "--help"]))
+        asker = Asker(words, place)
+        for command in commands:
+            parts.append(asker.ask([*words, *command, "--help"]))
         argv = [
             "sh",
             "-c",
             'man -P cat -- "$1" 2>/dev/null | col -b',
             "man",
-            os.path.basename(tree.program[0]),
+            os.path.basename(words[0]),
         ]
         parts.append(shell.run(argv, timeout=10.0).text)
     text = ""
