@@ -10,6 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 
+def unused(place: Path, name: str) -> Path:
+    """A file for a recording that is not there yet."""
+    plain = "".join(char if char.isalnum() or char in "-_." else "-" for char in name)
+    number = 1
+    while (path := place / f"{plain}{f'-{number}' if number > 1 else ''}.cast").exists():
+        number += 1
+    return path
+
+
 class Cast:
     """Written while it happens; what is on disk can be played at any moment."""
 

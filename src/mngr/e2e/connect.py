@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+from mngr.e2e.cast import unused
+
 PATIENCE = 10.0  # seconds until the first picture
 
 
@@ -22,7 +24,7 @@ def main() -> int:
         )
     if shutil.which("asciinema") is None:
         return _refuse("asciinema is not installed", "pip install 'asciinema<3'")
-    cast = Path(os.environ.get("MNGR_E2E_CAST") or _unused(Path(place), name))
+    cast = Path(os.environ.get("MNGR_E2E_CAST") or unused(Path(place), name))
     rows, columns = os.environ.get("LINES", "24"), os.environ.get("COLUMNS", "80")
     # The setting that led here must not lead here again.
     again = {f"MNGR__COMMANDS__{command}__CONNECT_COMMAND": "" for command in ("CREATE", "CONNECT")}
@@ -42,13 +44,6 @@ def main() -> int:
             return _refuse(f"the recording of {name} did not begin", f"try it: mngr connect {name}")
         time.sleep(0.02)
     return 0
-
-
-def _unused(place: Path, name: str) -> Path:
-    number = 1
-    while (path := place / f"{name}{f'-{number}' if number > 1 else ''}.cast").exists():
-        number += 1
-    return path
 
 
 def _has_begun(cast: Path) -> bool:

@@ -25,6 +25,8 @@ PATTERNS = {
 }
 _COUNT = re.compile(r" \((\?|\*|\+|\d+|\d+,\d*)\)$")
 _PART = re.compile(r"\\(\[|<|\.\.\.|\\|\()|<([a-z_][a-z0-9_]*)>|\[([A-Z][A-Z0-9_]*)\]|(\.\.\.)")
+_MEANT = re.compile(r"\\(?=[\[<.\\(])|<(?=[a-z_][a-z0-9_]*>)|\.\.\.|\[(?=[A-Z][A-Z0-9_]*\])")
+_QUANTITY = re.compile(r" (?=\((?:[?*+]|\d+|\d+,\d*)\)$)")
 _MOST = 1_000_000  # lines: more than any output that is kept
 
 
@@ -65,6 +67,16 @@ def rows(text: str) -> list[str]:
 
     plain = textwrap.dedent(text.replace("\r\n", "\n")).removesuffix("\n")
     return [row.rstrip() for row in plain.split("\n")] if plain else []
+
+
+def escape(text: str) -> str:
+    """A part of a line that stands for itself."""
+    return _MEANT.sub(lambda found: "\\" + found[0], text)
+
+
+def escape_end(row: str) -> str:
+    """A whole line whose end is no quantity."""
+    return _QUANTITY.sub(r" \\", row)
 
 
 def parse(row: str) -> Line:

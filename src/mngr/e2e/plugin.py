@@ -20,6 +20,7 @@ PLACE = os.path.join(".mngr", "e2e")
 KEEP = 20  # runs whose artifacts stay
 _RUN = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 _run = pytest.StashKey[Path]()
+_begun = pytest.StashKey[bool]()
 _session = pytest.StashKey["E2eSession"]()
 _failed = pytest.StashKey[str]()
 
@@ -63,7 +64,10 @@ def _new_run(place: Path) -> Path:
 
 
 def _begin(run: Path, config: pytest.Config) -> None:
-    """Make the directory of the run; older ones than the latest few go."""
+    """Make the directory of the run, once."""
+    if config.stash.get(_begun, False):
+        return
+    config.stash[_begun] = True
     run.mkdir(parents=True, exist_ok=True)
     ignore = run.parent / ".gitignore"
     if not ignore.exists():
@@ -72,12 +76,16 @@ def _begin(run: Path, config: pytest.Config) -> None:
         from mngr.e2e import update
 
         update.begin(run)
-    if hasattr(config, "workerinput"):
-        return
-    runs = sorted(path for path in run.parent.iterdir() if _RUN.fullmatch(path.name))
-    for old in runs[:-KEEP]:
-        import shutil
 
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Older runs than the latest few go, unless another process is about to say so."""
+    run = session.config.stash.get(_run, None)
+    if run is None or not run.is_dir() or hasattr(session.config, "workerinput"):
+        return
+    import shutil
+
+    for old in sorted(path for path in run.parent.iterdir() if _RUN.fullmatch(path.name))[:-KEEP]:
         shutil.rmtree(old, ignore_errors=True)
 
 

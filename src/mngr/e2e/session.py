@@ -48,7 +48,7 @@ class E2eSession:
         artifacts.mkdir(parents=True, exist_ok=True)
         self.root = Path(tempfile.mkdtemp(prefix="e2e-", dir="/tmp"))  # short: a socket's path has 108 bytes
         self.home = self.root / "home dir"  # a space, for there are such homes
-        self.cwd = self.root / "work"
+        self.cwd = self.root / "place"
         self.shell = "sh"
         self.timeout = TIMEOUT
         self.names: dict[str, str] = {}
@@ -225,10 +225,9 @@ class E2eSession:
 
     def cast(self, name: str) -> Path:
         """A file for a recording that is not there yet."""
-        plain = "".join(char if char.isalnum() or char in "-_." else "-" for char in name)
-        number = 1
-        while (path := self.artifacts / f"{plain}{f'-{number}' if number > 1 else ''}.cast").exists():
-            number += 1
+        from mngr.e2e.cast import unused
+
+        path = unused(self.artifacts, name)
         path.touch()
         return path
 

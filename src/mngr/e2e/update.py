@@ -13,10 +13,6 @@ from pathlib import Path
 
 from mngr.e2e import lines
 
-_MEANT = (
-    r"\\(?=[\[<.\\(])|<(?=[a-z_][a-z0-9_]*>)|\.\.\.|\[(?=[A-Z][A-Z0-9_]*\])"  # what would mean something else
-)
-
 _place: Path | None = None  # where notes go; None when nobody wants to update
 
 
@@ -67,11 +63,11 @@ def _fits(old: str, row: str, names: Mapping[str, str], patterns: Mapping[str, s
 
 def _escape(row: str, patterns: Mapping[str, str]) -> str:
     """A line that stands for itself, but for the places that are never the same."""
-    shown = re.sub(_MEANT, lambda found: "\\" + found[0], row)
+    shown = lines.escape(row)
     for name, pattern in patterns.items():
         if name not in lines.PATTERNS or name in ("TIME", "UUID"):
             shown = re.sub(pattern, f"[{name}]", shown)
-    return re.sub(r" (?=\((?:[?*+]|\d+|\d+,\d*)\)$)", r" \\", shown)
+    return lines.escape_end(shown)
 
 
 def patch(place: Path, root: Path) -> str:

@@ -49,36 +49,35 @@ class Unseen:
 
 def observe(block: Block, shell: str, path: str, between: Callable[[], None] = lambda: None) -> Seen | Unseen:
     """Find what must come before it, then run it several times."""
-    why = "it was not run"
-    for setup in _setups(block):
-        first = _run(block, setup, shell, path)
+    setup, first = _first(block, shell, path, between)
+    if isinstance(first, str):
+        return Unseen(block, first)
+    runs = [first]
+    for _ in range(TIMES - 1):
+        again = _run(block, setup, shell, path)
         between()
-        if isinstance(first, str):
-            why = first
-            continue
-        runs = [first]
-        for _ in range(TIMES - 1):
-            again = _run(block, setup, shell, path)
-            between()
-            if isinstance(again, str):
-                return Unseen(block, f"it is not the same every time: {again}")
-            runs.append(again)
-        return _seen(block, setup, runs)
-    return Unseen(block, why)
+        if isinstance(again, str):
+            return Unseen(block, f"it is not the same every time: {again}")
+        runs.append(again)
+    return _seen(block, setup, runs)
 
 
 def attempt(
     block: Block, shell: str, path: str, between: Callable[[], None] = lambda: None
 ) -> tuple[bool, str]:
     """Run it once, after as much as it takes; whether it succeeds, and what it printed or why not."""
-    why = "it was not run"
+    _, ran = _first(block, shell, path, between)
+    return (False, ran) if isinstance(ran, str) else (True, (ran.out + ran.err).strip()[:_SHOWN])
+
+
+def _first(block: Block, shell: str, path: str, between: Callable[[], None]) -> tuple[str, _Ran | str]:
+    """The least that must come before it, and its run after that; a text says why it fails even after everything."""
     for setup in _setups(block):
         ran = _run(block, setup, shell, path)
         between()
         if isinstance(ran, _Ran):
-            return True, (ran.out + ran.err).strip()[:_SHOWN]
-        why = ran
-    return False, why
+            break
+    return setup, ran
 
 
 def _setups(block: Block) -> list[str]:

@@ -5,18 +5,16 @@ from __future__ import annotations
 import re
 from difflib import SequenceMatcher
 
-from mngr.e2e.lines import PATTERNS, rows
+from mngr.e2e.lines import PATTERNS, escape, escape_end, rows
 
 # What must not be believed although it was the same each time: runs of one moment share these.
 _VOLATILE = (
     ("UUID", re.compile(PATTERNS["UUID"])),
     ("TIME", re.compile(PATTERNS["TIME"])),
     ("DATE", re.compile(PATTERNS["DATE"])),
-    ("HASH", re.compile(r"(?<![\w-])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}(?![\w-])")),
+    ("HASH", re.compile(r"(?<![\w.-])(?:(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}|\d{7})(?![\w.-])")),
     ("DURATION", re.compile(r"(?<![\w.])\d+(?:\.\d+)?\s?(?:ms|µs|us|s)(?!\w)")),
 )
-_MEANT = re.compile(r"\\(?=[\[<.\\(])|<(?=[a-z_][a-z0-9_]*>)|\.\.\.|\[(?=[A-Z][A-Z0-9_]*\])")
-_COUNT = re.compile(r" (?=\((?:[?*+]|\d+|\d+,\d*)\)$)")
 ANY = "\x00...\x00"
 
 
@@ -67,7 +65,19 @@ def _join(one: str, other: str) -> str:
         return _ends(one, other)
     if any(a != b and (a.isspace() or b.isspace()) for a, b in zip(left, right, strict=True)):
         return _ends(one, other)  # columns of another width
-    return "".join(a if a == b else _ends(a, b) for a, b in zip(left, right, strict=True))
+    return "".join(_join_words(a, b) for a, b in zip(left, right, strict=True))
+
+
+def _join_words(one: str, other: str) -> str:
+    """What fits both; what varies by its name may look plain in one run, as a hash without a digit does."""
+    for name, word in ((one, other), (other, one)):
+        if (
+            name[1:-1] in PATTERNS
+            and name == f"\x00{name[1:-1]}\x00"
+            and re.fullmatch(PATTERNS[name[1:-1]], word)
+        ):
+            return name
+    return one if one == other else _ends(one, other)
 
 
 def _ends(one: str, other: str) -> str:
@@ -93,5 +103,5 @@ def _escape(row: str) -> str:
         if at % 2:
             parts.append("..." if part == "..." else f"[{part}]")
         else:
-            parts.append(_MEANT.sub(lambda found: "\\" + found[0], part))
-    return _COUNT.sub(r" \\", re.sub(r"(?:\.\.\.){2,}", "...", "".join(parts)))
+            parts.append(escape(part))
+    return escape_end(re.sub(r"(?:\.\.\.){2,}", "...", "".join(parts)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from mngr import onhost, tmux
-from mngr.agents.program import ProgramKind
 from mngr.errors import MngrError
 from mngr.ops import sandbox
 from mngr.shell import ProgramMissing, quote
@@ -65,6 +64,8 @@ def write_command(ctx: Context, host: Host, record: AgentRecord, *, resume: bool
 
 def renew_login(ctx: Context, host: Host, record: AgentRecord) -> None:
     """Bring the login that the user has by now to a coding agent that cannot see it."""
+    from mngr.agents.program import ProgramKind
+
     kind = ctx.kind_of(record)
     if isinstance(kind, ProgramKind) and (record.sandbox or not host.is_here):
         kind.log_in_again(sandbox.inside(host, record), record)

@@ -77,20 +77,21 @@ def write(report: Report, tests: str, source: str) -> str:
 def job(report: Report, tests: str, shell: str) -> str:
     """The same for an agent that reads no prose: its job in a fence of its own."""
     missing = {finding.block for finding in report.findings if finding.kind == "gap"}
-    rows = [
-        {"id": b.id, "slug": b.slug, "line": b.line, "section": b.section, "text": b.text}
-        for b in report.script.blocks
-    ]
-    data = {
-        "v": 1,
-        "job": "observe",
-        "file": report.script.path,
-        "tests": tests if not tests.endswith(".py") else os.path.dirname(tests) or ".",
-        "shell": shell,
-        "blocks": [row for row in rows if row["id"] in missing],
-        "script": rows,
-    }
+    blocks = report.script.blocks
+    place = tests if not tests.endswith(".py") else os.path.dirname(tests) or "."
+    wanted = [block for block in blocks if block.id in missing]
+    return fence("observe", wanted, blocks, file=report.script.path, tests=place, shell=shell)
+
+
+def fence(job: str, wanted: list[Block], script: list[Block], **more: str) -> str:
+    """A job of the mechanic's about some blocks of a script, as it stands in a message."""
+    data = {"v": 1, "job": job, **more, "blocks": _plain(wanted), "script": _plain(script)}
     return f"```mngr-job\n{json.dumps(data)}\n```\n"
+
+
+def _plain(blocks: list[Block]) -> list[dict[str, object]]:
+    keys = ("id", "slug", "line", "section", "text")
+    return [{key: getattr(block, key) for key in keys} for block in blocks]
 
 
 def again(problems: list[str]) -> str:

@@ -8,7 +8,7 @@ import os
 
 from mngr.errors import MngrError
 from mngr.model import Record
-from mngr.tutorial import confusion
+from mngr.tutorial import brief, confusion
 from mngr.tutorial.blocks import normal, parse, read_script
 from mngr.tutorial.confusion import Confusion
 from mngr.tutorial.sync import shell_of
@@ -186,23 +186,14 @@ def try_blocks(
     """Run each for real, after what comes before it in the script: by an agent that needs no model, where the other one worked."""
     if not wanted:
         return []
+    # Each has its place behind the heading that it is for.
     rows = [
-        {
-            "id": block.id,
-            "slug": block.slug,
-            "line": blank.line + 0.001 * at,
-            "section": blank.section,
-            "text": block.text,
-        }
+        block.replace(line=blank.line + 0.001 * at, section=blank.section)
         for at, (blank, block) in enumerate(wanted, 1)
     ]
-    before = [
-        {"id": block.id, "slug": block.slug, "line": block.line, "section": block.section, "text": block.text}
-        for block in script.blocks
-    ]
-    job = {"v": 1, "job": "try", "shell": shell_of(places.file), "blocks": rows, "script": [*before, *rows]}
+    job = brief.fence("try", rows, [*script.blocks, *rows], shell=shell_of(places.file))
     with Worker(ctx, Wish(sandbox=wish.sandbox, network=wish.network, on=wish.on), "try") as worker:
-        worker.tell(f"```mngr-job\n{json.dumps(job)}\n```\n")
+        worker.tell(job)
         said = str(worker.rows()[-1].get("text") or "")
     try:
         outcomes = {str(row["id"]): row for row in json.loads(said)}

@@ -77,19 +77,19 @@ class Worker:
             waited = self.fleet.wait([self.name], timeout=slice_)[0]
             self._check_budget()
             if waited.ok:
-                self._check_state(str(waited.extra.get("state") or ""))
+                self._check_state()
                 return
         raise MngrError(
             f"{self.name}: {outcome.error}", outcome.hint or f"look at it: mngr connect {self.name}"
         )
 
-    def _check_state(self, state: str) -> None:
+    def _check_state(self) -> None:
         agent = self.fleet.get(self.name)
         if agent.state == "WAITING" and agent.state_reason == "end_of_turn":
             return
         shown = f"{agent.state} ({agent.state_reason})" if agent.state_reason else agent.state
         raise MngrError(
-            f"{self.name} cannot go on: it is {shown or state}", f"help it: mngr connect {self.name} --start"
+            f"{self.name} cannot go on: it is {shown}", f"help it: mngr connect {self.name} --start"
         )
 
     def cost(self) -> float | None:

@@ -42,12 +42,12 @@ def test_all_settings(e2e: E2eSession) -> None:
         KEY             VALUE    SOURCE
         graveyard.keep  30d      default
         project.setup   make it  project ([CWD]/.mngr/settings.toml)
-        stop.grace      1s       user ([ROOT]/work/home/settings.toml)
+        stop.grace      1s       user ([ROOT]/place/home/settings.toml)
     """)
     result = e2e.run("mngr config path", comment="where each comes from")
     expect(result).to_succeed().to_match_lines("""
         SOURCE ...
-        user     [ROOT]/work/home/settings.toml ... yes
+        user     [ROOT]/place/home/settings.toml ... yes
         project  [CWD]/.mngr/settings.toml ... yes
         local    [CWD]/.mngr/settings.local.toml ... no
     """)
@@ -260,5 +260,5 @@ def test_put_everything_away(e2e: E2eSession) -> None:
     expect(result).to_succeed().to_match_lines("destroyed ... (3)")
     assert agents(e2e) == {}
     expect(e2e.run('rm -rf "$(dirname "$PWD")"', comment="and the place to play with it")).to_succeed()
-    assert not (e2e.root / "work").exists()
+    assert not (e2e.root / "place").exists()
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]

@@ -41,7 +41,7 @@ def test_a_script_is_cut_into_blocks(e2e: E2eSession) -> None:
     mngr tutorial blocks ../tour.sh
     """)
     expect(e2e.run("mngr tutorial blocks ../tour.sh")).to_fail(1).to_match_lines("""
-        Error: there is no script [ROOT]/work/tour.sh
+        Error: there is no script [ROOT]/place/tour.sh
         Hint: name another one, or write it down: mngr config set tutorial.file FILE
     """)
     run_all(e2e, TOUR)

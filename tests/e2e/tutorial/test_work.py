@@ -59,7 +59,7 @@ def test_copy_files(e2e: E2eSession) -> None:
     run_all(e2e, APART, "mngr create foo -- sleep 1000", DONE)
     expect(e2e.run("mngr pull apart:result.txt ..", comment="copy a file from an agent")).to_succeed()
     expect(e2e.run("mngr push ../result.txt foo:results/", comment="and one to it")).to_succeed()
-    expect(e2e.root / "work").to_match_tree({"result.txt": "done\n"})
+    expect(e2e.root / "place").to_match_tree({"result.txt": "done\n"})
     expect(work(e2e, "foo")).to_match_tree({"results/result.txt": "done\n"})
     expect(e2e.run("mngr pull apart:gone.txt ..")).to_fail(1).to_match_lines("""
         Error: apart has no 'gone.txt'

@@ -136,12 +136,13 @@ def test_a_shell_where_a_test_failed(tmp_path: Path) -> None:
         terminal.see("1 failed")
 
 
-def test_old_runs_go(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [(), ("-n", "2")])
+def test_old_runs_go(tmp_path: Path, words: tuple[str, ...]) -> None:
     place = project(tmp_path, "def test_it(e2e):\n    pass\n") / ".mngr" / "e2e"
     for number in range(KEEP + 5):
         (place / f"20200101-0000{number:02}-abcd").mkdir(parents=True)
     (place / "mine").mkdir()
-    run_pytest(tmp_path, code=0)
+    run_pytest(tmp_path, *words, code=0)
     runs = sorted(path.name for path in place.iterdir() if path.is_dir())
     assert len(runs) == KEEP + 1 and "mine" in runs and "20200101-000005-abcd" not in runs
 

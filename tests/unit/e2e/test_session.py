@@ -176,7 +176,7 @@ def test_a_directory_for_all_that_follows(session: E2eSession) -> None:
     session.cd("a b")
     session.cd("c")
     expect(session.run("pwd").stdout).to_match_lines("[CWD]")
-    assert session.cwd == session.root / "work" / "a b" / "c"
+    assert session.cwd == session.root / "place" / "a b" / "c"
     assert "$ cd a b\n? 0\n$ cd c\n? 0\n" in transcript(session)
     with pytest.raises(AssertionError, match=r"cd: there is no directory .*/c/gone"):
         session.cd("gone")
