@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 from collections.abc import Iterator
@@ -34,6 +35,7 @@ settings.load_profile("mngr")
 
 
 ROOT = os.getcwd()
+SEED = os.environ.get("MNGR_TEST_SEED", "0")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -44,14 +46,30 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "full: long, and much of it is checked elsewhere; in make test-all only"
     )
+    config.addinivalue_line(
+        "markers", "sampled(n): one of n is run, chosen by MNGR_TEST_SEED; in make test-all, all are"
+    )
+
+
+def pytest_report_header() -> str:
+    return f"scale: {'full' if FULL else f'a sample, MNGR_TEST_SEED={SEED}'}"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Who names a test by -k wants it."""
     if not FULL and not config.option.keyword:
-        out = [item for item in items if item.get_closest_marker("full")]
+        out = [item for item in items if item.get_closest_marker("full") or not is_drawn(item)]
         items[:] = [item for item in items if item not in out]
         config.hook.pytest_deselected(items=out)
+
+
+def is_drawn(item: pytest.Item) -> bool:
+    """Whether a test is one of those that the seed has chosen."""
+    marker = item.get_closest_marker("sampled")
+    if marker is None:
+        return True
+    digest = hashlib.sha256(f"{SEED} {item.nodeid}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") % int(marker.args[0]) == 0
 
 
 @pytest.fixture(autouse=True)

@@ -18,6 +18,8 @@ from tests.contract.test_docker import settings
 from tests.hosts.engines import IMAGE, Docker, Engine, Podman
 from tests.hosts.sshd import Farm
 
+pytestmark = pytest.mark.sampled(2)
+
 RUN = ("--", "sleep", "1000")
 
 

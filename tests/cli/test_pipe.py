@@ -109,7 +109,7 @@ def end_connections(mngr: Mngr) -> None:
         subprocess.run(argv, capture_output=True, check=False)
 
 
-@pytest.fixture(params=["local", "ssh", "docker"])
+@pytest.fixture(params=["local", "ssh", pytest.param("docker", marks=pytest.mark.sampled(2))])
 def wired(mngr: Mngr, request: pytest.FixtureRequest) -> Iterator[Wired]:
     given = ("--env", "GIVEN=a b", *RUN)
     if request.param == "local":

@@ -11,6 +11,8 @@ from mngr.contract.program import clean_up
 from tests.hosts.sshd import Farm
 from tests.unit.onhost.conftest import land
 
+pytestmark = pytest.mark.sampled(3)
+
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farm]:

@@ -8,6 +8,8 @@ import pytest
 
 from mngr.contract import HostContract, NewHostContract, Place
 
+pytestmark = pytest.mark.sampled(3)
+
 
 class TestScratch(HostContract, NewHostContract):
     @pytest.fixture

@@ -15,6 +15,8 @@ from mngr.contract.program import Beside
 from tests.conftest import FULL, Mngr, Ran, git, wait_for
 from tests.hosts.sshd import Farm
 
+pytestmark = pytest.mark.sampled(2)
+
 # Waits at a step until the test has done what it came for.
 PLUGIN = """
 import os, time

@@ -138,7 +138,7 @@ def _exit(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
 
 def _status(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
     if evidence.status is None:
-        return "none: this program says nothing of its own state", None
+        return "none: the program has said nothing of its own state", None
     said = f"the program last said {evidence.status.get('state')}"
     reason = evidence.status.get("reason")
     said += f" ({reason})" if reason else ""

@@ -20,8 +20,8 @@ mngr create poet player -- ../steps.json"""
 
 @pytest.fixture
 def poet(e2e: E2eSession, shop: object) -> None:
-    """The scripted agent of the section."""
-    run_all(e2e, STEPS)
+    """The scripted agent of the section, ready for messages."""
+    run_all(e2e, STEPS, "mngr wait poet --state WAITING --timeout 20s")
 
 
 def said(e2e: E2eSession, name: str) -> list[str]:
