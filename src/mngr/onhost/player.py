@@ -1,7 +1,7 @@
 """The program of kind `player`: reads messages from its terminal and plays the steps of a scenario.
 
-The grammar of scenarios is in mngr.agents.player, which checks them. This file is copied to the host and needs
-nothing but Python 3.9 and its standard library.
+The grammar of scenarios is in mngr.agents.scenario, which checks them. This file is copied to the host, with `acts.py`
+beside it for a scenario that needs it, and wants nothing but Python 3.9 and its standard library.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 REASONS = {"ask": "question", "permission": "permission", "wait": "end_of_turn"}  # the steps that end a turn
+LIMITS = ("rate_limit", "quota", "login")  # why it is parked instead of waiting
 SHOWN_WHOLE = 200  # characters; a longer paste is shown by its size
 PASTE_ON, PASTE_OFF, ARE_YOU_THERE, I_AM = b"\x1b[?2004h", b"\x1b[?2004l", b"\x1b[5n", b"\x1b[0n"
 PASTE_START, PASTE_END = b"\x1b[200~", b"\x1b[201~"
 KEY = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|[^\[O])", re.DOTALL)
 PLAIN = re.compile(rb"[^\x00-\x08\x0a-\x1f\x7f]+")
+JOB = re.compile(r"^```mngr-job\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def shown(text: str) -> str:
@@ -158,9 +160,10 @@ class Book:
         row = {"v": 1, "at": stamp(), "agent": self._agent, "type": kind, "source": "player", "data": data}
         self._append("events.jsonl", row)
 
-    def status(self, state: str, reason: str | None) -> None:
+    def status(self, state: str, reason: str | None, until: str | None = None) -> None:
         """What `list` shows."""
-        self.replace("status", {"state": state, "reason": reason, "source": "hook", "at": stamp()})
+        row = {"state": state, "reason": reason, "source": "hook", "at": stamp()}
+        self.replace("status", {**row, "until": until} if until else row)
 
     def _append(self, name: str, row: dict[str, Any]) -> None:
         fd = os.open(os.path.join(self._where, name), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -184,18 +187,23 @@ class Player:
     def __init__(self, book: Book, scenario: dict[str, Any], work: str) -> None:
         self.book = book
         self.steps: list[list[Any]] = scenario["steps"]
+        self.cases: list[list[Any]] = scenario.get("cases", [])
         self.work = work
         self.keys = Keys(scenario["lose_enters"])
         self.signal = 0
         self.wake, self._wake_in = os.pipe()
         kept = book.read("player.json")
         self.resumed = kept is not None
-        self.at: dict[str, Any] = kept or {
+        self.at: dict[str, Any] = {
             "next": 0,  # the step to play
+            "case": None,  # which of the cases is played, -1 for none
+            "job": None,  # the last job that a message had in it, as JSON
+            "until": None,  # when the limit ends, if that is why it waits
             "turn": scenario["start"] == "now",
             "reason": "end_of_turn",  # why it waits when it is not in a turn
             "current": None,  # the first line of the message that this turn answers
             "pending": [],  # the first lines of those that came since
+            **(kept or {}),
         }
 
     def run(self) -> None:
@@ -220,23 +228,26 @@ class Player:
         """Play on until the turn is over."""
         self.book.status("RUNNING", None)
         self.book.event("turn_start", step=self.at["next"])
+        if self.cases:
+            self.steps = self._acts().choose(self)
         if self.at["next"] >= len(self.steps) and self.at["current"] is not None:
             self._reply("ok: " + self.at["current"])
-        reason = "end_of_turn"
+        end: dict[str, Any] = {"reason": "end_of_turn", "next": len(self.steps)}
         while self.at["next"] < len(self.steps):
             verb, value = self.steps[self.at["next"]]
-            self._play(verb, value)
-            if verb in REASONS:
-                reason = REASONS[verb]
+            past = self.at["next"] + 1
+            over = self._play(verb, value)
+            if over is not None:
+                end = {"next": past, **over}
                 break
-            self._save(next=self.at["next"] + 1)
+            self._save(next=past)
             self._pump(0)
-        past = self.at["next"] + (self.at["next"] < len(self.steps))
-        self._save(next=past, turn=False, reason=reason)
-        self.book.event("turn_end", reason=reason)
+        self._save(**{"until": None, **end}, turn=False)
+        self.book.event("turn_end", reason=end["reason"])
         self._settle()
 
-    def _play(self, verb: str, value: Any) -> None:
+    def _play(self, verb: str, value: Any) -> dict[str, Any] | None:
+        """Play a step; what is to be saved at the end of the turn, if this is it."""
         if verb in ("reply", "ask", "permission"):
             self._reply(value)
         elif verb == "sleep":
@@ -254,21 +265,38 @@ class Player:
             self._save(next=self.at["next"] + 1, turn=False)
             self.book.event("turn_end", reason="exit")
             raise Ended(int(value))
+        elif verb not in REASONS:
+            over: dict[str, Any] | None = self._acts().play(self, verb, value)
+            return over
+        return {"reason": REASONS[verb]} if verb in REASONS else None
+
+    def _acts(self) -> Any:
+        """The file beside this one."""
+        import importlib
+
+        sys.dont_write_bytecode = True
+        return importlib.import_module("acts")
 
     def _settle(self) -> None:
         """Say that we wait, unless a message is here already."""
         if not self.at["pending"]:
-            self.book.event("waiting", reason=self.at["reason"])
-            self.book.status("WAITING", self.at["reason"])
+            parked = self.at["reason"] in LIMITS
+            self.book.event("parked" if parked else "waiting", reason=self.at["reason"])
+            self.book.status("PARKED" if parked else "WAITING", self.at["reason"], self.at["until"])
             self._show("> ")
 
     def _receive(self, text: str) -> None:
         """Before the event proves the delivery, nobody can read an old WAITING any more."""
         self.book.say("user", text)
-        first = text.strip().split("\n", 1)[0][:SHOWN_WHOLE]
-        self._save(pending=[*self.at["pending"], first])
+        jobs = JOB.findall(text) if self.steps or self.cases else []
+        job = jobs[-1] if jobs else self.at["job"]  # the last: what stands before it may quote anything
+        self._save(pending=[*self.at["pending"], self._kept(text)], job=job)
         self.book.status("RUNNING", None)
         self.book.event("message", sha256=digest(text), characters=len(text))
+
+    def _kept(self, text: str) -> str:
+        """What of a message is remembered until it is answered."""
+        return text.strip().split("\n", 1)[0][:SHOWN_WHOLE]
 
     def _reply(self, text: str) -> None:
         self.book.say("assistant", text, model="player")
@@ -276,7 +304,7 @@ class Player:
 
     def _tool(self, tool: str, given: dict[str, Any], output: str) -> None:
         self.book.say("tool", "", tool=tool, input=given, output=output)
-        self._show(f"* {tool} {given.get('path') or given.get('message')}: {output}\n")
+        self._show(f"* {tool} {given.get('path') or given.get('message') or ''}: {output}\n")
 
     def _write_file(self, value: dict[str, str]) -> str:
         path = os.path.join(self.work, os.path.expandvars(value["path"]))
@@ -288,10 +316,14 @@ class Player:
             return f"failed: {error}"
         return "done"
 
-    def _commit(self, message: str) -> str:
+    def _commit(self, message: str, *paths: str) -> str:
         import subprocess
 
-        for words in (["add", "-A"], ["commit", "--quiet", "--message", message], ["rev-parse", "HEAD"]):
+        for words in (
+            ["add", "-A", "--", *paths],
+            ["commit", "--quiet", "--message", message],
+            ["rev-parse", "HEAD"],
+        ):
             done = subprocess.run(
                 ["git", *words], cwd=self.work, capture_output=True, stdin=subprocess.DEVNULL, check=False
             )

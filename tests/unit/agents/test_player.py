@@ -23,10 +23,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mngr.agents import scenario
 from mngr.agents.delivery import Delivery, check_plain, check_text
-from mngr.agents.player import KIND, parse_scenario
+from mngr.agents.player import KIND
+from mngr.agents.scenario import parse_scenario
 from mngr.errors import MngrError, UsageError
-from mngr.onhost import player
+from mngr.onhost import acts, faults, player
 from tests.conftest import git, wait_for
 
 # --- scenarios
@@ -58,11 +60,38 @@ def test_a_bare_list_and_an_object_are_the_same_scenario() -> None:
         ('[{"exit": 1.5}]', "up to 255"),
         ('[{"write": {"path": "a"}}]', "content or append"),
         ('[{"write": {"path": "a", "content": 3}}]', "content or append"),
+        ('[{"run": ["ls"]}]', "run wants a text"),
+        ('[{"edit": {"path": "a", "old": "b"}}]', "a path, old and new"),
+        ('[{"result": "bad"}]', "or one of complete, partial"),
+        ('[{"spend": {"tokens": 3}}]', "input_tokens"),
+        ('[{"weaken": ["skip"]}]', "one of asserts"),
+        ('[{"crash": "STOP"}]', "one of KILL"),
+        ('[{"flood": 1001}]', "up to 1000"),
+        ('[{"park": "fee"}]', "rate_limit, quota or login"),
+        ('[{"park": {"seconds": 3}}]', "rate_limit, quota or login"),
+        ('[{"retry": -1}]', "not negative"),
+        ('[{"conflict": {"path": "a", "line": 0}}]', "the number of a line"),
+        ('[{"hostile": "all"}]', "one of links"),
+        ('{"cases": {}}', "cases is a list"),
+        ('{"cases": [{"steps": []}]}', "case 1 is not"),
+        ('{"cases": [{"task": "*", "steps": [{"exit": 0}, "lied"]}]}', "case 1, step 2"),
+        ("[" * 100_000, "too deep"),
     ],
 )
 def test_a_wrong_scenario_says_what_is_wrong(text: str, part: str) -> None:
     with pytest.raises(ValueError, match=re.escape(part)):
         parse_scenario(text)
+
+
+def test_every_step_is_played_and_on_its_page() -> None:
+    assert set(scenario.VERBS) == {*scenario.FIRST, *acts.ACTS}
+    assert (*faults.WEAKER, "conftest") == scenario.WEAKER and tuple(faults.HOSTILE) == scenario.HOSTILE
+    page = (Path(__file__).parents[3] / "docs" / "concepts" / "player.md").read_text()
+    words = (*scenario.RESULTS, *scenario.WEAKER, *scenario.CRASHES, *scenario.HOSTILE, *scenario.LIMITS)
+    assert [
+        verb for verb in scenario.VERBS if f'| `{{"{verb}"' not in page and f'| `"{verb}"' not in page
+    ] == []
+    assert [word for word in words if f"`{word}`" not in page and f'"{word}"' not in page] == []
 
 
 def test_a_scenario_comes_from_a_file_or_stands_in_the_command(tmp_path: Path) -> None:
@@ -359,9 +388,9 @@ def test_an_old_waiting_is_gone_before_the_proof_and_a_new_one_comes_last(tmp_pa
             order.append(row["type"] if name == "events.jsonl" else row["role"])
             super()._append(name, row)
 
-        def status(self, state: str, reason: str | None) -> None:
+        def status(self, state: str, reason: str | None, until: str | None = None) -> None:
             order.append(state)
-            super().status(state, reason)
+            super().status(state, reason, until)
 
     one = player.Player(Log(str(tmp_path)), parse_scenario("[]"), str(tmp_path))
     one._receive("hello")

@@ -1,0 +1,172 @@
+"""What a `player` is told to do: the grammar of scenarios, which docs/concepts/player.md tells in full.
+
+A scenario is JSON: a list of steps, or an object with `steps` and
+
+    "start": "now"       play before the first message comes (otherwise it waits for one)
+    "lose_enters": N     ignore the first N presses of Enter, as some programs do
+    "cases": [...]       other steps for some tasks: {"task": PATTERN, "steps": [...]}
+
+A step is an object with one key, or one of the bare words.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+LIMITS = ("rate_limit", "quota", "login")
+RESULTS = (
+    "complete", "partial", "broken", "empty", "huge", "deep", "types", "words", "other", "half", "link", "pipe",
+    "folder",
+)  # fmt: skip
+WEAKER = ("asserts", "true", "return", "skip", "xfail", "delete", "conftest")
+CRASHES = ("KILL", "SEGV", "ABRT", "TERM", "lost")
+HOSTILE = ("links", "names", "escapes", "big", "special", "deep", "many", "git")
+_KEYS = ("steps", "start", "lose_enters", "cases")
+_COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cost_usd")
+
+
+def parse_scenario(text: str) -> dict[str, Any]:
+    """The scenario in `text`, with every step as [verb, value]; ValueError says what is wrong with it."""
+    import json
+
+    try:
+        data = json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    if isinstance(data, list):
+        data = {"steps": data}
+    if not isinstance(data, dict) or not isinstance(data.get("steps", []), list):
+        raise ValueError("a scenario is a list of steps, or an object with steps")
+    unknown = sorted(set(data) - set(_KEYS))
+    if unknown:
+        raise ValueError(f"a scenario has no {unknown[0]!r}; it has {', '.join(_KEYS[:-1])} and {_KEYS[-1]}")
+    start, lose = data.get("start", "message"), data.get("lose_enters", 0)
+    if start not in ("now", "message"):
+        raise ValueError(f"start is now or message, not {start!r}")
+    if not _is_number(lose):
+        raise ValueError(f"lose_enters is a number, not {lose!r}")
+    scenario = {"steps": _steps(data.get("steps", [])), "start": start, "lose_enters": lose}
+    return {**scenario, "cases": _cases(data["cases"])} if "cases" in data else scenario
+
+
+def needs_more(text: bytes) -> bool:
+    """Whether a scenario as it was parsed and kept has what the player's first file does not know."""
+    import json
+
+    try:
+        scenario = json.loads(text)
+        return "cases" in scenario or any(verb not in FIRST for verb, _ in scenario["steps"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return False  # somebody else wrote it, and no file will help
+
+
+def _cases(data: Any) -> list[list[Any]]:
+    """Every case as [pattern, steps]."""
+    if not isinstance(data, list):
+        raise ValueError(f"cases is a list, not {data!r}")
+    found: list[list[Any]] = []
+    for number, case in enumerate(data, 1):
+        if not _has(case, task=_is_text, steps=lambda steps: isinstance(steps, list)):
+            raise ValueError(
+                f"case {number} is not an object with task, a pattern, and steps, a list: {case!r}"
+            )
+        found.append([case["task"], _steps(case["steps"], f"case {number}, ")])
+    return found
+
+
+def _steps(steps: list[Any], where: str = "") -> list[list[Any]]:
+    return [_step(f"{where}step {number}", step) for number, step in enumerate(steps, 1)]
+
+
+def _step(where: str, step: Any) -> list[Any]:
+    if isinstance(step, str) and step in _WORDS:
+        return [step, None]
+    if not isinstance(step, dict) or len(step) != 1:
+        words = ", ".join(f'"{word}"' for word in _WORDS[:-1]) + f' or "{_WORDS[-1]}"'
+        raise ValueError(f"{where} is not an object with one key, {words}: {step!r}")
+    verb, value = next(iter(step.items()))
+    if verb not in _VALUES:
+        raise ValueError(f"{where}: there is no {verb!r}; there are {', '.join(VERBS)}")
+    fits, wanted = _VALUES[verb]
+    if not fits(value):
+        raise ValueError(f"{where}: {verb} wants {wanted}, not {value!r}")
+    return [verb, value]
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9
+
+
+def _is_line(value: Any) -> bool:
+    return isinstance(value, int) and _is_number(value) and value > 0
+
+
+def _has(value: Any, **fields: Callable[[Any], bool]) -> bool:
+    """Whether it is an object with exactly these fields, each as it should be."""
+    return (
+        isinstance(value, dict)
+        and set(value) == set(fields)
+        and all(fits(value[k]) for k, fits in fields.items())
+    )
+
+
+def _one_of(words: tuple[str, ...]) -> tuple[Callable[[Any], bool], str]:
+    return lambda value: isinstance(value, str) and value in words, "one of " + ", ".join(words)
+
+
+def _is_park(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return isinstance(value, str) and value in LIMITS
+    given = {"seconds": 0, "text": "", "while": "", **value}
+    reason = _one_of(LIMITS)[0]
+    return _has(given, reason=reason, seconds=_is_number, text=_is_text, **{"while": _is_text})
+
+
+def _is_spending(value: Any) -> bool:
+    given = {**dict.fromkeys(_COUNTS, 0), "model": "", **value} if isinstance(value, dict) else None
+    return _has(given, model=_is_text, **dict.fromkeys(_COUNTS, _is_number))
+
+
+_TEXT = (_is_text, "a text")
+_NUMBER = (_is_number, "a number that is not negative")
+_VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "reply": _TEXT,
+    "commit": _TEXT,
+    "ask": _TEXT,
+    "permission": _TEXT,
+    "sleep": _NUMBER,
+    "exit": (lambda value: _is_number(value) and value in range(256), "a whole number up to 255"),
+    "write": (
+        lambda value: (
+            _has(value, path=_is_text, content=_is_text) or _has(value, path=_is_text, append=_is_text)
+        ),
+        "a path, and content or append",
+    ),
+    "run": _TEXT,
+    "edit": (lambda value: _has(value, path=_is_text, old=_is_text, new=_is_text), "a path, old and new"),
+    "result": (
+        lambda value: isinstance(value, dict) or (isinstance(value, str) and value in RESULTS),
+        f"an object with fields of a result, or one of {', '.join(RESULTS)}",
+    ),
+    "spend": (_is_spending, f"an object of numbers, {', '.join(_COUNTS)}, and a model"),
+    "weaken": _one_of(WEAKER),
+    "crash": _one_of(CRASHES),
+    "flood": (lambda value: _is_number(value) and value <= 1000, "megabytes, a number up to 1000"),
+    "park": (
+        _is_park,
+        f"{', '.join(LIMITS[:-1])} or {LIMITS[-1]}, or an object with reason, and seconds, text and while",
+    ),
+    "retry": _NUMBER,
+    "conflict": (lambda value: _has(value, path=_is_text, line=_is_line), "a path and the number of a line"),
+    "hostile": _one_of(HOSTILE),
+}
+_WORDS = ("wait", "hang", "test", "lie", "dirt", "deaf")
+VERBS = (*_VALUES, *_WORDS)
+FIRST = ("reply", "commit", "ask", "permission", "sleep", "exit", "write", "wait", "hang")

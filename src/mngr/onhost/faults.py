@@ -1,0 +1,209 @@
+"""What a bad agent does to tests and files: `acts.py` calls it. Plain Python 3.9, and nothing of ours."""
+
+from __future__ import annotations
+
+import ast
+import os
+import socket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+# --- tests made weaker
+
+
+def weaken(text: str, names: list[str], how: str) -> str:
+    """The source of a test file in which the test, named from its class down, is weaker in that way."""
+    lines = text.splitlines(keepends=True)
+    WEAKER[how](lines, _function(ast.parse(text), names))
+    return "".join(lines)
+
+
+def _without_asserts(lines: list[str], test: ast.FunctionDef) -> None:
+    for node in _checks(test):
+        _put(lines, node, "pass", node.lineno)
+
+
+def _always_true(lines: list[str], test: ast.FunctionDef) -> None:
+    for node in _checks(test):
+        if isinstance(node, ast.Assert):
+            first, last = node.test.lineno - 1, (node.test.end_lineno or 0) - 1
+            lines[last] = _splice(lines[last], node.test.end_col_offset or 0, ") or True")
+            lines[first] = _splice(lines[first], node.test.col_offset, "(")
+
+
+def _return_first(lines: list[str], test: ast.FunctionDef) -> None:
+    first = test.body[1 if ast.get_docstring(test) is not None and test.body[1:] else 0]
+    lines.insert(first.lineno - 1, " " * first.col_offset + "return\n")
+
+
+def _gone(lines: list[str], test: ast.FunctionDef) -> None:
+    _put(lines, test, "pass", _top(test))
+
+
+def _marked(word: str) -> Callable[[list[str], ast.FunctionDef], None]:
+    def mark(lines: list[str], test: ast.FunctionDef) -> None:
+        line = f'@__import__("pytest").mark.{word}(reason="unstable")\n'
+        lines.insert(_top(test) - 1, " " * test.col_offset + line)
+
+    return mark
+
+
+WEAKER: dict[str, Callable[[list[str], ast.FunctionDef], None]] = {
+    "asserts": _without_asserts,
+    "true": _always_true,
+    "return": _return_first,
+    "skip": _marked("skip"),
+    "xfail": _marked("xfail"),
+    "delete": _gone,
+}
+FORGED = """import pytest
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    outcome.get_result().outcome = "passed"
+"""
+
+
+def _function(module: ast.Module, names: list[str]) -> ast.FunctionDef:
+    found: Any = module
+    for name in names:
+        inside = [node for node in found.body if getattr(node, "name", None) == name]
+        if not inside:
+            raise ValueError(f"there is no {name}")
+        found = inside[-1]
+    return found  # type: ignore[no-any-return]
+
+
+def _checks(test: ast.FunctionDef) -> list[ast.stmt]:
+    """Assertions and calls of `expect`, the last first, so that the lines before it stay where they are."""
+    found: list[ast.stmt] = []
+    for node in ast.walk(test):
+        if isinstance(node, ast.Assert) or (isinstance(node, ast.Expr) and "expect(" in ast.unparse(node)):
+            found.append(node)
+    return sorted(found, key=lambda node: -node.lineno)
+
+
+def _put(lines: list[str], node: ast.stmt, text: str, since: int) -> None:
+    lines[since - 1 : node.end_lineno] = [" " * node.col_offset + text + "\n"]
+
+
+def _splice(line: str, at: int, text: str) -> str:
+    data = line.encode()  # columns are counted in bytes
+    return (data[:at] + text.encode() + data[at:]).decode()
+
+
+def _top(test: ast.FunctionDef) -> int:
+    return min([test.lineno, *(node.lineno for node in test.decorator_list)])
+
+
+# --- hostile files
+
+
+def plant(what: str, outputs: str, work: str) -> str:
+    """Put files of that sort into the outputs and the work dir; a message to commit them with, or nothing."""
+    return HOSTILE[what](outputs, work) or ""
+
+
+def _links(outputs: str, work: str) -> str:
+    for name, target in (("secret", "/etc/passwd"), ("up", "../../.."), ("loop", "loop"), ("dir", work)):
+        os.symlink(target, _clear(outputs, name))
+    os.symlink("/etc/passwd", _clear(work, "hostile-link"))
+    return "[FIX_TEST] Link a file"
+
+
+def _names(outputs: str, work: str) -> str:
+    for place in (outputs, os.path.join(work, "hostile")):
+        os.makedirs(place, exist_ok=True)
+        for name in ODD:
+            with open(os.path.join(os.fsencode(place), name), "wb") as file:
+                file.write(b"odd\n")
+    return "[FIX_TEST] Add files"
+
+
+ODD = (
+    b"-rf", b"~", b" ", b"a\nb", b"a\tb", b"\x1b[31mred\x1b]0;title\x07", b"\xff\xfe", b"$(touch trapped)",
+    b"`touch trapped`", b"'\"\\", b"*", b"con.", b"<script>alert(1)<", b"n" * 255,
+    "\u202etxt.exe".encode(), "e\u0301".encode(),
+)  # fmt: skip
+ESCAPES = "\x1b[2J\x1b]0;owned\x07\x1b[201~\rrm -rf x\r \x9b31m <script>alert(1)</script> \x00 \u202e"
+
+
+def _escapes(outputs: str, work: str) -> None:
+    _write(os.path.join(outputs, "escapes.txt"), ESCAPES)
+
+
+def _big(outputs: str, work: str) -> None:
+    with open(os.path.join(outputs, "big.bin"), "wb") as file:
+        file.truncate(2 << 30)  # which occupies nothing
+
+
+def _special(outputs: str, work: str) -> None:
+    os.mkfifo(_clear(outputs, "pipe"))
+    here = os.open(".", os.O_RDONLY)
+    try:
+        os.chdir(outputs)  # the name of a socket must be short
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(_clear(".", "socket"))
+    finally:
+        os.fchdir(here)
+        os.close(here)
+    _write(os.path.join(outputs, "setuid"), "#!/bin/sh\n")
+    os.chmod(os.path.join(outputs, "setuid"), 0o4755)
+    os.makedirs(os.path.join(outputs, "shut"), mode=0, exist_ok=True)
+
+
+def _deep(outputs: str, work: str) -> None:
+    os.makedirs(os.path.join(outputs, *["d"] * 500), exist_ok=True)
+
+
+def _many(outputs: str, work: str) -> None:
+    os.makedirs(os.path.join(outputs, "many"), exist_ok=True)
+    for number in range(5000):
+        _write(os.path.join(outputs, "many", str(number)), "")
+
+
+def _traps(outputs: str, work: str) -> None:
+    """Let whoever runs git here run a program of ours."""
+    if not os.path.isdir(os.path.join(work, ".git")):
+        raise ValueError("the repository is not the agent's own")
+    trap = os.path.join(work, ".git", "trap")
+    _write(trap, f"#!/bin/sh\ntouch '{outputs}/trapped'\n")
+    os.chmod(trap, 0o755)
+    os.makedirs(os.path.join(work, ".git", "hooks"), exist_ok=True)
+    for hook in ("post-checkout", "post-merge", "pre-commit", "post-index-change", "reference-transaction"):
+        os.symlink(trap, _clear(work, ".git", "hooks", hook))
+    with open(os.path.join(work, ".git", "config"), "a", encoding="utf-8") as file:
+        file.write(f"[core]\n\tfsmonitor = {trap}\n\tsshCommand = {trap}\n[diff]\n\texternal = {trap}\n")
+        file.write(
+            f'[filter "t"]\n\tsmudge = {trap}\n\tclean = {trap}\n[uploadpack]\n\tpackObjectsHook = {trap}\n'
+        )
+    _write(os.path.join(work, ".gitattributes"), "* filter=t\n")
+
+
+HOSTILE: dict[str, Callable[[str, str], str | None]] = {
+    "links": _links,
+    "names": _names,
+    "escapes": _escapes,
+    "big": _big,
+    "special": _special,
+    "deep": _deep,
+    "many": _many,
+    "git": _traps,
+}
+
+
+def _clear(*parts: str) -> str:
+    path = os.path.join(*parts)
+    if os.path.lexists(path):
+        os.unlink(path)
+    return path
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
