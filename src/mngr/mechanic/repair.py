@@ -1,0 +1,261 @@
+"""The job `repair`: run one test several times, mend what is mechanical, and leave commits and a result.json."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+from mngr.mechanic import edits, improving, mending
+from mngr.mechanic.desk import Desk, Trouble, put
+from mngr.mechanic.trial import Trial, try_once
+
+KINDS = ("FIX_TUTORIAL", "FIX_TEST", "IMPROVE_TEST")
+_MOST_STEPS = 8  # failures of one test that are mended one after the other
+_LEDGER = ".repair.json"  # in the outputs while it works: what a repair that is cut off has to put right
+
+
+def repair(job: dict[str, Any], work: str, outputs: str, between: Callable[[], None]) -> dict[str, Any]:
+    """Do it, or what is left of it after being cut off; the result, as it was written."""
+    os.makedirs(outputs, exist_ok=True)
+    ledger = os.path.join(outputs, _LEDGER)
+    kept = _read(ledger)
+    if kept and kept["task"] == job["test"]:
+        for path, text in kept["first"].items():
+            put(os.path.join(work, path), text)
+        plan = kept["plan"]
+    else:
+        plan = None
+    if plan is None:
+        first: dict[str, str] = {}
+
+        def keep(files: dict[str, str]) -> None:
+            first.update(files)
+            put(ledger, json.dumps({"task": job["test"], "first": first, "plan": None}))
+
+        plan = _Repair(job, work, outputs, between, keep).plan()
+        put(ledger, json.dumps({"task": job["test"], "first": {}, "plan": plan}))
+    result = _finish(plan, work)
+    put(os.path.join(outputs, "result.json"), json.dumps(result, indent=1) + "\n")
+    os.unlink(ledger)
+    return result
+
+
+def _read(path: str) -> Any:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+class _Repair:
+    """One test on its way from how it is to how it can be."""
+
+    def __init__(
+        self, job: dict[str, Any], work: str, outputs: str, between: Callable[[], None],
+        keep: Callable[[dict[str, str]], None],
+    ) -> None:  # fmt: skip
+        self.job = job
+        self.outputs = outputs
+        self.between = between
+        self.k = max(1, int(job.get("k", 2)))
+        self.desk = Desk(work, job["test"], job.get("tutorial"), keep)
+        self.troubles: list[Trouble] = []
+        self.said: dict[str, list[str]] = {kind: [] for kind in KINDS}
+        self.stages: dict[str, dict[str, str]] = {}  # what the files say with the changes up to a kind
+        self.shown: list[dict[str, str]] = []
+
+    def plan(self) -> dict[str, Any]:
+        """What to commit and what to say; the files are as they were then."""
+        trials = self._try("before")
+        before = after = self._verdict(trials)
+        if trials[0].outcome in ("none", "skip"):
+            said = f"there is no such test, or it is skipped:\n\n```\n{trials[0].tail}\n```"
+            return self._result("failed", "fail", "fail", said)
+        if before != "flaky":
+            trials = self._mend(trials)
+            after = self._verdict(trials)
+        if after == "flaky" or (after != before and not self._has_changed()):
+            self.troubles = [self._flaky(trials)]
+            before = after = "flaky"
+        if after != "pass":
+            self._give_up()
+            after = before
+        return self._conclude(before, after)
+
+    def _has_changed(self) -> bool:
+        return self.desk.now() != self.desk.first
+
+    def _verdict(self, trials: list[Trial]) -> str:
+        good = [trial.outcome == "pass" for trial in trials]
+        if self.job.get("before") == "flaky" or (any(good) and not all(good)):
+            return "flaky"
+        return "pass" if all(good) else "fail"
+
+    def _try(self, name: str, times: int | None = None) -> list[Trial]:
+        trials = []
+        for number in range(1, (self.k if times is None else times) + 1):
+            trial = try_once(self.job["command"], self.desk.work, self.between)
+            self._show(f"{name}-{number}", trial)
+            trials.append(trial)
+        return trials
+
+    def _show(self, name: str, trial: Trial) -> None:
+        """Keep what can be seen of a run, by its name."""
+        case = trial.first_bad
+        said = f": {case.exception} {case.message.strip().partition(chr(10))[0]}"[:200] if case else ""
+        self.shown.append({"name": name, "description": f"{trial.outcome} in {trial.seconds:.1f} s{said}"})
+        for number, one in enumerate(trial.cases):
+            seen = one.runs[0].transcript if one.runs else ""
+            if os.path.isfile(seen):
+                place = os.path.join(self.outputs, "runs", f"{name}{f'-{number + 1}' if number else ''}")
+                os.makedirs(place, exist_ok=True)
+                shutil.copyfile(seen, os.path.join(place, "transcript.txt"))
+
+    def _mend(self, trials: list[Trial]) -> list[Trial]:
+        """First what it cites, then what fails, one after the other, then what it does not check; how it is then."""
+        self._note("FIX_TUTORIAL", mending.cite(self.desk))
+        if self.said["FIX_TUTORIAL"]:
+            trials = self._try("cited", 1)
+        for step in range(_MOST_STEPS):
+            if trials[-1].outcome == "pass" or not self._mend_one(trials[-1]):
+                break
+            trials = self._try(f"mended-{step + 1}", 1)
+        if trials[-1].outcome != "pass":
+            return trials
+        trials += self._try("mended", max(0, self.k - len(trials)))
+        self._stage()
+        return self._improve(trials) if self._verdict(trials) == "pass" else trials
+
+    def _mend_one(self, trial: Trial) -> bool:
+        before = self.desk.now()
+        self._note("FIX_TEST", [mending.mend(self.desk, trial)])
+        return self.desk.now() != before
+
+    def _stage(self) -> None:
+        """Tell what is about the tutorial from what is about the test."""
+        now, first, tutorial = self.desk.now(), self.desk.first, self.desk.tutorial
+        self.stages["FIX_TUTORIAL"] = {
+            path: text if path == tutorial else edits.graft(first[path], text) for path, text in now.items()
+        }
+        self.stages["FIX_TEST"] = now
+        if tutorial in now:
+            self.said["FIX_TUTORIAL"].append("the block names its options as the program does now")
+        if self.stages["FIX_TUTORIAL"] != now and not self.said["FIX_TEST"]:
+            self.said["FIX_TEST"].append("it runs the command of the block as that is now")
+
+    def _improve(self, trials: list[Trial]) -> list[Trial]:
+        """Add missing checks; none is kept that does not hold every time."""
+        before = self.desk.now()
+        filled = improving.fill(self.desk)
+        seen = self._try("filled", max(2, self.k)) if filled else trials
+        if filled and any(run.code for trial in seen for case in trial.cases for run in case.runs):
+            self.desk.back_to(before)
+            run = next(run for trial in seen for case in trial.cases for run in case.runs if run.code)
+            said = mending.evidence(run, "It runs nothing, and the block that it cites fails in its place.")
+            self.troubles.append(Trouble("AMBIGUOUS", "it checks nothing", said, [(self.desk.path, 1)]))
+            return trials
+        done = improving.improve(self.desk, [trial.cases for trial in seen])
+        self._note("IMPROVE_TEST", [*([filled] if filled else []), *done])
+        if self.desk.now() == before:
+            return trials
+        improved = self._try("improved")
+        if self._verdict(improved) != "pass":
+            self.desk.back_to(before)
+            self.said["IMPROVE_TEST"] = []
+            return trials
+        self.stages["IMPROVE_TEST"] = self.desk.now()
+        return improved
+
+    def _note(self, kind: str, rows: list[str | Trouble]) -> None:
+        for row in rows:
+            if isinstance(row, Trouble):
+                self.troubles.append(row)
+            else:
+                self.said[kind].append(row)
+
+    def _flaky(self, trials: list[Trial]) -> Trouble:
+        good = sum(trial.outcome == "pass" for trial in trials)
+        bad = next((trial.first_bad for trial in trials if trial.first_bad), None)
+        told = (
+            f"```\n{bad.message[-1500:]}\n```" if bad else "The runs before this one differed; these did not."
+        )
+        title = f"it passes in {good} of {len(trials)} runs of the same commit"
+        return Trouble("BLOCKER", title, told, [(self.desk.path, 1)])
+
+    def _give_up(self) -> None:
+        self.desk.back_to(self.desk.first)
+        self.stages = {}
+        self.said = {kind: [] for kind in KINDS}
+        if not self.troubles:
+            self.troubles.append(
+                Trouble("BLOCKER", "what seemed to mend it does not hold every time", "", [])
+            )
+
+    def _conclude(self, before: str, after: str) -> dict[str, Any]:
+        self.desk.back_to(self.desk.first)
+        changed = any(self.said.values())
+        if after != "pass" or (self.troubles and not changed):
+            outcome = "blocked"
+        else:
+            outcome = "fixed" if before != "pass" else "improved" if changed else "unchanged"
+        told = [row for rows in self.said.values() for row in rows] + [one.title for one in self.troubles]
+        return self._result(outcome, before, after, "\n".join(f"- {row}" for row in told) or "Nothing to do.")
+
+    def _result(self, outcome: str, before: str, after: str, summary: str) -> dict[str, Any]:
+        is_shared = bool(self.job.get("witnesses"))
+        for at, one in enumerate(self.troubles):
+            if is_shared and one.kind == "BLOCKER":
+                self.troubles[at] = Trouble("SHARED_CAUSE", one.title, one.detail, one.locations)
+        name = self.job["test"].rpartition("::")[2]
+        commits, last = [], self.desk.first
+        for kind, staged in self.stages.items():
+            files = {**last, **staged}
+            if files != last:
+                subject = f"[{kind}] {name}: {self.said[kind][0]}"[:100]
+                commits.append({"kind": kind, "subject": subject, "said": self.said[kind], "files": files})
+            last = files
+        result = {
+            "v": 1, "task": self.job["test"], "outcome": outcome, "before": before, "after": after, "summary": summary,
+            "changes": [], "escalations": [one.to_dict() for one in self.troubles], "runs": self.shown,
+        }  # fmt: skip
+        head = _git(self.desk.work, "rev-parse", "HEAD").strip()
+        return {"head": head, "commits": commits, "result": result}
+
+
+def _finish(plan: dict[str, Any], work: str) -> dict[str, Any]:
+    """Make the commits that are not there yet, a kind each."""
+    changes = []
+    made = [
+        row.partition(" ") for row in _git(work, "log", "--format=%H %s", f"{plan['head']}..").splitlines()
+    ]
+    done = {subject: commit for commit, _, subject in made}
+    for one in plan["commits"]:
+        body = "\n".join(f"- {row}" for row in one["said"])
+        if one["subject"] not in done:
+            for path, text in one["files"].items():
+                put(os.path.join(work, path), text)
+            names = list(one["files"])
+            _git(work, *_author(work), "commit", "--quiet", "-m", one["subject"], "-m", body, "--", *names)
+            done[one["subject"]] = _git(work, "rev-parse", "HEAD").strip()
+        changes.append({"kind": one["kind"], "summary": body, "commits": [done[one["subject"]]]})
+    return {**plan["result"], "changes": changes}
+
+
+def _author(work: str) -> list[str]:
+    """Who commits, where nobody is named."""
+    done = subprocess.run(["git", "config", "user.email"], cwd=work, capture_output=True, check=False)
+    return [] if done.returncode == 0 else ["-c", "user.name=mechanic", "-c", "user.email=mechanic@localhost"]
+
+
+def _git(work: str, *words: str) -> str:
+    done = subprocess.run(
+        ["git", *words], cwd=work, capture_output=True, stdin=subprocess.DEVNULL, text=True, check=False
+    )
+    if done.returncode:
+        raise OSError(f"git {words[0]}: {(done.stderr or done.stdout).strip()}")
+    return done.stdout
