@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from mngr.e2e import E2eSession, expect
-from tests.conftest import wait_for
+from tests.conftest import end_servers, wait_for
+
+
+@pytest.fixture(autouse=True)
+def _no_sockets_stay(e2e: E2eSession) -> Iterator[None]:
+    yield
+    end_servers(e2e.root)
 
 
 def shown(cast: Path) -> str:
@@ -26,6 +35,24 @@ def test_agents_are_recorded_each_under_its_name(e2e: E2eSession) -> None:
     wait_for(lambda: "this is bar" in shown(bar))
     header = json.loads(bar.read_text().splitlines()[0])
     assert (header["version"], header["width"], header["height"]) == (2, 80, 24)
+
+
+def test_what_is_recorded_twice_and_what_is_secret(e2e: E2eSession) -> None:
+    expect(e2e.run("git init -q && git commit -q --allow-empty -m first")).to_succeed()
+    e2e.env["MY_TOKEN"] = "hunter2-hunter2"
+    words = "'echo started; read word; echo told $word; cat'"
+    expect(e2e.run(f"mngr create foo -- sh -c {words}")).to_succeed()
+    e2e.record("never")
+    e2e.record("both")
+    for _ in range(2):
+        expect(e2e.run("mngr connect foo --connect-command mngr-e2e-connect")).to_succeed()
+    expect(e2e.run('mngr message foo -m "$MY_TOKEN"')).to_succeed()
+    casts = [e2e.artifacts / "both.cast", e2e.artifacts / "both-2.cast"]
+    wait_for(lambda: all("told" in shown(cast) for cast in casts))
+    end_servers(e2e.root)
+    e2e.close()
+    assert sorted(e2e.artifacts.glob("*.cast")) == sorted(casts)
+    assert all("told [redacted: MY_TOKEN]" in shown(c) and "hunter2" not in c.read_text() for c in casts)
 
 
 def test_outside_of_a_test_it_says_so(e2e: E2eSession) -> None:

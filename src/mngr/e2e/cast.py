@@ -6,8 +6,11 @@ import codecs
 import json
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
+
+from mngr.e2e.redact import Redactor
+
+_HELD = 10_000  # characters that wait for the rest of what may be a secret
 
 
 def unused(place: Path, name: str) -> Path:
@@ -22,10 +25,9 @@ def unused(place: Path, name: str) -> Path:
 class Cast:
     """Written while it happens; what is on disk can be played at any moment."""
 
-    def __init__(
-        self, path: Path, size: tuple[int, int], title: str, redact: Callable[[str], str] = str
-    ) -> None:
+    def __init__(self, path: Path, size: tuple[int, int], title: str, redact: Redactor) -> None:
         self._redact = redact
+        self._held = ""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._lock = threading.Lock()
         self._began = time.monotonic()
@@ -41,8 +43,12 @@ class Cast:
 
     def output(self, data: bytes) -> None:
         """Something was shown."""
-        if text := self._decoder.decode(data):
-            self._event("o", self._redact(text))
+        text = self._held + self._decoder.decode(data)
+        at = self._redact.open_at(text)
+        at = len(text) if len(text) - at > _HELD else at
+        self._held = text[at:]
+        if at:
+            self._event("o", self._redact(text[:at]))
 
     def typed(self, text: str) -> None:
         """Somebody pressed keys."""
@@ -58,5 +64,37 @@ class Cast:
                 self._file.write(json.dumps([round(time.monotonic() - self._began, 6), kind, text]) + "\n")
 
     def close(self) -> None:
+        if self._held:
+            self._event("o", self._redact(self._held))
+            self._held = ""
         with self._lock:
             self._file.close()
+
+
+def redact_file(path: Path, redact: Redactor) -> None:
+    """Take secrets out of a recording that somebody else has written; a line that is no event stays as it is."""
+    made: list[str] = []
+    held, at = "", 0.0
+
+    def show(text: str) -> None:
+        made.append(json.dumps([at, "o", redact(text)]))
+
+    for row in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            at, kind, text = json.loads(row)
+        except ValueError:  # the first line, or one that was cut off
+            made.append(redact(row))
+            continue
+        if kind != "o":
+            made.append(json.dumps([at, kind, redact(text)]))
+            continue
+        held += text
+        end = redact.open_at(held)
+        if end:
+            show(held[:end])
+        held = held[end:]
+    if held:
+        show(held)
+    fresh = path.with_suffix(".new")
+    fresh.write_text("\n".join(made) + "\n", encoding="utf-8")
+    fresh.replace(path)

@@ -24,7 +24,7 @@ def main() -> int:
         )
     if shutil.which("asciinema") is None:
         return _refuse("asciinema is not installed", "pip install 'asciinema<3'")
-    cast = Path(os.environ.get("MNGR_E2E_CAST") or unused(Path(place), name))
+    cast = _file(Path(place), name)
     rows, columns = os.environ.get("LINES", "24"), os.environ.get("COLUMNS", "80")
     # The setting that led here must not lead here again.
     again = {f"MNGR__COMMANDS__{command}__CONNECT_COMMAND": "" for command in ("CREATE", "CONNECT")}
@@ -44,6 +44,14 @@ def main() -> int:
             return _refuse(f"the recording of {name} did not begin", f"try it: mngr connect {name}")
         time.sleep(0.02)
     return 0
+
+
+def _file(place: Path, name: str) -> Path:
+    """The one that the test has named, if nothing is in it yet; else one of its own."""
+    named = os.environ.get("MNGR_E2E_CAST")
+    if not named:
+        return unused(place, name)
+    return unused(place, Path(named).stem) if os.path.getsize(named) else Path(named)
 
 
 def _has_begun(cast: Path) -> bool:

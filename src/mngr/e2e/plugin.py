@@ -41,6 +41,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--e2e-shell-on-fail") and config.getoption("numprocesses", None):
+        raise pytest.UsageError("--e2e-shell-on-fail needs the terminal for itself: add -n 0")
     config.addinivalue_line(
         "markers", "observed: written from what a program did, and not reviewed by anybody"
     )
@@ -64,10 +66,13 @@ def _new_run(place: Path) -> Path:
 
 
 def _begin(run: Path, config: pytest.Config) -> None:
-    """Make the directory of the run, once."""
+    """Make the directory of the run, once, and put away what a run that was killed has left."""
     if config.stash.get(_begun, False):
         return
     config.stash[_begun] = True
+    from mngr.e2e import places
+
+    places.sweep()
     run.mkdir(parents=True, exist_ok=True)
     ignore = run.parent / ".gitignore"
     if not ignore.exists():
@@ -188,7 +193,7 @@ def _open_shell(session: E2eSession, config: pytest.Config) -> None:
 
 
 def _has_terminal() -> bool:
-    """Whether a person is there, which a worker of xdist has not."""
+    """Whether a person is there."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR))
     except OSError:
@@ -203,11 +208,13 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if config.getoption("--e2e-update") and not hasattr(config, "workerinput"):
         from mngr.e2e import update
 
-        text = update.patch(run, config.rootpath)
+        text, missed = update.patch(run, config.rootpath)
         if text:
             (run / "update.patch").write_text(text, encoding="utf-8")
             shown = os.path.relpath(run / "update.patch", config.rootpath)
             terminalreporter.write_line(f"e2e: expectations that changed: git apply {shown}")
+        for where in missed:
+            terminalreporter.write_line(f"e2e: change it by hand, there is no one text for it: {where}")
     if any(stats for name, stats in terminalreporter.stats.items() if name in ("failed", "error")):
         terminalreporter.write_line(
             f"e2e: transcripts and recordings: {os.path.relpath(run, config.rootpath)}"

@@ -19,18 +19,19 @@ _SHAPES = (
     ("a private key", r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:.|\n)*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"),
     ("a password", r"(?<=://)[^\s/:@]+:[^\s/@]+(?=@)"),
 )
+# How they begin, up to the end of what has come so far.
+_OPEN = re.compile(
+    r"\b(?:sk-|gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|AKIA|ASIA|AIza|hf_|eyJ)[A-Za-z0-9_.-]*\Z"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----(?:(?!-----END)(?:.|\n))*(?:-----END[A-Z -]*)?\Z|://[^\s/@]+\Z"
+)
+_LEAST = 4  # characters of a value that may be its beginning
 
 
 class Redactor:
     """Knows the secrets of an environment and the shapes that secrets have."""
 
     def __init__(self, *environments: Mapping[str, str]) -> None:
-        found = {
-            value: name
-            for variables in environments
-            for name, value in variables.items()
-            if _NAMED.search(name) and len(value) >= _SHORTEST and not value.startswith("/")
-        }
+        found = {value: name for variables in environments for value, name in secrets(variables).items()}
         longest = sorted(found, key=len, reverse=True)
         self._names = {value: found[value] for value in longest}
         self._values = re.compile("|".join(map(re.escape, longest))) if longest else None
@@ -41,6 +42,24 @@ class Redactor:
         if self._values is not None:
             text = self._values.sub(lambda found: f"[redacted: {self._names[found[0]]}]", text)
         return self._shapes.sub(_name_shape, text)
+
+    def open_at(self, text: str) -> int:
+        """Where something begins that may be a secret once more has come; the end of the text when nothing does."""
+        begun = _OPEN.search(text)
+        at = [begun.start()] if begun else []
+        for value in self._names:
+            longest = min(len(value) - 1, len(text))
+            at += [len(text) - n for n in range(longest, _LEAST - 1, -1) if text.endswith(value[:n])][:1]
+        return min(at, default=len(text))
+
+
+def secrets(variables: Mapping[str, str]) -> dict[str, str]:
+    """The values that must not be shown, each with the name of its variable."""
+    return {
+        value: name
+        for name, value in variables.items()
+        if _NAMED.search(name) and len(value) >= _SHORTEST and not value.startswith("/")
+    }
 
 
 def _name_shape(found: re.Match[str]) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from mngr.e2e.redact import Redactor
+
 
 class CommandTimeout(AssertionError):
     """A command took longer than it may; says what it had printed so far."""
@@ -16,7 +18,7 @@ class Scene:
 
     command: str
     tail: Callable[[], str]  # how the transcript ends
-    redact: Callable[[str], str]
+    redact: Redactor
     names: dict[str, str]  # what was captured so far, by name
     patterns: dict[str, str]  # named redactions: what stands in [BRACKETS] and the expression it is
 

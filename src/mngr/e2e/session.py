@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import signal
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from mngr.e2e import process
-from mngr.e2e.redact import Redactor
+from mngr.e2e import places, process
+from mngr.e2e.redact import Redactor, secrets
 from mngr.e2e.result import CommandTimeout, Result, Scene, Text
 from mngr.e2e.transcript import Transcript
 
@@ -46,7 +43,7 @@ class E2eSession:
     def __init__(self, artifacts: Path, about: dict[str, Any] | None = None) -> None:
         self.artifacts = artifacts
         artifacts.mkdir(parents=True, exist_ok=True)
-        self.root = Path(tempfile.mkdtemp(prefix="e2e-", dir="/tmp"))  # short: a socket's path has 108 bytes
+        self.root = places.make()
         self.home = self.root / "home dir"  # a space, for there are such homes
         self.cwd = self.root / "place"
         self.shell = "sh"
@@ -59,6 +56,7 @@ class E2eSession:
         self._began = time.time()
         self._about = about or {}
         self.env = self._make_env()
+        self._secrets: dict[str, str] = {}
         self._redact = Redactor(os.environ, self.env)
         self.transcript = Transcript(artifacts / "transcript.txt", self._redact)
         self.save("running")
@@ -110,8 +108,6 @@ class E2eSession:
             if name in os.environ:
                 self.env[name] = os.environ[name]
         self._allowed["env"] += names
-        self._redact = Redactor(os.environ, self.env)
-        self.transcript.redact = self._redact
         self.save("running")
 
     def allow_path(self, *paths: str) -> None:
@@ -152,6 +148,7 @@ class E2eSession:
         """Run a command line and wait for it; CommandTimeout when it takes too long. `<name>`s are filled in."""
         __tracebackhide__ = True
         command = _flush(self.fill(command))
+        variables = self._variables(env)
         if comment is not None:
             self.comment(comment)
         self.transcript.line("$ ", command)
@@ -161,7 +158,7 @@ class E2eSession:
             ended = process.run(
                 [self.shell, "-c", command],
                 cwd=str(self._at(cwd)),
-                env={**self.env, **(env or {})},
+                env=variables,
                 stdin=stdin.encode() if isinstance(stdin, str) else stdin,
                 timeout=limit,
                 hear=output.hear,
@@ -201,13 +198,14 @@ class E2eSession:
         from mngr.e2e.tty import Tty
 
         command = _flush(self.fill(command))
+        variables = self._variables({"TERM": "xterm-256color", **(env or {})})
         if comment is not None:
             self.comment(comment)
         self.transcript.line("$ ", command)
         terminal = Tty(
             [self.shell, "-c", command],
             cwd=self._at(cwd),
-            env={**self.env, "TERM": "xterm-256color", **(env or {})},
+            env=variables,
             size=(rows, columns),
             cast=self.cast(name or "terminal"),
             scene=self._scene(command),
@@ -258,15 +256,31 @@ class E2eSession:
 
     def close(self) -> None:
         """End everything that the test started, and take its place away."""
+        from mngr.e2e.cast import redact_file
+
         for terminal in self._terminals:
             terminal.close()
+        own = {terminal.name for terminal in self._terminals}
         self.env.pop("MNGR_E2E_CAST", None)
-        end_all_of(self.root)
+        places.remove(self.root)
+        for path in self.artifacts.glob("*.cast"):
+            if not path.stat().st_size:  # nobody connected
+                path.unlink()
+            elif path.stem not in own:  # asciinema does not know what is secret
+                redact_file(path, self._redact)
         self.transcript.close()
-        shutil.rmtree(self.root, ignore_errors=True)
 
     def _at(self, cwd: str | Path | None) -> Path:
         return self.cwd if cwd is None else self.cwd / self.fill(str(cwd))
+
+    def _variables(self, more: Mapping[str, str] | None) -> dict[str, str]:
+        """All that a command sees; from now on the secrets among them are known."""
+        variables = {**self.env, **(more or {})}
+        if (found := secrets(variables)).keys() - self._secrets:
+            self._secrets |= found
+            self._redact = Redactor(os.environ, *({name: value} for value, name in self._secrets.items()))
+            self.transcript.redact = self._redact
+        return variables
 
     def _scene(self, command: str) -> Scene:
         return Scene(
@@ -276,44 +290,6 @@ class E2eSession:
             names=self.names,
             patterns=self.patterns,
         )
-
-
-def end_all_of(root: Path) -> list[int]:
-    """Kill every process that has to do with a directory which no other test has; their numbers."""
-    found: list[int] = []
-    for _ in range(20):  # one may start another while we look
-        pids = [pid for pid in _pids() if pid != os.getpid() and _knows(pid, str(root))]
-        if not pids:
-            break
-        for pid in pids:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        found += pids
-        time.sleep(0.01)
-    return found
-
-
-def _pids() -> list[int]:
-    try:
-        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    except FileNotFoundError:
-        return []
-
-
-def _knows(pid: int, place: str) -> bool:
-    """Whether a living process has the directory in its variables, in its words, or works in it."""
-    try:
-        if os.readlink(f"/proc/{pid}/cwd").startswith(place):
-            return True
-        for name in ("environ", "cmdline"):
-            with open(f"/proc/{pid}/{name}", "rb") as file:  # both are empty once it has ended
-                if place.encode() in file.read():
-                    return True
-    except OSError:
-        pass
-    return False
 
 
 def _flush(text: str) -> str:

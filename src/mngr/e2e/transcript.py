@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import codecs
 import threading
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+
+from mngr.e2e.redact import Redactor
 
 MARKS = {"out": "  ", "err": "! "}
 HEAD, TAIL = (
@@ -18,7 +21,7 @@ _VISIBLE = {code: f"\\x{code:02x}" for code in (*range(32), 127) if chr(code) no
 class Transcript:
     """`# ` comment, `$ ` command, two spaces output, `! ` errors, `? ` exit code."""
 
-    def __init__(self, path: Path, redact: Callable[[str], str]) -> None:
+    def __init__(self, path: Path, redact: Redactor) -> None:
         self.path = path
         self.redact = redact
         self._lock = threading.Lock()
@@ -52,7 +55,7 @@ class Transcript:
 class Output:
     """The two streams of one command, in the order in which they arrive; what is too much is left out in the middle."""
 
-    def __init__(self, redact: Callable[[str], str], write: Callable[[str], None]) -> None:
+    def __init__(self, redact: Redactor, write: Callable[[str], None]) -> None:
         self._redact = redact
         self._put = write
         self._decoders = {name: codecs.getincrementaldecoder("utf-8")("backslashreplace") for name in MARKS}
@@ -60,31 +63,54 @@ class Output:
         self._stream: str | None = None  # whose line that is
         self._begun = False  # whether a part of that line is written already
         self._left = HEAD
-        self._tail = ""
+        self._rest: deque[tuple[str, str]] = deque()  # what came after that: its end, as it came
+        self._size = 0  # of these
         self._dropped = 0
 
     def hear(self, stream: str, data: bytes) -> None:
         """Something came; whole lines are written at once, the rest by `pause`."""
         text = self._decoders[stream].decode(data)
-        if not text:
-            return
+        if text and self._left > 0:
+            self._take(stream, text)
+        elif text:
+            self._rest.append((stream, text))
+            self._size += len(text)
+            while self._size - len(self._rest[0][1]) > TAIL:
+                self._drop(len(self._rest[0][1]))
+
+    def _take(self, stream: str, text: str) -> None:
         if stream != self._stream:
             self._end_line()
             self._stream = stream
-        whole, newline, rest = (self._held + text).rpartition("\n")
-        self._held = rest
-        if newline:
-            self._write(self._shape(whole) + "\n")
+        self._held += text
+        end = self._held.rfind("\n") + 1
+        if end:  # a key may have more lines
+            end = self._held.rfind("\n", 0, self._redact.open_at(self._held[:end])) + 1
+        if end:
+            self._write(self._shape(self._held[: end - 1]) + "\n")
             self._begun = False
+            self._held = self._held[end:]
         if len(self._held) > TAIL:
-            self.pause()  # it may never end
+            self._show(len(self._held))  # it may never end
+
+    def _drop(self, count: int) -> None:
+        """Forget the first so many characters of the rest, all of the first piece or a part of it."""
+        stream, text = self._rest.popleft()
+        if count < len(text):
+            self._rest.appendleft((stream, text[count:]))
+        self._size -= count
+        self._dropped += count
 
     def pause(self) -> None:
-        """Nothing comes for now: show also a line that is not at its end, such as a question."""
+        """Nothing comes for now: show also a line that is not at its end, such as a question, but no half secret."""
         if self._held:
-            self._write(self._shape(self._held))
+            self._show(self._redact.open_at(self._held))
+
+    def _show(self, end: int) -> None:
+        if end:
+            self._write(self._shape(self._held[:end]))
             self._begun = True
-            self._held = ""
+            self._held = self._held[end:]
 
     def end(self) -> None:
         """No more will come."""
@@ -93,12 +119,15 @@ class Output:
                 self.hear(stream, rest.encode())
         self._end_line()
         if self._dropped:
+            self._drop(max(0, self._size - TAIL))
+            self._drop(self._rest[0][1].find("\n") + 1)  # to where a line begins
             self._put(f"  [{self._dropped} characters left out here]\n")
-        if self._tail:
-            self._put(self._redact(self._tail))
+        for stream, text in self._rest:
+            self._take(stream, text)
+        self._end_line()
 
     def _end_line(self) -> None:
-        self.pause()
+        self._show(len(self._held))
         if self._begun:
             self._write("\n")
             self._begun = False
@@ -106,18 +135,11 @@ class Output:
     def _shape(self, text: str) -> str:
         assert self._stream is not None
         mark = MARKS[self._stream]
-        if self._left > 0:  # otherwise what is left of it in the end will be
-            text = self._redact(text)
+        text = self._redact(text)
         if not text.isprintable():
             text = text.replace("\r\n", "\n").removesuffix("\r").translate(_VISIBLE)
         return ("" if self._begun else mark) + text.replace("\n", f"\n{mark}")
 
     def _write(self, text: str) -> None:
-        if self._left > 0:
-            self._left -= len(text)
-            self._put(text)
-            return
-        self._tail += text
-        if len(self._tail) > 2 * TAIL:
-            self._dropped += len(self._tail) - TAIL
-            self._tail = self._tail[-TAIL:]
+        self._left -= len(text)
+        self._put(text)

@@ -8,8 +8,9 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from mngr.e2e import lines
 
@@ -70,54 +71,68 @@ def _escape(row: str, patterns: Mapping[str, str]) -> str:
     return lines.escape_end(shown)
 
 
-def patch(place: Path, root: Path) -> str:
-    """All notes as one unified diff, with paths from `root`."""
+def patch(place: Path, root: Path) -> tuple[str, list[str]]:
+    """All notes as one unified diff, with paths from `root`; and where somebody must look, for it is no plain text."""
     notes = [
         json.loads(row)
         for file in sorted(place.glob("update-*.jsonl"))
         for row in file.read_text().splitlines()
     ]
-    by_path: dict[str, list[dict[str, object]]] = {}
+    by_path: dict[str, list[dict[str, Any]]] = {}
     for row in notes:
         by_path.setdefault(row["path"], []).append(row)
-    return "".join(_patch_of(Path(path), rows, root) for path, rows in sorted(by_path.items()))
-
-
-def _patch_of(path: Path, rows: list[dict[str, object]], root: Path) -> str:
-    before = path.read_text(encoding="utf-8")
-    after = _rewrite(before, rows)
-    name = os.path.relpath(path, root)
-    return "".join(
-        difflib.unified_diff(
-            before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{name}", f"b/{name}"
+    text, missed = "", []
+    for path, rows in sorted(by_path.items()):
+        name = os.path.relpath(path, root)
+        before = Path(path).read_text(encoding="utf-8")
+        after, by_hand = _rewrite(before, rows)
+        text += "".join(
+            difflib.unified_diff(
+                before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{name}", f"b/{name}"
+            )
         )
-    )
+        missed += [f"{name}:{line}" for line in by_hand]
+    return text, missed
 
 
-def _rewrite(source: str, rows: Iterable[dict[str, object]]) -> str:
-    """The source with each literal replaced that a note speaks of; a literal that is not found stays."""
+def _rewrite(source: str, rows: list[dict[str, Any]]) -> tuple[str, list[int]]:
+    """The source with each literal replaced that a note speaks of; and the lines of those that could not be."""
     starts = [0]
-    for row in source.splitlines(keepends=True):
-        starts.append(starts[-1] + len(row.encode()))
+    for line in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line.encode()))
     edits: dict[tuple[int, int], bytes] = {}
-    for note_ in rows:
-        for node in ast.walk(ast.parse(source)):
-            if not (isinstance(node, ast.Constant) and node.value == note_["old"]):
-                continue
-            assert node.end_lineno is not None and node.end_col_offset is not None
-            if node.lineno - 60 <= int(str(note_["line"])) <= node.end_lineno + 3:
-                span = (
-                    starts[node.lineno - 1] + node.col_offset,
-                    starts[node.end_lineno - 1] + node.end_col_offset,
-                )
-                text = str(note_["new"])
-                new = repr(text) if note_["exact"] else _literal(text, str(note_["old"]), source, node.lineno)
-                edits[span] = new.encode()
-                break
+    missed: dict[int, None] = {}
+    tree = ast.parse(source)
+    for row in rows:
+        node = _find(tree, row["old"], row["line"])
+        if node is None or node.end_lineno is None or node.end_col_offset is None:
+            missed[row["line"]] = None
+            continue
+        text = row["new"]
+        new = repr(text) if row["exact"] else _literal(text, row["old"], source, node.lineno)
+        span = (starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset)
+        if edits.setdefault(span, new.encode()) != new.encode():  # one text, and two outputs
+            missed[row["line"]] = None
     data = source.encode()
     for (start, end), piece in sorted(edits.items(), reverse=True):
         data = data[:start] + piece + data[end:]
-    return data.decode()
+    return data.decode(), list(missed)
+
+
+def _find(tree: ast.Module, text: str, line: int) -> ast.Constant | None:
+    """The literal in the call at a line; else the only one of that text, which a variable may hold."""
+    calls = [
+        argument
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or 0)
+        if isinstance(node.func, ast.Attribute) and node.func.attr in ("to_equal", "to_match_lines")
+        for argument in node.args
+        if isinstance(argument, ast.Constant) and argument.value == text
+    ]
+    if calls:
+        return min(calls, key=lambda found: abs(found.lineno - line))
+    every = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value == text]
+    return every[0] if len(every) == 1 else None
 
 
 def _literal(text: str, old: str, source: str, line: int) -> str:

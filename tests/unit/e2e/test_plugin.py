@@ -49,7 +49,20 @@ def test_old(e2e):
     """)
     expect(e2e.run("echo three").stdout).to_equal("trois")
     expect(e2e.run("echo <first>").stdout).to_match_lines("<first>")
+    expect(e2e.run("echo vier").stdout).to_equal("x")
+    expect(e2e.run("echo fünf").stdout).to_equal("x")
 '''
+BY_HAND = """
+import pytest
+from mngr.e2e import expect
+
+@pytest.mark.parametrize("word", ["a", "b"])
+def test_two(e2e, word):
+    expect(e2e.run(f"echo {word}")).to_equal("c")
+
+def test_made(e2e):
+    expect(e2e.run("echo a")).to_equal(f"{1 + 1}")
+"""
 
 
 def run_pytest(project: Path, *words: str, code: int) -> str:
@@ -66,7 +79,7 @@ def run_pytest(project: Path, *words: str, code: int) -> str:
         check=False,
     )
     assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout
+    return done.stdout + done.stderr
 
 
 def project(place: Path, text: str) -> Path:
@@ -120,8 +133,18 @@ def test_expectations_become_a_patch(tmp_path: Path) -> None:
     subprocess.run(["git", "apply", name], cwd=tmp_path, check=True)
     after = (tmp_path / "test_it.py").read_text()
     assert "        <first>\n        two at [TIME]\n        [CWD]\n" in after
-    assert "to_equal('three')" in after
+    assert "to_equal('three')" in after and "to_equal('vier')" in after and "to_equal('fünf')" in after
     run_pytest(tmp_path, code=0)
+
+
+def test_expectations_that_no_patch_can_mend_are_named(tmp_path: Path) -> None:
+    shown = run_pytest(project(tmp_path, BY_HAND), "--e2e-update", code=0)
+    assert [line.rpartition(" ")[2] for line in shown.splitlines() if "by hand" in line] == [
+        "test_it.py:7",
+        "test_it.py:10",
+    ]
+    subprocess.run(["git", "apply", shown.partition("git apply ")[2].split()[0]], cwd=tmp_path, check=True)
+    assert "to_equal('a')" in (tmp_path / "test_it.py").read_text()
 
 
 def test_a_shell_where_a_test_failed(tmp_path: Path) -> None:
@@ -134,6 +157,7 @@ def test_a_shell_where_a_test_failed(tmp_path: Path) -> None:
         terminal.see("evidence")
         terminal.type("exit\r")
         terminal.see("1 failed")
+    assert "add -n 0" in run_pytest(tmp_path, "--e2e-shell-on-fail", "-n", "2", code=4)
 
 
 @pytest.mark.parametrize("words", [(), ("-n", "2")])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mngr.e2e import CommandTimeout, E2eSession, expect
-from mngr.e2e.session import end_all_of
+from mngr.e2e.places import end_all_of
 from tests.conftest import wait_for
 
 
@@ -150,6 +150,23 @@ def test_what_is_let_in_is_listed_and_its_secrets_are_not_shown(
     with pytest.raises(AssertionError) as caught:
         expect(result.stderr).to_contain("something else")
     assert "hunter2" not in str(caught.value)
+
+
+def test_secrets_that_come_in_parts_or_with_a_command(session: E2eSession) -> None:
+    session.run("printf 'key: sk-proj-'; sleep 0.1; printf '%s' abcdef01; sleep 0.1; echo 23456789")
+    lines = ["-----BEGIN X PRIVATE KEY-----", "MIIaaaa", "MIIbbbb", "-----END X PRIVATE KEY-----", "after"]
+    session.run("".join(f"printf '%s\\n' '{line[:4]}''{line[4:]}'; sleep 0.06; " for line in lines))
+    session.run('echo "$MY_TOKEN"', env={"MY_TOKEN": "hunter2hunter2"})
+    session.run("printf hunter2; sleep 0.1; echo hunter2; echo done")
+    shown = [line for line in transcript(session).splitlines() if line.startswith("  ")]
+    assert shown == [
+        "  key: [redacted: an API key]",
+        "  [redacted: a private key]",
+        "  after",
+        "  [redacted: MY_TOKEN]",
+        "  [redacted: MY_TOKEN]",
+        "  done",
+    ]
 
 
 def test_where_and_with_what(session: E2eSession) -> None:

@@ -1,0 +1,125 @@
+"""The places of sessions: whose each is, what runs there, and when it goes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import stat
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+PLACES = "/tmp"  # short: a socket's path has 108 bytes
+PREFIX = "e2e-"
+_OWNER = "owner"
+
+
+def make() -> Path:
+    """A new place, with a note of the process whose it is."""
+    root = Path(tempfile.mkdtemp(prefix=PREFIX, dir=PLACES))
+    try:
+        (root / _OWNER).write_text(f"{os.getpid()} {_mark(os.getpid())}\n")
+    except FileNotFoundError:
+        pass  # a system without /proc, where nothing is swept
+    return root
+
+
+def remove(root: Path) -> None:
+    """End everything that has to do with a place, and take it away."""
+    end_all_of(root)
+    _take_away(root)
+
+
+def sweep() -> list[Path]:
+    """Remove the places whose owners were killed; those."""
+    own = os.environ.get("MNGR_E2E_ROOT")  # of a test in which this process runs
+    left = [
+        Path(entry.path)
+        for entry in os.scandir(PLACES)
+        if entry.name.startswith(PREFIX) and entry.path != own and _is_left(entry.path)
+    ]
+    for root in left:
+        end_all_of(root, _is_of)  # a person may be there by now, to see what happened
+        _take_away(root)
+    return left
+
+
+def _mark(pid: int) -> str | None:
+    """What tells a process from every other that had or will have its number; None when it has ended. Raises OSError."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    space = os.readlink("/proc/self/ns/pid")
+    try:
+        state, *words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if state in "ZX" else f"{words[18]} {boot} {space}"
+
+
+def _is_left(path: str) -> bool:
+    """Whether a place is ours and its owner is gone; one that says nothing of its owner is left alone."""
+    try:
+        about = os.lstat(path)
+        if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid():
+            return False
+        pid, start, boot, space = Path(path, _OWNER).read_text().split()
+        _, our_boot, our_space = str(_mark(os.getpid())).split()
+        if boot != our_boot:
+            return True  # the machine was started anew since
+        # Of a process in another container nothing can be told.
+        return space == our_space and _mark(int(pid)) != f"{start} {boot} {space}"
+    except (OSError, ValueError):
+        return False
+
+
+def _take_away(root: Path) -> None:
+    shutil.rmtree(root, ignore_errors=True)
+    if root.exists():  # directories that nobody may write to
+        for top, _, _ in os.walk(root):
+            os.chmod(top, 0o700)
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def end_all_of(root: Path, knows: Callable[[int, str], bool] | None = None) -> list[int]:
+    """Kill every process that has to do with a directory which no other test has; their numbers."""
+    found: list[int] = []
+    for _ in range(20):  # one may start another while we look
+        pids = [pid for pid in _pids() if pid != os.getpid() and (knows or _knows)(pid, str(root))]
+        if not pids:
+            break
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        found += pids
+        time.sleep(0.01)
+    return found
+
+
+def _pids() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except FileNotFoundError:
+        return []
+
+
+def _knows(pid: int, place: str) -> bool:
+    """Whether a living process has the directory in its variables, in its words, or works in it."""
+    try:
+        if os.readlink(f"/proc/{pid}/cwd").startswith(place):
+            return True
+        told = (Path(f"/proc/{pid}/{name}").read_bytes() for name in ("environ", "cmdline"))
+        return any(place.encode() in text for text in told)  # both are empty once it has ended
+    except OSError:
+        return False
+
+
+def _is_of(pid: int, place: str) -> bool:
+    """Whether a living process was started in the session, by its variables; not because somebody has gone there."""
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return any(place.encode() in row for row in variables if not row.startswith((b"PWD=", b"OLDPWD=")))
