@@ -102,7 +102,9 @@ def test_a_test_with_all_that_belongs_to_it(browser: Browser, pages: Path) -> No
 def test_from_a_block_of_the_tutorial_to_what_its_test_did(
     browser: Browser, place: Path, mngr: Mngr, tmp_path: Path
 ) -> None:
-    script = f"# say hello\necho hello\n\n# nobody tests\necho '{HOSTILE.replace(chr(39), '')}'\n"
+    script = (
+        f"# say hello\necho hello\n\n# nobody tests\necho '{HOSTILE.replace(chr(39), '')}'\n\n# nothing yet\n"
+    )
     (mngr.repo / "tutorial.sh").write_text(script)
     mngr("web", "--e2e", str(place), "--export", str(tmp_path / "pages"))
     browser.open(f"file://{tmp_path}/pages/index.html")
@@ -110,8 +112,16 @@ def test_from_a_block_of_the_tutorial_to_what_its_test_did(
     browser.wait("document.title === 'Tutorial'")
     blocks = browser.ask("[...document.querySelectorAll('.cited')].map(block => block.innerText)")
     assert "passed t.py::test_good, 1 recording" in blocks[0]
-    assert "no test of this run cites it" in blocks[1]
-    assert browser.ask("typeof window.hacked") == "undefined"
+    assert "no test that ran cites it" in blocks[1]
+    assert "a blank to fill" in blocks[2]
+    assert "1 of 2 blocks are cited" in browser.ask("document.body.innerText")
+    browser.ask("document.querySelector('.cited summary').click()")
+    browser.wait("document.querySelector('.cited .ap-player')")
+    opened = browser.ask("document.querySelector('.cited').innerText")
+    assert "$ echo hello; echo oops >&2; exit 3\n" in opened and "talk" in opened
+    browser.ask("find.value = 'NOBODY'; find.dispatchEvent(new Event('input'))")
+    assert len(browser.ask("[...document.querySelectorAll('.cited:not([hidden])')].map(b => b.id)")) == 1
+    assert browser.ask("typeof window.hacked") == "undefined" and browser.complaints == []
     browser.ask("document.querySelector('.cited a').click()")
     browser.wait("document.title === 't.py::test_good'")
 

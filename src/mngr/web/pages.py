@@ -6,7 +6,7 @@ import json
 from html import escape
 
 from mngr.web import player
-from mngr.web.runs import Recording, Run, Test
+from mngr.web.runs import STATUS, Recording, Run, Test
 
 _MARKS = {"$ ": "command", "# ": "comment", "! ": "error", "? ": "code"}
 
@@ -15,7 +15,7 @@ def index(runs: list[Run], more: int = 0, *, tutorial: str | None = None) -> str
     """All runs, and the way to the tutorial if there is one."""
     rows = "".join(
         f'<tr><td><a href="{escape(run.name)}/index.html">{escape(run.name)}</a></td><td>{escape(run.at)}</td>'
-        f"<td>{_counts(run)}</td></tr>"
+        f"<td>{counts(run.tests)}</td></tr>"
         for run in runs
     )
     body = f"<h1>Runs</h1><table><tr><th>run</th><th>when</th><th>tests</th></tr>{rows}</table>"
@@ -33,7 +33,7 @@ def run_page(run: Run) -> str:
     rows = "".join(_row(test) for test in run.tests)
     head = "<tr><th>test</th><th>what it shows</th><th>blocks</th><th>terminals</th><th>seconds</th></tr>"
     body = (
-        f'<p class="way"><a href="../index.html">runs</a></p><h1>{escape(run.name)}</h1><p>{_counts(run)}</p>'
+        f'<p class="way"><a href="../index.html">runs</a></p><h1>{escape(run.name)}</h1><p>{counts(run.tests)}</p>'
         '<input id="find" type="search" placeholder="find a test" aria-label="find a test">'
         f'<table id="tests">{head}{rows}</table>'
     )
@@ -62,8 +62,11 @@ def test_page(run: str, test: Test, transcript: str, recordings: list[Recording]
         about.append(f"<h2>Let in</h2><p>{escape(', '.join(test.allowed))}</p>")
     if test.failure:
         about.append(f'<h2>Failure</h2><pre class="failure">{escape(test.failure)}</pre>')
-    did = f'<h2>Transcript</h2><div class="transcript">{_transcript(transcript)}</div>'
-    shown = "".join(_recording(number, recording) for number, recording in enumerate(recordings))
+    did = f"<h2>Transcript</h2>{transcript_rows(transcript)}"
+    shown = "".join(
+        terminal(f"cast-{number}", recording) + data_of(f"cast-{number}", recording)
+        for number, recording in enumerate(recordings)
+    )
     third = f'<section class="terminals"><h2>Terminals</h2>{shown}</section>' if recordings else ""
     body = (
         f'<p class="way"><a href="../../index.html">runs</a> / <a href="../index.html">{escape(run)}</a></p>'
@@ -74,32 +77,38 @@ def test_page(run: str, test: Test, transcript: str, recordings: list[Recording]
     return page(test.name, body, "../../", plays=bool(recordings) and player.is_there())
 
 
-def _transcript(text: str) -> str:
+def transcript_rows(text: str) -> str:
+    """A transcript, each line by its kind."""
     rows = []
     for row in text.removesuffix("\n").split("\n"):
         kind = _MARKS.get(row[:2], "output")
         if kind == "code" and row != "? 0":
             kind = "code bad"
         rows.append(f'<div class="{kind}">{escape(row) or "&nbsp;"}</div>')
-    return "".join(rows)
+    return f'<div class="transcript">{"".join(rows)}</div>'
 
 
-def _recording(number: int, recording: Recording) -> str:
-    """With a player, its data beside it; without one, how the screen looked in the end."""
+def terminal(key: str, recording: Recording) -> str:
+    """A place for the player, or without one how the screen looked in the end; `data_of` is the rest of it."""
     cut = '<p class="note">Only its beginning is shown.</p>' if recording.is_cut else ""
     title = f"<h3>{escape(recording.name)}</h3>{cut}"
+    if player.is_there():
+        return f'{title}<div class="player" data-cast="{escape(key)}"></div>'
+    note = '<p class="note">The player is not installed; this is how the screen looked in the end.</p>'
+    return f'{title}{note}<pre class="screen">{escape(player.last_screen(recording.text))}</pre>'
+
+
+def data_of(key: str, recording: Recording) -> str:
+    """A recording as the player of a page reads it."""
     if not player.is_there():
-        note = '<p class="note">The player is not installed; this is how the screen looked in the end.</p>'
-        return f'{title}{note}<pre class="screen">{escape(player.last_screen(recording.text))}</pre>'
+        return ""
     data = json.dumps(recording.text).replace("<", "\\u003c")
-    return (
-        f'{title}<div class="player" data-cast="cast-{number}"></div>'
-        f'<script type="application/json" id="cast-{number}">{data}</script>'
-    )
+    return f'<script type="application/json" id="{escape(key)}">{data}</script>'
 
 
-def _counts(run: Run) -> str:
-    kinds = [(status, run.count(status)) for status in ("failed", "running", "passed")]
+def counts(tests: list[Test]) -> str:
+    """How many of each status."""
+    kinds = [(status, sum(test.status == status for test in tests)) for status in STATUS]
     return ", ".join(
         f'<span class="{status}"><span class="status">{n} {status}</span></span>' for status, n in kinds if n
     )

@@ -52,9 +52,6 @@ class Run(Record):
     at: str
     tests: list[Test]
 
-    def count(self, status: str) -> int:
-        return sum(test.status == status for test in self.tests)
-
 
 def list_runs(place: str) -> list[str]:
     """The names of all runs, the latest first."""

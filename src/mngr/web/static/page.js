@@ -1,16 +1,29 @@
 "use strict";
 
-for (const place of document.querySelectorAll(".player")) {
+function play(place) {
   const data = JSON.parse(document.getElementById(place.dataset.cast).textContent);
   AsciinemaPlayer.create({ data }, place, { fit: "width", idleTimeLimit: 2, poster: "npt:1:0:0", terminalFontSize: "13px" });
+}
+
+for (const place of document.querySelectorAll(".player")) {
+  const details = place.closest("details");
+  if (details) {
+    details.addEventListener("toggle", () => play(place), { once: true });
+  } else {
+    play(place);
+  }
 }
 
 const find = document.getElementById("find");
 if (find) {
   find.addEventListener("input", () => {
     const wanted = find.value.toLowerCase();
-    for (const row of document.querySelectorAll("#tests tr:not(:first-child)")) {
-      row.hidden = !row.textContent.toLowerCase().includes(wanted);
+    for (const row of document.querySelectorAll("#tests tr:not(:first-child), .cited")) {
+      const said = row.querySelector(".block") || row;
+      row.hidden = !said.textContent.toLowerCase().includes(wanted);
+    }
+    for (const part of document.querySelectorAll(".part")) {
+      part.hidden = !part.querySelector(".cited:not([hidden])");
     }
   });
 }
