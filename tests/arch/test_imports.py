@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -27,6 +28,7 @@ names = {name.split(".")[0] for name in set(sys.modules) - before}
 import json
 print(json.dumps([code, sorted(names)]), file=sys.stderr)
 """
+E2E = "from mngr.e2e import CommandTimeout, E2eSession, Result, Tty, expect"
 
 
 def imported(mngr: Mngr, *words: str) -> set[str]:
@@ -73,3 +75,25 @@ def test_with_no_plugin_no_command_imports_a_third_party_package(mngr: Mngr) -> 
     ):
         strange = imported(mngr, *words) - set(sys.stdlib_module_names) - {"mngr"}
         assert strange == set(), words
+
+
+def cpu_seconds(program: str) -> float:
+    """What Python takes of the processor for this, at best of several times: others may be at work."""
+
+    def once() -> float:
+        with subprocess.Popen([sys.executable, "-c", program]) as process:
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0
+        return usage.ru_utime + usage.ru_stime
+
+    return min(once() for _ in range(5))
+
+
+def test_the_test_framework_starts_quickly_and_alone() -> None:
+    cpu_seconds(E2E)  # from now on it is compiled
+    assert cpu_seconds(E2E) - cpu_seconds("") < 0.1
+    ask = f"import sys; {E2E}; print(*(name for name in sys.modules if name.partition('.')[0] == 'mngr'))"
+    said = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True).stdout
+    assert "mngr.e2e.session" in said
+    assert [name for name in said.split() if name != "mngr" and not name.startswith("mngr.e2e")] == []
