@@ -347,6 +347,22 @@ git init -q ../other
 mngr tutorial coverage ../tour.sh ../tests --program mngr
 
 ##################################################
+# Many at once
+##################################################
+
+# an agent for each item; what it leaves in its output directory and what it commits are brought home
+mngr map red green blue -- sh -c 'echo "$0 is a colour" > "$MNGR_OUTPUT_DIR/said.txt"' {item}
+
+# agents that are told what to do, two at a time; who owes a file is reminded of it
+cat > ../paint.json <<'EOF'
+[{"reply": "a moment"}, "wait", {"write": {"path": "$MNGR_OUTPUT_DIR/done.txt", "content": "painted\n"}}]
+EOF
+mngr map door wall --name paint --agent player -p 'paint the {item}' --output done.txt --max-agents 2 -- ../paint.json
+
+# go on with a run after a crash, a reboot or Ctrl-C: nothing that is settled is done again
+mngr map --resume paint
+
+##################################################
 # Set-up
 ##################################################
 

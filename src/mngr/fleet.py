@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from mngr.ops.init import Project
     from mngr.ops.list import Listing
     from mngr.ops.plugin import PluginView
-    from mngr.ops.pull import Pulled
+    from mngr.ops.pull import Into, Pulled
     from mngr.ops.push import Pushed
     from mngr.ops.snapshot import Snapshot
     from mngr.ops.ssh_config import Entry
     from mngr.ops.undestroy import Grave
     from mngr.ops.usage import Used
+    from mngr.ops.watch import Watch
 
 
 class Fleet:
@@ -150,6 +151,12 @@ class Fleet:
 
         return wait(self.context, names, QUIET if state is None else [state], any_of=any_of, timeout=timeout)
 
+    def watch(self, *, quick: float = 0.05, slow: float = 1.0) -> Watch:
+        """Follows agents as they change, many at once; close it when done."""
+        from mngr.ops.watch import Watch
+
+        return Watch(self.context, quick=quick, slow=slow)
+
     def capture(self, name: str, history: int | None = 0) -> Screen:
         """The agent's screen with so many lines that scrolled away, all when None; raises MngrError when it has none."""
         from mngr.ops.capture import capture
@@ -196,11 +203,13 @@ class Fleet:
 
         return explain(self.context, name)
 
-    def exec(self, names: builtins.list[str], argv: builtins.list[str]) -> builtins.list[Outcome]:
+    def exec(
+        self, names: builtins.list[str], argv: builtins.list[str], *, timeout: float | None = None
+    ) -> builtins.list[Outcome]:
         """Run a command on every agent and capture what it wrote."""
         from mngr.ops.exec import exec_many
 
-        return exec_many(self.context, names, argv)
+        return exec_many(self.context, names, argv, timeout)
 
     def exec_here(self, name: str, argv: builtins.list[str]) -> int:
         """Run a command on one agent with this process's streams; its exit code."""
@@ -268,6 +277,12 @@ class Fleet:
 
         return destroy(self.context, names, force=force)
 
+    def discard(self, names: builtins.list[str]) -> builtins.list[Outcome]:
+        """Take agents away for good that hold nobody's work: those labelled `role=room`, and no others."""
+        from mngr.ops.rooms import discard_rooms
+
+        return discard_rooms(self.context, names)
+
     def undestroy(
         self, names: builtins.list[str], *, new_name: str | None = None, on: str | None = None
     ) -> builtins.list[Outcome]:
@@ -330,11 +345,11 @@ class Fleet:
 
         return diff(self.context, name, committed=committed, options=options)
 
-    def pull(self, name: str, *, merge: bool = False) -> Pulled:
-        """Bring the agent's commits and outputs into the repository of the current directory."""
+    def pull(self, name: str, *, merge: bool = False, into: Into | None = None) -> Pulled:
+        """Bring the agent's commits and outputs into the repository of the current directory, or `into` another place."""
         from mngr.ops.pull import pull
 
-        return pull(self.context, name, merge=merge)
+        return pull(self.context, name, merge=merge, into=into)
 
     def pull_path(self, name: str, path: str, target: str = ".") -> str:
         """Copy a file or directory of the agent's here; where it ended up."""

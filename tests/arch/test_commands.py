@@ -100,7 +100,9 @@ def test_a_command_reads_every_option_it_declares(name: str) -> None:
     """An option that parses and does nothing would be a lie."""
     command = declared(name)
     source = Path(str(importlib.import_module(module_name(name)).__file__)).read_text()
-    shared = "".join((ROOT / f"src/mngr/cli/{name}.py").read_text() for name in ("settings", "tutorial_sync"))
+    shared = "".join(
+        (ROOT / f"src/mngr/cli/{name}.py").read_text() for name in ("settings", "tutorial_sync", "pipeline")
+    )
     for option in command.options:
         assert f'"{option.key}"' in source + shared, option.flags
 

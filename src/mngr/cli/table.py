@@ -44,6 +44,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tutorial fill": ("Tests", "have an agent propose blocks for headings that have none, each tried"),
     "tutorial init": ("Tests", "begin a tutorial and its tests in this project"),
     "tutorial install-command": ("Tests", "give Claude Code and Codex a slash command for it"),
+    "map": ("Tests", "one agent for each item of a list, governed and journaled"),
     "web": ("Tests", "look at runs of tests in a browser: transcripts and recordings"),
     "init": ("Set-up", "look at the project and write .mngr/settings.toml"),
     "config list": ("Set-up", "show all settings and where each comes from"),

@@ -31,9 +31,19 @@ class Pulled(Record):
     merged: bool
 
 
-def pull(ctx: Context, name: str, *, merge: bool = False) -> Pulled:
-    """Bring the agent's branch and outputs into the repository of the current directory."""
+class Into(Record):
+    """Where a pipeline keeps what its agents made, instead of the user's branches."""
+
+    repo: str
+    ref: str  # the whole name; it is moved to where the agent's branch is, wherever it was
+    outputs: str  # a directory
+
+
+def pull(ctx: Context, name: str, *, merge: bool = False, into: Into | None = None) -> Pulled:
+    """Bring the agent's branch and outputs into the repository of the current directory, or `into` another place."""
     host, record = find.find(ctx, name)
+    if into is not None:
+        return _pull_into(ctx, host, record, into)
     repo = git.find_repo(ctx.local, ctx.cwd)
     commit, new, merged = None, 0, False
     if record.base is not None and record.branch is not None and record.transfer != "copy":
@@ -57,6 +67,23 @@ def pull(ctx: Context, name: str, *, merge: bool = False) -> Pulled:
     )  # fmt: skip
 
 
+def _pull_into(ctx: Context, host: Host, record: AgentRecord, into: Into) -> Pulled:
+    commit, new = None, 0
+    if record.base is not None and record.branch is not None and record.transfer != "copy":
+        if not os.path.isdir(into.repo):
+            raise MngrError(f"{into.repo} is not there any more", "it was made when the run began")
+        repo = git.Repo(root=into.repo, common_dir=into.repo, head=record.base, branch=None)
+        commit = _bring(ctx, host, repo, record)
+        git.must(ctx.local, repo.root, "update-ref", into.ref, commit)
+        new = git.count_commits(ctx.local, repo.root, [commit, f"^{record.base}"])
+    count = _receive(ctx, host, record, into.outputs)
+    store.add_event(host, record.id, "pulled", commit=commit, commits=new, outputs=count)
+    return Pulled(
+        id=record.id, name=record.name, branch=record.branch, commit=commit, commits=new, outputs=count,
+        outputs_dir=into.outputs, merged=False,
+    )  # fmt: skip
+
+
 def _commits(ctx: Context, host: Host, repo: Repo, record: AgentRecord) -> tuple[str, int]:
     local = ctx.local
     assert record.branch is not None
@@ -68,9 +95,24 @@ def _commits(ctx: Context, host: Host, repo: Repo, record: AgentRecord) -> tuple
                 f"there is no branch {record.branch!r}", f"look: mngr exec {record.name} -- git branch"
             )
         return commit, git.count_commits(local, repo.root, [commit, f"^{repo.head or record.base}"])
+    commit = _bring(ctx, host, repo, record)
+    with Lock(os.path.join(repo.common_dir, "mngr.lock")):
+        old = git.resolve(local, repo.root, f"refs/heads/{record.branch}")
+        if old is not None and not host.is_here and not store.is_own_branch(ctx.home, record):
+            raise MngrError(
+                f"{host.name} says that {record.name} is on your branch {record.branch!r}, which was not made so from here",
+                f"look at it first: git fetch mngr::{record.name} {record.branch}",
+            )
+        _advance(local, repo, record, old, commit)
+    return commit, git.count_commits(local, repo.root, [commit, f"^{old or record.base}"])
+
+
+def _bring(ctx: Context, host: Host, repo: Repo, record: AgentRecord) -> str:
+    """The commit of the agent's branch, checked and in our repository."""
+    assert record.branch is not None
     try:
-        commit = incoming.bring(
-            local,
+        return incoming.bring(
+            ctx.local,
             repo,
             sandbox.inside(host, record),
             record.work_dir,
@@ -84,15 +126,6 @@ def _commits(ctx: Context, host: Host, repo: Repo, record: AgentRecord) -> tuple
                 f"look: mngr exec {record.name} -- git branch",
             ) from None
         raise MngrError(f"the work of {record.name} was refused: {error.message}", error.hint) from None
-    with Lock(os.path.join(repo.common_dir, "mngr.lock")):
-        old = git.resolve(local, repo.root, f"refs/heads/{record.branch}")
-        if old is not None and not host.is_here and not store.is_own_branch(ctx.home, record):
-            raise MngrError(
-                f"{host.name} says that {record.name} is on your branch {record.branch!r}, which was not made so from here",
-                f"look at it first: git fetch mngr::{record.name} {record.branch}",
-            )
-        _advance(local, repo, record, old, commit)
-    return commit, git.count_commits(local, repo.root, [commit, f"^{old or record.base}"])
 
 
 def _shared(local: Host, record: AgentRecord) -> Repo | None:
@@ -172,9 +205,7 @@ def _outputs(ctx: Context, host: Host, root: str, record: AgentRecord) -> tuple[
             raise MngrError(
                 f"{place} is a link, so outputs would land elsewhere", "take it away, then pull again"
             )
-    source = os.path.join(host.home.agent(record.id), "outputs")
-    most = ration.limits(ctx.settings_at(None))
-    count = files.receive(sandbox.inside(host, record), source, ["."], place, most)
+    count = _receive(ctx, host, record, place)
     if not os.path.isdir(place):
         return 0, None
     ignore = os.path.join(os.path.dirname(place), ".gitignore")
@@ -182,3 +213,9 @@ def _outputs(ctx: Context, host: Host, root: str, record: AgentRecord) -> tuple[
         with open(ignore, "w", encoding="utf-8") as file:
             file.write("*\n")
     return count, place
+
+
+def _receive(ctx: Context, host: Host, record: AgentRecord, place: str) -> int:
+    source = os.path.join(host.home.agent(record.id), "outputs")
+    most = ration.limits(ctx.settings_at(None))
+    return files.receive(sandbox.inside(host, record), source, ["."], place, most)

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from mngr.errors import MngrError, TimedOut, UsageError, closest
-from mngr.model import STATES, Outcome, Record
-from mngr.ops import list as listing
-from mngr.ops.tail import Tail, Tails
+from mngr.model import STATES, Outcome, Record, State
 from mngr.ops.targets import failed, record_of, resolve
+from mngr.ops.watch import Watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mngr.host import Host
-    from mngr.model import State
     from mngr.ops.context import Context
+    from mngr.ops.watch import Glance
 
 QUIET = tuple(state for state in STATES if state not in ("STARTING", "RUNNING"))
 ENDED = ("DONE", "FAILED")
-SLOW, QUICK, SOON = 1.0, 0.05, 0.1  # seconds: without an event; at most; once more after an event
+_LONG = 3600.0  # seconds
 
 
 class Target(Record):
@@ -87,35 +85,29 @@ def _watch(
     deadline: float | None,
 ) -> None:
     """Look again at every event until it is over or too late."""
-    tails = Tails()
+    watch = Watch(ctx)
     try:
-        for host, ids in _by_host(left):
-            # The last line comes at once and says that from here on nothing is missed.
-            tails.add(Tail(host, [os.path.join(host.home.agent(i), "events.jsonl") for i in ids], lines=1))
-        last = time.monotonic()
-        due, again = last + SLOW, False
+        for target in left.values():
+            watch.add(target.host, target.id)
         while not _is_over(left, done, any_of):
             now = time.monotonic()
             if deadline is not None and now >= deadline:
                 return
-            if now >= due:
-                _look(ctx, left)
+            glance = watch.wait(_LONG if deadline is None else deadline - now)
+            for error in glance.errors.values() if glance else ():
+                raise error
+            if glance:
+                _update(left, glance)
                 _judge(left, done, wanted)
-                last = time.monotonic()
-                soon = again or any(t.state and t.state.reason == "settling" for t in left.values())
-                due, again = last + (SOON if soon else SLOW), False
-            elif tails.wait((due if deadline is None else min(due, deadline)) - now):
-                due, again = min(due, last + QUICK), True
     finally:
-        tails.close()
+        watch.close()
 
 
-def _look(ctx: Context, left: dict[str, Target]) -> None:
-    for host, ids in _by_host(left):
-        seen = {s.id: s.state for s in listing.look(ctx, host, ids)}
-        for name, target in left.items():
-            if target.host is host:
-                left[name] = target.replace(state=seen.get(target.id))
+def _update(left: dict[str, Target], glance: Glance) -> None:
+    seen = {v.id: State(state=v.state, reason=v.state_reason, source=v.state_source) for v in glance.seen}
+    for name, target in left.items():
+        if target.id in seen or target.id in glance.gone:
+            left[name] = target.replace(state=seen.get(target.id))
 
 
 def _judge(left: dict[str, Target], done: dict[str, Outcome], wanted: tuple[str, ...]) -> None:
@@ -152,13 +144,6 @@ def _unfinished(target: Target, why: MngrError) -> Outcome:
 def _extra(target: Target) -> dict[str, str | None]:
     state = target.state
     return {"state": state.state if state else None, "state_reason": state.reason if state else None}
-
-
-def _by_host(left: dict[str, Target]) -> list[tuple[Host, list[str]]]:
-    found: dict[int, tuple[Host, list[str]]] = {}
-    for target in left.values():
-        found.setdefault(id(target.host), (target.host, []))[1].append(target.id)
-    return list(found.values())
 
 
 def _or(words: tuple[str, ...]) -> str:

@@ -1,0 +1,141 @@
+"""What the commands that run many agents share: their options, and how a person sees a run go on."""
+
+from __future__ import annotations
+
+import sys
+
+from mngr.cli.render import clean, dump
+from mngr.cli.spec import Option
+from mngr.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.cli.parse import Args
+    from mngr.cli.run import Cli
+    from mngr.mapreduce.governor import Limits
+    from mngr.mapreduce.recipe import Wish
+    from mngr.mapreduce.state import RunState
+
+WHO = (
+    Option(flags=("--agent",), metavar="KIND", help="who does it", complete="kinds"),
+    Option(
+        flags=("--on",), metavar="ADDRESS", help="where: @HOST, .PROVIDER or @HOST.PROVIDER (default: here)"
+    ),
+    Option(
+        flags=("--transfer",),
+        metavar="MODE",
+        choices=("worktree", "mirror"),
+        help="how each gets its copy (default: mirror)",
+    ),
+    Option(flags=("--sandbox",), help="behind walls, as in create"),
+    Option(flags=("--network",), metavar="on|off|allow=HOST[:PORT],…", help="as in create"),
+    Option(flags=("--yolo",), help="as in create: they ask nobody for permission"),
+)
+BOUNDS = (
+    Option(flags=("--max-agents",), metavar="N", kind="int", default=10, help="at once"),
+    Option(flags=("--budget",), metavar="USD", help="what the run may cost; then the rest is parked"),
+    Option(flags=("--budget-per-day",), metavar="USD", help="what all runs of a day may cost"),
+    Option(flags=("--max-tokens",), metavar="N", kind="int", help="what the run may use"),
+    Option(flags=("--deadline",), metavar="TIME", kind="length", help="how long the run may take"),
+    Option(flags=("--timeout",), metavar="TIME", kind="length", default=3600.0, help="how long one task may take"),
+    Option(
+        flags=("--stall",), metavar="TIME", kind="length", default=600.0, help="no sign of life for so long is a hang"
+    ),
+    Option(flags=("--canary",), metavar="N", kind="int", default=3, help="so many go all the way before the rest begins"),
+    Option(flags=("--alarm",), metavar="N", kind="int", default=5, help="so many that fail alike stop the launches"),
+    Option(
+        flags=("--on-alarm",), metavar="HOW", choices=("pause", "probe"), default="pause",
+        help="what then: wait for you, or try one now and then",
+    ),
+)  # fmt: skip
+
+
+def limits_of(args: Args) -> Limits:
+    """What the options allow; UsageError for one that allows nothing."""
+    from mngr.mapreduce.governor import Limits
+
+    for key in ("max_agents", "alarm"):
+        if args[key] < 1:
+            raise UsageError(f"--{key.replace('_', '-')} must be at least 1", "leave it out for the default")
+    return Limits(
+        max_agents=args["max_agents"], budget=money(args, "budget"), budget_per_day=money(args, "budget_per_day"),
+        max_tokens=args["max_tokens"], deadline=args["deadline"], timeout=args["timeout"], stall=args["stall"],
+        canary=args["canary"], alarm=args["alarm"], on_alarm=args["on_alarm"],
+    )  # fmt: skip
+
+
+def money(args: Args, key: str) -> float | None:
+    """US dollars; UsageError for what is no amount of money."""
+    text = args[key]
+    try:
+        return None if text is None else float(str(text).lstrip("$"))
+    except ValueError:
+        flag = "--" + key.replace("_", "-")
+        raise UsageError(f"{flag}: {text!r} is no amount of money", f"for example: {flag} 2.50") from None
+
+
+def wish_of(args: Args, prefix: str, kind: str) -> Wish:
+    """Who shall do it, and where."""
+    from mngr.mapreduce.recipe import Wish
+
+    on = args["on"] or ""
+    return Wish(
+        agent=kind, args=args.rest or [], on=on if not on or on.startswith("@") else f"@{on}",
+        transfer=args["transfer"] or "mirror", sandbox=args["sandbox"], network=args["network"], yolo=args["yolo"],
+        prefix=prefix,
+    )  # fmt: skip
+
+
+class Progress:
+    """A line for what matters, as it happens; every row of the journal with `--format jsonl`."""
+
+    def __init__(self, cli: Cli) -> None:
+        self._cli = cli
+
+    def __call__(self, row: dict[str, Any]) -> None:
+        """Hear of one more row."""
+        if self._cli.format == "jsonl":
+            sys.stdout.write(dump(row) + "\n")
+            sys.stdout.flush()
+            return
+        text = _line(row)
+        if text:
+            self._cli.say(text)
+
+
+def _line(row: dict[str, Any]) -> str | None:
+    kind, slug = row["type"], row.get("slug")
+    if kind == "launched":
+        return f"{slug}: runs on {row['host']}"
+    if kind == "launch_failed":
+        return f"{slug}: {row['stage']} failed ({row['cause']}): {row['error']}"
+    if kind == "remind":
+        return f"{slug}: reminded ({row['why']})"
+    if kind == "parked":
+        until = f" until {row['until']}" if row.get("until") else ""
+        return f"{slug}: parked: {row['reason']}{until}"
+    if kind == "settled":
+        return f"{slug}: {row['outcome']}" + (f": {row['reason']}" if row.get("reason") else "")
+    if kind in ("alert", "alarm", "alarm_over"):
+        return f"{'ALARM: ' if kind == 'alarm' else ''}{row['text']}"
+    if kind == "window":
+        return f"{row['why']}: at most {row['size']} at once from now on"
+    return None
+
+
+def summary(state: RunState) -> str:
+    """How many ended how."""
+    counts: dict[str, int] = {}
+    for one in state.tasks.values():
+        word = one.outcome or one.state
+        counts[word] = counts.get(word, 0) + 1
+    return clean(", ".join(f"{number} {word}" for word, number in sorted(counts.items())) or "nothing to do")
+
+
+def exit_code(state: RunState, bad: tuple[str, ...] = ("failed", "blocked")) -> int:
+    """0 all well, 4 some not, 5 some parked."""
+    if any(one.state != "settled" for one in state.tasks.values()):
+        return 5
+    return 4 if any(one.outcome in bad for one in state.tasks.values()) else 0

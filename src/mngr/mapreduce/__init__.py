@@ -1,0 +1,1 @@
+"""One agent per task, governed and journaled. Knows tasks and agents, nothing of tests; built on `Fleet` alone."""

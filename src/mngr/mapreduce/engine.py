@@ -1,0 +1,455 @@
+"""The loop: plan, launch what the governor lets through, watch, bring home, check, until everything is settled.
+
+One thread decides and writes the journal; what takes time is done by others, each thing after its intent was written.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from mngr import clock
+from mngr.errors import MngrError, Unreachable
+from mngr.mapreduce import governor as governing
+from mngr.mapreduce.crew import Crew
+from mngr.mapreduce.governor import Governor, Load
+from mngr.mapreduce.hands import Hands, Home
+from mngr.mapreduce.state import BUSY, fold, step
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from mngr.fleet import Fleet
+    from mngr.mapreduce.governor import Limits
+    from mngr.mapreduce.journal import Journal
+    from mngr.mapreduce.recipe import Recipe, Wish
+    from mngr.mapreduce.rundir import RunDir
+    from mngr.mapreduce.state import RunState, TaskState
+    from mngr.model import AgentView
+
+MOST_REMINDERS = 2
+MOST_LAUNCHES = 3  # of one task, when it is not the host's or the model's trouble
+_ASKS = {
+    "question": "Nobody is here to answer questions. Decide yourself, by what you were told, and go on to the end.",
+    "permission": "Nobody is here to give permissions. Do it in a way that needs none, or say in your result that it cannot be done.",
+}
+_GO_ON = "What stopped you is over. Go on where you were."
+_LOOK, _TICK, _COUNT = (
+    0.25,
+    1.0,
+    15.0,
+)  # seconds: between looks at least; between turns of the loop; between counts
+_RELEASE = 300.0  # seconds after which an agent that is parked gives its host back
+
+
+class Engine:
+    """Runs a recipe to its end; `say` hears every row of the journal."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        run: RunDir,
+        journal: Journal,
+        recipe: Recipe,
+        wish: Wish,
+        limits: Limits,
+        say: Callable[[dict[str, Any]], None],
+        checks: int = 2,
+    ) -> None:
+        self._fleet, self._run, self._journal, self._recipe = fleet, run, journal, recipe
+        self._wish = wish
+        self._governor = Governor(limits)
+        self._hands = Hands(fleet, run, recipe, wish)
+        self._say = say
+        self._state = fold(journal.rows)
+        self._began = time.monotonic()
+        self._slugs: dict[str, str] = {}  # of agents' ids
+        self._since: dict[str, float] = {}  # when a task's agent was launched
+        self._later: dict[str, float] = {}  # tasks that are not launched before
+        self._restarts: dict[str, int] = {}
+        self._live: dict[str, dict[str, Any]] = {}  # what agents at work have used so far
+        self._counted_at = self._began
+        self._spent_by_others = 0.0  # today
+        self._told_why: str | None = None
+        self._gate_is_final = False
+        slots = limits.max_agents
+        self._watch = fleet.watch(quick=_LOOK, slow=max(_TICK, slots / 20))
+        self._crew = Crew(launch=limits.starting, talk=limits.starting, pull=4, check=checks, count=1)
+
+    def run(self) -> RunState:
+        """Until everything is settled, or nothing more may be launched; the state then."""
+        try:
+            self._look_at_the_day()
+            self._adopt()
+            while not self._is_over():
+                self._plan()
+                self._launch()
+                glance = self._watch.wait(_TICK, self._crew.wake)
+                for view in glance.seen if glance else ():
+                    self._consider(view)
+                for agent_id in glance.gone if glance else ():
+                    self._lost(agent_id)
+                for kind, slug, result in self._crew.done():
+                    getattr(self, f"_after_{kind}")(slug, result)
+                self._keep_time()
+            how = "settled" if all(one.state == "settled" for one in self._state.tasks.values()) else "parked"
+            self._write("ended", how=how, why=None if how == "settled" else self._told_why)
+        finally:
+            self._watch.close()
+        return self._state
+
+    def _write(self, kind: str, *, sync: bool = True, **data: Any) -> None:
+        row = self._journal.write(kind, sync=sync, **data)
+        self._state = step(self._state, row)
+        self._say(row)
+
+    def _is_over(self) -> bool:
+        open_ = [one for one in self._state.tasks.values() if one.state != "settled"]
+        if not open_:
+            return not self._plan()
+        if any(one.state in (*BUSY, "checking") for one in open_):
+            return False
+        waits = self._gate_is_final or (
+            self._governor.cause is not None and self._governor.limits.on_alarm == "pause"
+        )
+        return waits
+
+    def _plan(self) -> bool:
+        """Take up what the recipe says is next; whether there was something."""
+        rows = self._recipe.more(self._state)
+        for row in rows:
+            self._write(**{"kind" if key == "type" else key: value for key, value in row.items()})
+        return bool(rows)
+
+    # Launching
+
+    def _launch(self) -> None:
+        now = time.monotonic()
+        waiting = [
+            one for one in self._state.in_state("queued") if self._later.get(one.task.slug, 0.0) <= now
+        ]
+        ready = [one for one in self._state.in_state("parked") if self._can_go_on(one)]
+        if not waiting and not ready:
+            return
+        gate = self._governor.gate(self._load())
+        if gate.why != self._told_why and gate.room == 0 and gate.why:
+            self._write("alert", text=f"no launches: {gate.why}")
+        self._told_why = gate.why
+        if gate.is_final:
+            self._give_up(gate.why or "")
+            return
+        waiting.sort(key=lambda one: (-one.task.first, -one.task.seconds))
+        for one in [*ready, *waiting][: gate.room]:
+            if one.state == "parked":
+                self._wake(one)
+            else:
+                self._launch_one(one)
+
+    def _launch_one(self, one: TaskState) -> None:
+        slug, attempt = one.task.slug, one.attempt + 1
+        agent = f"{self._wish.prefix}-{self._run.name}-{slug}" + (f"-{attempt}" if attempt > 1 else "")
+        self._write("launch", slug=slug, agent=agent, attempt=attempt)
+        self._make(self._state.tasks[slug])
+
+    def _make(self, one: TaskState) -> None:
+        self._since[one.task.slug] = time.monotonic()
+        self._crew.do("launch", one.task.slug, lambda: self._hands.make(one))
+
+    def _after_launch(self, slug: str, made: AgentView | MngrError) -> None:
+        if isinstance(made, MngrError):
+            self._failed("launch", slug, made)
+            return
+        self._write("launched", slug=slug, id=made.id, host=made.host, sync=False)
+        self._tell(self._state.tasks[slug])
+
+    def _tell(self, one: TaskState) -> None:
+        """Give it its task."""
+        text = self._recipe.prompt(one)
+        if not text:  # a program that needs no word
+            self._after_talk(one.task.slug, "none")
+            return
+        os.makedirs(self._run.task(one.task.slug), exist_ok=True)
+        with open(self._run.task(one.task.slug, "prompt.md"), "w", encoding="utf-8") as file:
+            file.write(text)
+        self._crew.do("talk", one.task.slug, lambda: self._hands.tell(one, text))
+
+    def _after_talk(self, slug: str, proof: str | MngrError) -> None:
+        one = self._state.tasks[slug]
+        if isinstance(proof, MngrError) and one.state == "launching":
+            self._failed("prompt", slug, proof)
+        elif isinstance(proof, MngrError):
+            self._pull(one, closed=f"it could not be told anything: {proof.message}")
+        else:
+            kind = {"launching": "prompted", "talking": "reminded"}.get(one.state, "unparked")
+            self._write(kind, slug=slug, proof=proof)
+            self._follow(self._state.tasks[slug])
+
+    def _follow(self, one: TaskState) -> None:
+        if one.agent_id is None:
+            return
+        if one.agent_id not in self._slugs:
+            self._slugs[one.agent_id] = one.task.slug
+            self._watch.follow([one.agent_id])
+        self._watch.touch(one.agent_id)
+
+    def _failed(self, stage: str, slug: str, error: MngrError) -> None:
+        """A launch that came to nothing: again, unless it is the task's own fault."""
+        one = self._state.tasks[slug]
+        cause = governing.cause_of(error.message) if not isinstance(error, Unreachable) else "host"
+        self._write("launch_failed", slug=slug, stage=stage, cause=cause, error=error.message)
+        self._alarm(stage, error.message, slug)
+        if cause in ("rate_limit", "host"):  # could not start: that is for all, not about this task
+            if self._governor.limited(self._now()):
+                self._write("window", size=int(self._governor.window), why=cause)
+        elif one.attempt >= MOST_LAUNCHES:
+            self._write(
+                "settled", slug=slug, outcome="failed", reason=f"could not be launched: {error.message}"
+            )
+            return
+        self._later[slug] = time.monotonic() + 2.0 ** min(one.attempt, 6)
+
+    def _alarm(self, stage: str, text: str, slug: str) -> None:
+        alarm = self._governor.failed(stage, text, slug)
+        if alarm:
+            self._write("alarm", **alarm)
+
+    # Watching
+
+    def _consider(self, view: AgentView) -> None:
+        """What an agent's state asks for."""
+        slug = self._slugs.get(view.id)
+        one = self._state.tasks.get(slug or "")
+        if one is None or one.agent_id != view.id:
+            return
+        if one.state == "parked" and view.state == "RUNNING" and not one.is_stopped:
+            self._write("unparked", slug=slug, why="it went on by itself")
+        elif one.state != "working":
+            return
+        elif view.state == "PARKED":
+            self._park(one, view)
+        elif view.state == "WAITING" and view.state_reason in _ASKS:
+            self._remind(one, view.state_reason, _ASKS[view.state_reason])
+        elif view.state == "WAITING":
+            self._pull(one)
+        elif (
+            view.state == "FAILED"
+            and view.state_reason == "lost"
+            and self._restarts.get(one.task.slug, 0) < 2
+        ):
+            self._restarts[one.task.slug] = self._restarts.get(one.task.slug, 0) + 1
+            self._remind(one, "lost", _GO_ON, counts=False)
+        elif view.state == "DONE":
+            self._pull(one)
+        elif view.state in ("FAILED", "STOPPED"):
+            self._pull(one, closed=_how_it_ended(view))
+        elif view.state == "RUNNING" and self._is_stalled(view):
+            self._remind(one, "stalled", "There was no sign of life from you. Finish, and write your result.")
+
+    def _is_stalled(self, view: AgentView) -> bool:
+        if view.activity_at is None or view.state_reason == "retrying":
+            return False
+        return time.time() - clock.parse_stamp(view.activity_at) > self._governor.limits.stall
+
+    def _lost(self, agent_id: str) -> None:
+        """Somebody destroyed it."""
+        one = self._state.tasks.get(self._slugs.get(agent_id, ""))
+        if one is not None and one.agent_id == agent_id and one.state in ("working", "parked"):
+            self._write(
+                "launch_failed", slug=one.task.slug, stage="work", cause="host", error="it was destroyed"
+            )
+            if one.attempt >= MOST_LAUNCHES:
+                self._write(
+                    "settled", slug=one.task.slug, outcome="failed", reason="its agents were destroyed"
+                )
+        self._watch.drop(agent_id)
+
+    def _remind(self, one: TaskState, why: str, text: str, *, counts: bool = True) -> None:
+        """Tell it once more what is wanted; after that it is closed as what it is."""
+        if counts and one.reminders >= MOST_REMINDERS:
+            self._pull(one, closed=why)
+            return
+        number = one.reminders + counts
+        said = f"{text}\n\n(Reminder {number} of {MOST_REMINDERS}.)" if counts else text
+        self._write("remind", slug=one.task.slug, number=number, why=why)
+        one = self._state.tasks[one.task.slug]
+        self._crew.do("talk", one.task.slug, lambda: self._hands.tell(one, said))
+
+    def _park(self, one: TaskState, view: AgentView) -> None:
+        until = clock.parse_stamp(view.parked_until) - time.time() if view.parked_until else None
+        self._write("parked", slug=one.task.slug, reason=view.state_reason, until=view.parked_until)
+        if view.state_reason == "login":
+            self._alarm("work", "401: the login is dead", one.task.slug)
+        elif self._governor.limited(self._now(), None if until is None else self._now() + until):
+            self._write("window", size=int(self._governor.window), why=view.state_reason)
+
+    def _can_go_on(self, one: TaskState) -> bool:
+        if one.reason == "login":
+            return self._governor.cause is None and not self._state.open_alarm
+        return one.parked_until is None or clock.parse_stamp(one.parked_until) <= time.time()
+
+    def _wake(self, one: TaskState) -> None:
+        """It is told to go on, not told its task again."""
+        self._write("remind", slug=one.task.slug, number=one.reminders, why="the limit is over")
+        one = self._state.tasks[one.task.slug]
+        self._crew.do("talk", one.task.slug, lambda: self._hands.tell(one, f"{_GO_ON} ({clock.stamp()})"))
+
+    # Bringing home
+
+    def _pull(self, one: TaskState, closed: str | None = None) -> None:
+        self._write("pull", slug=one.task.slug, closed=closed)
+        one = self._state.tasks[one.task.slug]
+        final = closed is not None or one.reminders >= MOST_REMINDERS
+        self._crew.do("pull", one.task.slug, lambda: (self._hands.fetch(one, final=final), closed))
+
+    def _after_pull(self, slug: str, result: tuple[Home, str | None] | MngrError) -> None:
+        one = self._state.tasks[slug]
+        if isinstance(result, MngrError):  # the host is gone for now, or for good
+            self._write("launch_failed", slug=slug, stage="pull", cause="host", error=result.message)
+            self._alarm("pull", result.message, slug)
+            self._later[slug] = time.monotonic() + 2.0 ** min(one.attempt, 6)
+            if one.attempt >= MOST_LAUNCHES:
+                self._write("settled", slug=slug, outcome="failed", reason=result.message)
+            return
+        home, closed = result
+        claim = home.judgement.claim if closed is None else {**home.judgement.claim, "closed": closed}
+        if home.is_final and home.judgement.problem:
+            claim = {**claim, "problem": home.judgement.problem}
+        self._write(
+            "pulled", slug=slug, commit=home.commit, commits=home.commits, claim=claim, usage=home.usage,
+            dirty=home.is_dirty, final=home.is_final, error=home.error,
+        )  # fmt: skip
+        one = self._state.tasks[slug]
+        if home.is_final:
+            if one.agent_id:
+                self._watch.drop(one.agent_id)
+            self._check(one)
+        else:
+            self._remind(one, "result", home.judgement.problem or "")
+
+    def _check(self, one: TaskState) -> None:
+        self._write("check", slug=one.task.slug)
+        one = self._state.tasks[one.task.slug]
+        self._crew.do("check", one.task.slug, lambda: self._recipe.check(one))
+
+    def _after_check(self, slug: str, seen: dict[str, Any] | MngrError | None) -> None:
+        if isinstance(seen, MngrError):
+            seen = {"verdict": "unverified", "reason": seen.message}
+        if seen is not None:
+            self._write("checked", slug=slug, check=seen)
+        outcome, reason = self._recipe.settle(self._state.tasks[slug])
+        self._write("settled", slug=slug, outcome=outcome, reason=reason)
+        if outcome == "failed":
+            self._alarm("work", reason or outcome, slug)
+        else:
+            self._governor.succeeded()
+            if self._governor.cause is not None:
+                self._governor.close()
+                self._write("alarm_over", text="a task went well")
+
+    # Time and money
+
+    def _now(self) -> float:
+        return time.monotonic() - self._began
+
+    def _load(self) -> Load:
+        busy = self._state.in_state(*BUSY)
+        settled = [one for one in self._state.in_state("settled") if one.outcome != "failed"]
+        cost, tokens = self.spent()
+        return Load(
+            now=self._now(), working=len(busy), starting=sum(one.state == "launching" for one in busy),
+            settled=len(settled), spent=cost, spent_today=self._spent_by_others, tokens=tokens, memory=governing.free_memory(),
+            disk=governing.free_disk(self._fleet.context.home.root),
+        )  # fmt: skip
+
+    def _look_at_the_day(self) -> None:
+        """What all agents have cost today without those of this run."""
+        if self._governor.limits.budget_per_day is not None:
+            today = clock.stamp()[:10]
+            rows = self._fleet.usage(by="day", destroyed=True)
+            spent = sum(row.cost_usd or 0.0 for row in rows if row.group == today)
+            self._spent_by_others = max(0.0, spent - self.spent()[0])
+
+    def spent(self) -> tuple[float, int]:
+        """US dollars and tokens so far, as far as they are known."""
+        used = {slug: one.usage for slug, one in self._state.tasks.items()} | self._live
+        cost = sum(float(u.get("cost_usd") or 0.0) for u in used.values())
+        tokens = sum(
+            int(u.get(k) or 0) for u in used.values() for k in ("input_tokens", "output_tokens", "cache_write_tokens")
+        )  # fmt: skip
+        return cost, tokens
+
+    def _keep_time(self) -> None:
+        now = time.monotonic()
+        for one in self._state.in_state("working"):
+            if now - self._since.get(one.task.slug, now) > self._governor.limits.timeout:
+                self._pull(one, closed="timeout")
+        for one in self._state.in_state("parked"):
+            if not one.is_stopped and now - self._since.get(one.task.slug, now) > _RELEASE:
+                self._write(
+                    "parked", slug=one.task.slug, reason=one.reason, until=one.parked_until, stopped=True
+                )
+                self._hands.stop(one)
+        limits = self._governor.limits
+        if (limits.budget or limits.max_tokens or limits.budget_per_day) and now - self._counted_at > _COUNT:
+            self._counted_at = now
+            names = {
+                one.task.slug: one.agent for one in self._state.in_state("working", "parked") if one.agent
+            }
+            self._crew.do("count", "", lambda: self._count(names))
+
+    def _count(self, names: dict[str, str]) -> dict[str, dict[str, Any]]:
+        return {slug: used for slug, name in names.items() if (used := self._hands.usage(name))}
+
+    def _after_count(self, _: str, found: dict[str, dict[str, Any]] | MngrError) -> None:
+        if not isinstance(found, MngrError):
+            self._live = found
+            gate = self._governor.gate(self._load())
+            if gate.is_final:
+                self._give_up(gate.why or "")
+
+    def _give_up(self, why: str) -> None:
+        """Nothing more may be used: who works is stopped with all it has, and can be woken another day."""
+        self._gate_is_final = True
+        self._told_why = why
+        for one in self._state.in_state("working"):
+            self._write("parked", slug=one.task.slug, reason=why, stopped=True)
+            self._hands.stop(one)
+
+    # After a crash
+
+    def _adopt(self) -> None:
+        """Go on with what was begun: nothing that is settled again, nothing twice."""
+        if not self._state.tasks:
+            return
+        self._write("resumed")
+        for one in list(self._state.tasks.values()):
+            if one.state in ("working", "talking", "parked", "launching", "pulling"):
+                self._since[one.task.slug] = time.monotonic()
+            if one.state == "launching":
+                self._make(one)
+            elif one.state in ("working", "talking"):
+                self._write("reminded", slug=one.task.slug)
+                self._adopt_one(self._state.tasks[one.task.slug])
+            elif one.state == "parked" and one.agent_id:
+                self._adopt_one(one)
+            elif one.state == "pulling" and not one.is_stopped:
+                self._pull(one)
+            elif one.state == "pulling" or (one.state == "checking" and one.check is None):
+                self._check(one)
+            elif one.state == "checking":
+                self._after_check(one.task.slug, one.check)
+
+    def _adopt_one(self, one: TaskState) -> None:
+        assert one.agent_id is not None
+        self._slugs[one.agent_id] = one.task.slug
+        found = self._watch.follow([one.agent_id])[one.agent_id]
+        if isinstance(found, MngrError) and not isinstance(found, Unreachable):
+            self._lost(one.agent_id)
+        else:
+            self._watch.touch(one.agent_id)
+
+
+def _how_it_ended(view: AgentView) -> str:
+    return f"it ended: {view.state}" + (f" with exit code {view.exit_code}" if view.exit_code else "")

@@ -1,0 +1,174 @@
+"""The one gate for every launch: slots, memory, disk, money, time, rate limits, and failures that are alike."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from mngr.model import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_GIB = 1 << 30
+_LEAST_WINDOW = 1.0
+_HOLD = 20.0  # seconds: limits that are told within one such time are one limit
+_PROBE = 60.0  # seconds between two tries while the circuit is open
+# What an error says about whose trouble it is; the first that fits.
+_CAUSES = (
+    ("rate_limit", re.compile(r"\b(429|529|rate.?limit|overloaded|quota|too many requests)", re.I)),
+    ("login", re.compile(r"\b(401|403|log.?in|logged out|credential|api key|unauthori[sz]ed|authentication)", re.I)),
+    ("host", re.compile(r"(could not be reached|unreachable|does not answer|connection|no space left|cannot allocate)", re.I)),
+    ("dependency", re.compile(r"(\bsetup failed|is not installed|command not found|no such file|not executable)", re.I)),
+)  # fmt: skip
+
+
+class Limits(Record):
+    """What a run may use."""
+
+    max_agents: int = 10
+    starting: int = 4  # at once
+    budget: float | None = None  # US dollars of this run
+    budget_per_day: float | None = None  # of all runs
+    max_tokens: int | None = None
+    deadline: float | None = None  # seconds since the run began
+    timeout: float = 3600.0  # seconds for one task
+    stall: float = 600.0  # seconds without a sign of life
+    free_memory: int = _GIB
+    free_disk: int = _GIB
+    alarm: int = 5  # so many that fail alike open the circuit
+    on_alarm: str = "pause"  # pause | probe
+    canary: int = 3
+
+
+class Load(Record):
+    """How things are, as the governor needs to know it."""
+
+    now: float  # seconds since the run began
+    working: int  # agents that run, or are being made
+    starting: int
+    settled: int = 0  # tasks that went all the way
+    spent: float = 0.0
+    spent_today: float = 0.0  # by other runs
+    tokens: int = 0
+    memory: int | None = None  # free bytes; None when nobody knows
+    disk: int | None = None
+
+
+class Gate(Record):
+    """How many may start now, and why not more."""
+
+    room: int
+    why: str | None = None
+    is_final: bool = False  # nothing more will be launched in this run
+
+
+class Governor:
+    """Knows what limits there are and what was seen of them; decides, and does nothing itself."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.window = float(limits.max_agents)  # how many at once the models bear, as far as we know
+        self.cause: str | None = None  # why the circuit is open
+        self._held_until = 0.0
+        self._parked_until = 0.0
+        self._alike: dict[tuple[str, str, str], list[str]] = {}
+        self._tried_at = 0.0
+
+    def gate(self, load: Load) -> Gate:
+        """How many agents may be launched."""
+        limits = self.limits
+        over = self._exhausted(load)
+        if over:
+            return Gate(room=0, why=over, is_final=True)
+        if self.cause is not None:
+            if limits.on_alarm == "probe" and load.working == 0 and load.now >= self._tried_at + _PROBE:
+                self._tried_at = load.now
+                return Gate(room=1, why="a probe: " + self.cause)
+            return Gate(room=0, why=self.cause)
+        if load.now < self._parked_until:
+            return Gate(room=0, why="a rate limit, until it ends")
+        if load.memory is not None and load.memory < limits.free_memory:
+            return Gate(room=0, why=f"only {load.memory >> 20} MiB of memory are free")
+        if load.disk is not None and load.disk < limits.free_disk:
+            return Gate(room=0, why=f"only {load.disk >> 20} MiB of the disk are free")
+        most = min(limits.max_agents, max(1, int(self.window)))
+        why = "rate limits" if most < limits.max_agents else None
+        if load.settled == 0 and 0 < limits.canary < most:  # a few go all the way before the rest begins
+            most, why = limits.canary, "the first ones go ahead"
+        return Gate(room=max(0, min(most - load.working, limits.starting - load.starting)), why=why)
+
+    def _exhausted(self, load: Load) -> str | None:
+        limits = self.limits
+        if limits.budget is not None and load.spent >= limits.budget:
+            return f"the budget of ${limits.budget:.2f} is spent"
+        if limits.budget_per_day is not None and load.spent + load.spent_today >= limits.budget_per_day:
+            return f"the day's budget of ${limits.budget_per_day:.2f} is spent"
+        if limits.max_tokens is not None and load.tokens >= limits.max_tokens:
+            return f"all {limits.max_tokens} tokens are used"
+        if limits.deadline is not None and load.now >= limits.deadline:
+            return "the time is up"
+        return None
+
+    def limited(self, now: float, until: float | None = None) -> bool:
+        """A rate limit was seen: half as many from now on; whether that is news."""
+        self._parked_until = max(self._parked_until, now + 1.0 if until is None else until)
+        if now < self._held_until:
+            return False
+        self._held_until = now + _HOLD
+        self.window = max(_LEAST_WINDOW, min(self.window, float(self.limits.max_agents)) / 2)
+        return True
+
+    def succeeded(self) -> None:
+        """A task went well: a little more of everything, and what failed before was not for all."""
+        self.window = min(float(self.limits.max_agents), self.window + 1.0 / max(1.0, self.window))
+        self._alike.clear()
+
+    def failed(self, stage: str, text: str, who: str) -> dict[str, Any] | None:
+        """A task failed at some stage; the alarm when so many have failed alike."""
+        cause = cause_of(text)
+        who_failed = self._alike.setdefault((stage, cause, _shape(text)), [])
+        if who not in who_failed:
+            who_failed.append(who)
+        if self.cause is not None or len(who_failed) < self.limits.alarm:
+            return None
+        self.cause = f"{len(who_failed)} failed alike at {stage}: {text.strip().splitlines()[0][:200]}"
+        return {"cause": cause, "stage": stage, "text": self.cause, "tasks": list(who_failed)}
+
+    def close(self) -> None:
+        """The circuit's cause is gone."""
+        self.cause = None
+        self._alike.clear()
+
+
+def cause_of(text: str) -> str:
+    """rate_limit, login, host, dependency or code: whose trouble an error is."""
+    return next((name for name, pattern in _CAUSES if pattern.search(text)), "code")
+
+
+def _shape(text: str) -> str:
+    """The text without what differs from one agent to the next."""
+    first = (text.strip().splitlines() or [""])[0]
+    return re.sub(r"[0-9a-f]{6,}|\d+|'[^']*'|\"[^\"]*\"|\S*/\S*|tmr-\S+", "#", first)[:160]
+
+
+def free_memory() -> int | None:
+    """Bytes that a new program could have."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) << 10
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+def free_disk(path: str) -> int | None:
+    """Bytes that are free where a path is."""
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return None
+    return found.f_bavail * found.f_frsize

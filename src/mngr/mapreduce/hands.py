@@ -1,0 +1,155 @@
+"""What the engine does to one agent: make, tell, bring home, stop. Each can be done again after a crash and then does no more."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from mngr.errors import MngrError, NotFound
+from mngr.mapreduce.recipe import Judgement
+from mngr.model import Record
+from mngr.ops.pull import Into
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.fleet import Fleet
+    from mngr.mapreduce.recipe import Recipe, Wish
+    from mngr.mapreduce.rundir import RunDir
+    from mngr.mapreduce.state import TaskState
+    from mngr.model import AgentView
+
+_GONE = ("DONE", "FAILED", "STOPPED")
+
+
+class Home(Record):
+    """What came home of a task."""
+
+    commit: str | None = None
+    commits: int = 0
+    judgement: Judgement
+    usage: dict[str, Any] | None = None
+    is_dirty: bool = False
+    is_final: bool  # the agent was stopped
+    error: str | None = None  # why nothing, or not all, came
+
+
+class Hands:
+    """Acts on agents of a run."""
+
+    def __init__(self, fleet: Fleet, run: RunDir, recipe: Recipe, wish: Wish) -> None:
+        self._fleet = fleet
+        self._run = run
+        self._recipe = recipe
+        self._wish = wish
+
+    def make(self, one: TaskState) -> AgentView:
+        """The agent of a task: the one that is there already, else a new one."""
+        assert one.agent is not None
+        wish, task = self._wish, one.task
+        found = self._find(one.agent)
+        if found is not None:
+            return found
+        branch = None
+        if task.base is not None:
+            branch = f"{task.base}:mngr/{self._run.name}/{task.slug}"
+        return self._fleet.create(
+            one.agent + wish.on, wish.agent, task.data.get("args", wish.args), source=self._run.root, branch=branch, transfer=wish.transfer,
+            dirty="ignore", env=wish.env, sandbox=wish.sandbox, network=wish.network, yolo=wish.yolo,
+            labels={"run": self._run.name, "task": task.slug},
+        )  # fmt: skip
+
+    def _find(self, name: str) -> AgentView | None:
+        """The agent if it is whole; what a crash left half made is taken away."""
+        try:
+            agent = self._fleet.get(name)
+        except NotFound:
+            return None
+        if agent.state == "FAILED" and agent.state_source == "record":  # its maker died
+            self._fleet.destroy([name], force=True)
+            return None
+        if agent.state in _GONE:
+            self._fleet.start([name])
+        return self._fleet.get(name)
+
+    def tell(self, one: TaskState, text: str) -> str:
+        """Send a message that the agent does not have yet; the proof that it arrived. Raises MngrError."""
+        assert one.agent is not None
+        if self._has(one.agent, text):
+            return "transcript"
+        outcome = self._fleet.message([one.agent], text, start=True)[0]
+        if not outcome.ok:
+            raise MngrError(outcome.error or "it could not be told", outcome.hint)
+        return str(outcome.extra.get("proof"))
+
+    def _has(self, name: str, text: str) -> bool:
+        try:
+            rows = list(self._fleet.transcript(name))
+        except MngrError:
+            return False
+        return any(row["role"] == "user" and row["text"].strip() == text.strip() for row in rows)
+
+    def fetch(self, one: TaskState, *, final: bool) -> Home:
+        """Bring its work home and judge it; stop the agent if that is all that can be had of it, or if this is to be the end."""
+        assert one.agent is not None
+        name, folder = one.agent, self._run.task(one.task.slug)
+        os.makedirs(folder, exist_ok=True)
+        agent = self._fleet.get(name)
+        error = None
+        commit, commits = None, 0
+        try:
+            into = Into(
+                repo=self._run.repo, ref=self._run.ref(one.task.slug), outputs=os.path.join(folder, "outputs")
+            )
+            pulled = self._fleet.pull(name, into=into)
+            commit, commits = pulled.commit, pulled.commits
+        except MngrError as problem:
+            error = problem.message
+        dirty = bool(self._fleet.add_git([agent])[0].dirty)
+        alive = agent.state not in _GONE
+        judgement = self._recipe.judge(one, folder, alive=alive)
+        if judgement.problem is None and error is not None:
+            judgement = judgement.replace(problem=f"Your work could not be fetched: {error}")
+        if judgement.problem is None and dirty:
+            judgement = judgement.replace(
+                problem="Your work tree has changes that are not committed. Commit what belongs to the task, "
+                "take the rest away, and write the result again."
+            )
+        is_final = final or judgement.problem is None or not alive
+        if is_final:
+            self._keep(name, folder, dirty)
+            self._fleet.stop([name])
+        return Home(
+            commit=commit, commits=commits, judgement=judgement, usage=self.usage(name), is_dirty=dirty,
+            is_final=is_final, error=error,
+        )  # fmt: skip
+
+    def _keep(self, name: str, folder: str, dirty: bool) -> None:
+        """Its conversation, and what it never committed."""
+        try:
+            rows = list(self._fleet.transcript(name))
+        except MngrError:
+            rows = []
+        with open(os.path.join(folder, "transcript.jsonl"), "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+        if dirty:
+            try:
+                left = self._fleet.diff(name)
+            except MngrError as error:
+                left = error.message.encode()
+            with open(os.path.join(folder, "uncommitted.diff"), "wb") as diff:
+                diff.write(left)
+
+    def usage(self, name: str) -> dict[str, Any] | None:
+        """What it has used, None when that is not known."""
+        try:
+            rows = self._fleet.usage([name])
+        except MngrError:
+            return None
+        return rows[0].to_dict() if rows else None
+
+    def stop(self, one: TaskState) -> None:
+        """End it and keep everything; one that is gone is stopped."""
+        if one.agent is not None:
+            self._fleet.stop([one.agent])

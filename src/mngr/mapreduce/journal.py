@@ -1,0 +1,118 @@
+"""The truth about a run: rows that are only ever added, by one writer; what is to be done is written before it is done."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+
+from mngr import clock
+from mngr.errors import MngrError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Journal:
+    """`with Journal(path) as journal:` the one writer; MngrError when another process is."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._fd = -1
+        self._lock = -1
+        self._length = 0  # of what is whole
+        self.rows: list[dict[str, Any]] = []
+
+    def __enter__(self) -> Journal:
+        self._lock = os.open(self._path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            owner = os.read(self._lock, 32).decode("ascii", "replace").strip()
+            os.close(self._lock)
+            run = os.path.basename(os.path.dirname(self._path))
+            raise MngrError(
+                f"the run {run} goes on in process {owner or '?'}", f"watch it: mngr tmr status {run}"
+            ) from None
+        os.ftruncate(self._lock, 0)
+        os.write(self._lock, f"{os.getpid()}\n".encode())
+        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self.rows, self._length = _parse(self._path)
+        os.ftruncate(self._fd, self._length)  # what a crash left of a row was never true
+        os.lseek(self._fd, self._length, os.SEEK_SET)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+        os.close(self._lock)
+
+    def write(self, kind: str, *, sync: bool = True, **data: Any) -> dict[str, Any]:
+        """Add a row; without `sync` it may be lost with the machine, which is right for what can be seen again."""
+        row = {"v": 1, "at": clock.stamp(), "type": kind, **data}
+        line = json.dumps(row).encode() + b"\n"
+        try:
+            if os.write(self._fd, line) != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if sync:
+                os.fsync(self._fd)
+        except OSError as error:
+            os.ftruncate(self._fd, self._length)
+            os.lseek(self._fd, self._length, os.SEEK_SET)
+            run = os.path.basename(os.path.dirname(self._path))
+            raise MngrError(
+                f"cannot write the journal of the run: {error.strerror}",
+                f"agents go on; make room, then: mngr tmr resume {run}",
+            ) from None
+        self._length += len(line)
+        self.rows.append(row)
+        return row
+
+
+def read_journal(path: str) -> list[dict[str, Any]]:
+    """Every row that is whole; none when there is no journal."""
+    return _parse(path)[0]
+
+
+def find_writer(path: str) -> int | None:
+    """The process that writes it now."""
+    try:
+        fd = os.open(path + ".lock", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return None
+    except OSError:
+        owner = os.read(fd, 32).strip()
+        return int(owner) if owner.isdigit() else 0
+    finally:
+        os.close(fd)
+
+
+def _parse(path: str) -> tuple[list[dict[str, Any]], int]:
+    """The rows, and how many bytes they are; the last line counts only when it is whole."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        return [], 0
+    rows: list[dict[str, Any]] = []
+    length = 0
+    lines = data.split(b"\n")
+    for number, line in enumerate(lines[:-1], 1):
+        try:
+            row = json.loads(line)
+            if not isinstance(row, dict) or not isinstance(row.get("type"), str):
+                raise ValueError("not a row")
+        except ValueError:
+            if number == len(lines) - 1:  # torn, with an end that came before its middle
+                break
+            raise MngrError(
+                f"{path}:{number} is damaged",
+                "the journal is written by mngr alone; take the line out by hand",
+            ) from None
+        rows.append(row)
+        length += len(line) + 1
+    return rows, length

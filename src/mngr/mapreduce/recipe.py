@@ -1,0 +1,53 @@
+"""What a pipeline brings: what to do, how to tell it, and how to know that it was done. The engine does the rest."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from mngr.mapreduce.state import RunState, TaskState
+from mngr.model import Record
+
+
+class Wish(Record):
+    """Who shall do it, and where."""
+
+    agent: str = "mechanic"
+    args: list[str] = []  # for the agent's program
+    on: str = ""  # an address without a name: @HOST, @.PROVIDER
+    transfer: str | None = None
+    sandbox: bool = False
+    network: str | None = None
+    yolo: bool = False
+    env: dict[str, str] = {}
+    prefix: str = "map"  # of the agents' names
+
+
+class Judgement(Record):
+    """What came home, as the recipe sees it."""
+
+    claim: dict[str, Any] = {}
+    problem: str | None = None  # what the agent has to be told; None when there is nothing more to ask of it
+
+
+class Recipe(Protocol):
+    """A pipeline. Everything but `check` and `judge` is quick and called by one thread; those run beside each other."""
+
+    def more(self, state: RunState) -> list[dict[str, Any]]:
+        """Rows for the journal that follow from the state and are not in it: tasks (`type: task`), and facts of its own."""
+        ...
+
+    def prompt(self, one: TaskState) -> str:
+        """What the agent is told."""
+        ...
+
+    def judge(self, one: TaskState, folder: str, *, alive: bool) -> Judgement:
+        """Look at what came home: `folder` has `outputs`."""
+        ...
+
+    def check(self, one: TaskState) -> dict[str, Any] | None:
+        """See for ourselves; None when there is nothing to see. Raises MngrError when that cannot be done now."""
+        ...
+
+    def settle(self, one: TaskState) -> tuple[str, str | None]:
+        """Outcome and reason of a task that was checked."""
+        ...

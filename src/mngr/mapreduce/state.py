@@ -1,0 +1,134 @@
+"""What a journal says: the fold of its rows."""
+
+from __future__ import annotations
+
+from mngr.model import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+# queued: to be launched. launching: being made, or being told. working. parked: limited by its model. talking: being
+# reminded. pulling: its work is being brought home. checking: its claim is being checked. settled.
+BUSY = ("launching", "working", "talking", "pulling")  # have an agent that may run
+KINDS_OF_SPEND = ("work", "retries", "reminders", "conflicts")
+
+
+class Task(Record):
+    """Something for one agent to do."""
+
+    slug: str
+    title: str
+    base: str | None = None  # commit to start from
+    seconds: float = 0.0  # what it is expected to take
+    first: int = 0  # higher goes first
+    data: dict[str, Any] = {}  # the recipe's
+
+
+class TaskState(Record):
+    """A task and how far it is."""
+
+    task: Task
+    state: str = "queued"
+    agent: str | None = None
+    agent_id: str | None = None
+    host: str | None = None
+    attempt: int = 0  # how often it was launched
+    is_prompted: bool = False
+    reminders: int = 0
+    commit: str | None = None
+    claim: dict[str, Any] = {}  # what the recipe read of what came home
+    check: dict[str, Any] | None = None  # what the recipe saw itself
+    outcome: str | None = None
+    reason: str | None = None
+    parked_until: str | None = None
+    usage: dict[str, Any] = {}
+    began_at: str | None = None
+    ended_at: str | None = None
+    is_stopped: bool = False
+
+
+class RunState(Record):
+    """A run and all of its tasks."""
+
+    tasks: dict[str, TaskState] = {}
+    facts: dict[str, list[dict[str, Any]]] = {}  # rows of the recipe's own, by type
+    alerts: list[dict[str, Any]] = []
+    open_alarm: dict[str, Any] | None = None  # no launches while there is one
+    is_over: bool = False
+
+    def in_state(self, *states: str) -> list[TaskState]:
+        """The tasks in these states, in the order they were made."""
+        return [one for one in self.tasks.values() if one.state in states]
+
+
+def fold(rows: Iterable[dict[str, Any]]) -> RunState:
+    """The state that rows lead to."""
+    state = RunState(tasks={}, facts={}, alerts=[])
+    for row in rows:
+        state = step(state, row)
+    return state
+
+
+def step(state: RunState, row: dict[str, Any]) -> RunState:
+    """The state after one more row. (Its tables are added to in place: a state that was handed out moves on too.)"""
+    kind, slug = row["type"], row.get("slug")
+    if kind == "task":
+        task = Task(**row["task"])
+        state.tasks[task.slug] = TaskState(task=task)
+    elif kind in _STEPS and slug in state.tasks:
+        state.tasks[slug] = state.tasks[slug].replace(**_STEPS[kind](state.tasks[slug], row))
+    elif kind == "alert":
+        state.alerts.append(row)
+    elif kind in ("alarm", "alarm_over"):
+        state.alerts.append(row)
+        return state.replace(open_alarm=row if kind == "alarm" else None)
+    elif kind in ("ended", "resumed"):
+        return state.replace(is_over=kind == "ended" and row.get("how") == "settled")
+    elif kind not in _STEPS:
+        state.facts.setdefault(kind, []).append(row)
+    return state
+
+
+def _launch(one: TaskState, row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "state": "launching", "agent": row["agent"], "attempt": row["attempt"], "agent_id": None,
+        "is_prompted": False, "reminders": 0, "is_stopped": False, "claim": {}, "check": None,
+        "began_at": one.began_at or row["at"],
+    }  # fmt: skip
+
+
+def _pulled(one: TaskState, row: dict[str, Any]) -> dict[str, Any]:
+    kept = {key: row[key] for key in ("commit", "claim", "usage") if row.get(key) is not None}
+    return {**kept, "state": "pulling" if row["final"] else "working", "is_stopped": row["final"]}
+
+
+_STEPS: dict[str, Callable[[TaskState, dict[str, Any]], dict[str, Any]]] = {
+    "launch": _launch,
+    "launched": lambda one, row: {"agent_id": row["id"], "host": row["host"]},
+    "launch_failed": lambda one, row: {"state": "queued", "agent_id": None},
+    "prompted": lambda one, row: {"state": "working", "is_prompted": True},
+    "parked": lambda one, row: {
+        "state": "parked",
+        "reason": row["reason"],
+        "parked_until": row.get("until"),
+        "is_stopped": bool(row.get("stopped")),
+    },
+    "unparked": lambda one, row: {
+        "state": "working",
+        "reason": None,
+        "parked_until": None,
+        "is_stopped": False,
+    },
+    "remind": lambda one, row: {"state": "talking", "reminders": row["number"]},
+    "reminded": lambda one, row: {"state": "working"},
+    "pull": lambda one, row: {"state": "pulling"},
+    "pulled": _pulled,
+    "check": lambda one, row: {"state": "checking"},
+    "checked": lambda one, row: {"check": row["check"]},
+    "settled": lambda one, row: {
+        "state": "settled", "outcome": row["outcome"], "reason": row.get("reason"), "ended_at": row["at"],
+    },
+    "again": lambda one, row: {"state": "queued", "outcome": None, "reason": None, "ended_at": None},
+}  # fmt: skip

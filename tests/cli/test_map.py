@@ -1,0 +1,146 @@
+"""`mngr map`: an agent for each item; all of it comes home, whatever happens to whom."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mngr.mapreduce.journal import find_writer, read_journal
+from mngr.mapreduce.rundir import RunDir
+from mngr.mapreduce.state import fold
+from tests.conftest import BIN, FULL, Mngr, git, wait_for
+
+COMMIT = "git add -A; git -c user.name=A -c user.email=a@example.invalid commit -qm made"
+
+
+def steps(*rows: object) -> str:
+    return json.dumps(list(rows))
+
+
+def result(text: str = "done") -> dict[str, object]:
+    return {"write": {"path": "$MNGR_OUTPUT_DIR/r.txt", "content": text}}
+
+
+def rows(mngr: Mngr, run: str = "r") -> list[dict[str, Any]]:
+    return read_journal(RunDir(str(mngr.repo), run).journal)
+
+
+def test_a_command_for_each_item(mngr: Mngr) -> None:
+    line = f'echo "$0" {{number}} | tee made >$MNGR_OUTPUT_DIR/made; {COMMIT}; test "$0" = one'
+    found = mngr.json(
+        "map", "-", "--name", "r", "--", "sh", "-c", line, "{item}", stdin="one\n\ntwo; words\n", code=4
+    )
+    assert [(row["item"], row["outcome"]) for row in found["tasks"]] == [
+        ("one", "done"), ("two; words", "failed"),
+    ]  # fmt: skip
+    first, second = found["tasks"]
+    assert Path(first["outputs"], "made").read_text() == "one 1\n"
+    assert Path(second["outputs"], "made").read_text() == "two; words 2\n"
+    assert second["reason"] == "it ended: FAILED with exit code 1"
+    run = RunDir(str(mngr.repo), "r")
+    assert git(Path(run.repo), "show", f"{run.ref(first['slug'])}:made") == "one 1"
+    assert {agent["state"] for agent in mngr.agents()} == {"DONE", "FAILED"}
+    assert git(mngr.repo, "branch", "--format=%(refname:short)").split() == ["main"]
+    assert git(mngr.repo, "status", "--porcelain") == ""
+    assert "there is a run 'r' already" in mngr("map", "x", "--name", "r", "--", "true", code=1).err
+
+
+def test_who_leaves_nothing_or_asks_is_reminded_twice_and_closed_as_what_it_is(mngr: Mngr) -> None:
+    play = steps({"ask": "which one?"}, {"permission": "may I?"}, result(), "wait")
+    words = ("map", "x", "--name", "r", "--agent", "player", "-p", "do {item}", "--output", "r.txt")
+    found = mngr.json(*words, "--", play)
+    assert found["tasks"][0]["outcome"] == "done"
+    assert [row["why"] for row in rows(mngr) if row["type"] == "remind"] == ["question", "permission"]
+    said = [
+        row["text"] for row in mngr.json("transcript", "map-r-" + found["tasks"][0]["slug"])["transcript"]
+    ]
+    assert said[0].startswith("do x\n") and "Reminder 1 of 2" in said[2] and "Reminder 2 of 2" in said[4]
+    never = mngr("map", "y", "--name", "s", *words[4:], "--", steps({"reply": "no"}), code=4)
+    assert "failed: The file $MNGR_OUTPUT_DIR/r.txt is missing" in never.err
+    assert [row["why"] for row in rows(mngr, "s") if row["type"] == "remind"] == ["result", "result"]
+
+
+def test_uncommitted_work_is_asked_for_and_then_kept_apart(mngr: Mngr) -> None:
+    play = steps({"write": {"path": "draft.txt", "content": "a thought\n"}}, result(), "wait")
+    mngr("map", "x", "--name", "r", "--agent", "player", "-p", "go", "--output", "r.txt", "--", play, code=4)
+    (row,) = [row for row in rows(mngr) if row["type"] == "settled"]
+    assert "changes that are not committed" in row["reason"]
+    diff = RunDir(str(mngr.repo), "r").task(row["slug"], "uncommitted.diff")
+    assert "+a thought" in Path(diff).read_text()
+
+
+def test_one_that_hangs_and_one_that_takes_too_long_are_closed(mngr: Mngr) -> None:
+    words = ("map", "x", "--agent", "player", "-p", "go", "--output", "r.txt")
+    hung = mngr(*words, "--name", "r", "--timeout", "1s", "--", steps("hang"), code=4)
+    assert ": failed: timeout" in hung.err
+    assert mngr.agents()[0]["state"] == "STOPPED"
+
+
+def test_time_that_runs_out_parks_the_rest_and_it_can_go_on(mngr: Mngr) -> None:
+    words = ("--agent", "player", "-p", "go {item}", "--output", "r.txt", "--max-agents", "1")
+    play = steps({"sleep": 0.5}, result(), "wait")
+    parked = mngr("map", "a", "b", "c", "--name", "r", *words, "--deadline", "0.4s", "--", play, code=5)
+    assert "Error: the run is not over" in parked.err and "mngr map --resume r" in parked.err
+    state = fold(rows(mngr))
+    assert not state.is_over and {one.state for one in state.tasks.values()} == {"parked", "queued"}
+    found = mngr.json("map", "--resume", "r", *words)
+    assert [row["outcome"] for row in found["tasks"]] == ["done"] * 3
+    made = [row["slug"] for row in rows(mngr) if row["type"] == "launch"]
+    assert len(made) == len(set(made)) == 3  # who was parked went on and was not made again
+
+
+def start(mngr: Mngr, *words: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [BIN / "mngr", *words], cwd=mngr.repo, env=mngr.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("moment", range(50 if FULL else 2))
+def test_killed_at_any_moment_it_goes_on_and_repeats_nothing(mngr: Mngr, moment: int) -> None:
+    play = steps({"write": {"path": "made.txt", "content": "x\n"}}, {"commit": "made"}, result(), "wait")
+    words = ("--agent", "player", "-p", "go {item}", "--output", "r.txt", "--max-agents", "3")
+    run = RunDir(str(mngr.repo), "r")
+    process = start(mngr, "map", "a", "b", "c", "d", "--name", "r", *words, "--", play)
+    most = 3 + moment * 40 // (50 if FULL else 2)
+    wait_for(lambda: process.poll() is not None or _lines(run.journal) >= most)
+    if process.poll() is None:
+        assert "goes on in process" in mngr("map", "--resume", "r", code=1).err
+        assert find_writer(run.journal) == process.pid
+        os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    found = mngr.json("map", "--resume", "r", *words)
+    assert [(row["item"], row["outcome"]) for row in found["tasks"]] == [(item, "done") for item in "abcd"]
+    for row in found["tasks"]:
+        assert git(Path(run.repo), "show", f"{run.ref(row['slug'])}:made.txt") == "x"
+        said = mngr.json("transcript", row["agent"])["transcript"]
+        assert [one["text"].split("\n")[0] for one in said if one["role"] == "user"] == [f"go {row['item']}"]
+    assert len(mngr.agents()) == 4
+    settled = [row["slug"] for row in rows(mngr) if row["type"] == "settled"]
+    assert len(settled) == len(set(settled)) == 4
+
+
+def _lines(path: str) -> int:
+    try:
+        return Path(path).read_bytes().count(b"\n")
+    except FileNotFoundError:
+        return 0
+
+
+def test_what_is_wrong_is_said_before_anything_is_made(mngr: Mngr) -> None:
+    for words, said in (
+        ((), "there is no item"),
+        (("x",), "who shall do it?"),
+        (("x", "--agent", "player"), "what shall player be told?"),
+        (("x", "--budget", "much", "--", "true"), "--budget: 'much' is no amount of money"),
+        (("x", "--max-agents", "0", "--", "true"), "--max-agents must be at least 1"),
+        (("x", "--name", "No Good", "--", "true"), "cannot be the name of a run"),
+    ):
+        assert said in mngr("map", *words, code=2).err
+    assert "there is no run" in mngr("map", "--resume", "nothing", code=1).err
+    assert not (mngr.repo / ".mngr" / "runs").exists()
