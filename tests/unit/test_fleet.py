@@ -137,6 +137,8 @@ def test_conversation_and_the_graveyard(fleet: Noting, mngr: Mngr) -> None:
     assert fleet.undestroy(["p"], new_name="back")[0].ok
     back = fleet.get("back")
     assert git(Path(back.work_dir), "status", "--porcelain") == "?? x.txt"
+    fleet.create("room", command=["true"], transfer="mirror", labels={"role": "room"})
+    assert [outcome.ok for outcome in fleet.discard(["room", "back"])] == [True, False]
     assert all(outcome.ok for outcome in fleet.gc(dry_run=True))
     assert fleet._called == METHODS - WORK - HOSTS | {"create", "create_many", "get"}
 

@@ -37,13 +37,15 @@ def exec_here(ctx: Context, name: str, argv: list[str]) -> int:
     return code
 
 
-def exec_many(ctx: Context, names: list[str], argv: list[str]) -> list[Outcome]:
+def exec_many(
+    ctx: Context, names: list[str], argv: list[str], timeout: float | None = None
+) -> list[Outcome]:
     """Run on every agent and capture what it wrote."""
     from mngr.ops.targets import each
 
     def one(seen: Seen, record: AgentRecord) -> Outcome:
         entered, note = _enter(seen.host, record.id, argv)
-        result = seen.host.run(entered, timeout=LONGEST)
+        result = seen.host.run(entered, timeout=timeout or LONGEST)
         _raise_unstarted(ctx, seen.host, record.name, result.code, note)
         texts = {
             "stdout": result.out.decode("utf-8", "replace"),

@@ -1,0 +1,183 @@
+"""Every test k times, untouched, in clean rooms in parallel: what fails before anybody has done anything."""
+
+from __future__ import annotations
+
+import heapq
+import threading
+
+from mngr.errors import MngrError
+from mngr.model import Record
+from mngr.tmr.rooms import Broken
+from mngr.tmr.testing import TIMEOUT, TestRun, run_test
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from mngr.tmr.collect import Test
+    from mngr.tmr.rooms import Room, Rooms
+
+    Done = Callable[[Test, int, TestRun], None]
+
+_TRIES = 2  # rooms that a run may break before that is an error
+
+
+class Baseline(Record):
+    """A test and how it stands."""
+
+    test: Test
+    verdict: str  # pass | fail | flaky | skip
+    runs: list[TestRun]
+
+    @property
+    def seconds(self) -> float:
+        """How long one run takes."""
+        return max((run.seconds for run in self.runs), default=0.0)
+
+    @property
+    def evidence(self) -> TestRun | None:
+        """The run that shows what is wrong, if something is."""
+        return next((run for run in self.runs if run.outcome not in ("pass", "skip")), None)
+
+
+def verdict(outcomes: Sequence[str]) -> str:
+    """What several runs say together."""
+    kinds = {"skip" if o == "skip" else "pass" if o == "pass" else "fail" for o in outcomes}
+    return kinds.pop() if len(kinds) == 1 else "flaky"
+
+
+def baseline(
+    rooms: Rooms,
+    commit: str,
+    tests: Sequence[Test],
+    pytest: Sequence[str],
+    *,
+    args: Sequence[str] = (),
+    k: int = 2,
+    timeout: float = TIMEOUT,
+    durations: Mapping[str, float] | None = None,
+    known: Mapping[str, Sequence[TestRun]] | None = None,
+    done: Done | None = None,
+    stop: threading.Event | None = None,
+    keep: Callable[[Test, int], str | None] | None = None,
+    **more: Any,
+) -> list[Baseline]:
+    """A verdict per test, in order. `known` runs are not repeated; `done` is called after each run, by one thread at a time.
+
+    `stop` ends it early: tests with no run yet are left out. `more` goes to `run_test`. Raises MngrError for the rooms' sake.
+    """
+    queue = _Queue(tests, k, durations or {}, known or {})
+    guard = threading.Lock()
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        while not (stop and stop.is_set()) and not errors and queue.has_more():
+            try:
+                with rooms.room(commit) as room:
+                    _in_room(room)
+            except Broken:
+                continue  # the room, not the test: queue.give_back counts how often
+            except BaseException as error:
+                errors.append(error)
+                queue.close()
+
+    def _in_room(room: Room) -> None:
+        while not (stop and stop.is_set()) and not errors and (job := queue.take()) is not None:
+            test, number = job
+            try:
+                place = keep(test, number) if keep else None
+                run = run_test(room, pytest, test, args=args, timeout=timeout, keep=place, **more)
+            except BaseException as error:
+                queue.give_back(job, error)
+                raise
+            with guard:
+                queue.settle(test, run)
+                if done is not None:
+                    done(test, number, run)
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(rooms.at_once, queue.jobs))]
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads:
+            thread.join()
+    except BaseException:
+        queue.close()
+        raise
+    if errors:
+        raise errors[0]
+    return [
+        Baseline(test=test, verdict=verdict([run.outcome for run in runs]), runs=runs)
+        for test in tests
+        if (runs := queue.runs[test.id])
+    ]
+
+
+class _Queue:
+    """Which run is next: each test once before any a second time, the longest first; a test never beside itself."""
+
+    def __init__(
+        self,
+        tests: Sequence[Test],
+        k: int,
+        durations: Mapping[str, float],
+        known: Mapping[str, Sequence[TestRun]],
+    ) -> None:
+        self.runs = {test.id: list(known.get(test.id, ()))[:k] for test in tests}
+        self.jobs = sum(1 for test in tests if len(self.runs[test.id]) < k)
+        self._k = k
+        self._changed = threading.Condition()
+        self._under_way = 0
+        self._closed = False
+        self._breaks: dict[str, int] = {}
+        self._heap: list[tuple[int, float, int, Test]] = []
+        self._order = {test.id: at for at, test in enumerate(tests)}
+        for test in tests:
+            longest = max(
+                (run.seconds for run in self.runs[test.id]), default=durations.get(test.id, float("inf"))
+            )
+            self._push(test, longest)
+
+    def _push(self, test: Test, seconds: float) -> None:
+        number = len(self.runs[test.id])
+        if number < self._k:
+            heapq.heappush(self._heap, (number, -seconds, self._order[test.id], test))
+
+    def has_more(self) -> bool:
+        with self._changed:
+            return bool(self._heap or self._under_way) and not self._closed
+
+    def take(self) -> tuple[Test, int] | None:
+        """The next run; waits while one under way may bring another; None when there is none."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._heap or not self._under_way or self._closed)
+            if not self._heap or self._closed:
+                return None
+            number, _, _, test = heapq.heappop(self._heap)
+            self._under_way += 1
+            return test, number
+
+    def settle(self, test: Test, run: TestRun) -> None:
+        with self._changed:
+            self.runs[test.id].append(run)
+            self._under_way -= 1
+            self._push(test, run.seconds)
+            self._changed.notify_all()
+
+    def give_back(self, job: tuple[Test, int], error: BaseException) -> None:
+        """A run that did not come to be; raises MngrError when its test breaks every room."""
+        test, _ = job
+        with self._changed:
+            self._under_way -= 1
+            self._breaks[test.id] = self._breaks.get(test.id, 0) + 1
+            if self._breaks[test.id] < _TRIES:
+                self._push(test, float("inf"))
+            self._changed.notify_all()
+            if self._breaks[test.id] >= _TRIES:
+                raise MngrError(f"{test.id} cannot be run: {error}", "see: mngr doctor") from error
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()

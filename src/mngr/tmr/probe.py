@@ -1,0 +1,410 @@
+"""Our eyes in the project's own pytest: what it collects, how each test ends and why, and where the code came from.
+
+A plugin in one file, `mngr_probe` in a room: standard library and pytest only, Python 3.9 or newer. Its rows are written as
+things happen, so that a pytest that is killed leaves what it had. It takes its traces out of the environment: a
+pytest or a program that a test starts sees nothing of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+import pytest
+
+_FRAMES = 40
+_TEXT = 8_000  # characters of an explanation
+_SECTION = 4_000  # of what a test printed
+_TRANSCRIPT = 32_000
+
+
+def _facts() -> dict[str, Any]:
+    """What we were told, which no other process is told."""
+    facts: dict[str, Any] = json.loads(os.environ.pop("MNGR_PROBE"))
+    facts["report"] = os.environ.pop("MNGR_PROBE_REPORT")
+    facts["work"] = os.path.realpath(os.environ.pop("MNGR_PROBE_WORK"))
+    os.environ["PYTHONPATH"] = os.environ.pop("MNGR_PROBE_PATH")
+    if not os.environ["PYTHONPATH"]:
+        del os.environ["PYTHONPATH"]
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [place for place in sys.path if os.path.abspath(place) != here]
+    return facts
+
+
+FACTS = _facts()
+WORK: str = FACTS["work"]
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+
+
+# As defaults, so that a test that puts a false file system in the place of `os` does not reach them.
+def _say(
+    row: str, *, _open: Any = os.open, _write: Any = os.write, _close: Any = os.close, **more: Any
+) -> None:
+    fd = _open(FACTS["report"], _FLAGS, 0o600)
+    _write(fd, (json.dumps({"row": row, **more}) + "\n").encode())
+    _close(fd)
+
+
+# What is run, and how.
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_cmdline_main(config: Any) -> Any:
+    option = config.option
+    for name, value in (("numprocesses", 0), ("dist", "no"), ("tx", [])):  # one test needs no workers
+        if hasattr(option, name):
+            setattr(option, name, value)
+    if FACTS.get("seed") is not None and hasattr(option, "randomly_seed"):
+        option.randomly_seed = FACTS["seed"]
+    if FACTS.get("only") == "resolve":
+        _say("end", exit=0, **_seen(config))
+        os._exit(0)
+    yield
+
+
+def pytest_collection_finish(session: Any) -> None:
+    if not session.config.option.collectonly:
+        return
+    for item in session.items:
+        function = getattr(item, "obj", None)
+        _, line, _ = item.location
+        _say(
+            "test", id=_id(item), test=_test(item), path=_path(item), line=None if line is None else line + 1,
+            name=getattr(item, "originalname", None) or item.name, doc=_doc(function),
+            markers=sorted({mark.name for mark in item.iter_markers()}),
+        )  # fmt: skip
+
+
+def _doc(function: Any) -> str:
+    import inspect
+
+    text = getattr(function, "__doc__", None)
+    return inspect.cleandoc(text) if isinstance(text, str) else ""
+
+
+def _path(item: Any) -> str:
+    """Its file, from the work dir: where pytest's own root is does not matter."""
+    full = os.path.realpath(str(getattr(item, "path", None) or item.fspath))
+    return os.path.relpath(full, WORK) if _is_below(full) else full
+
+
+def _id(item: Any) -> str:
+    """As one names it on the command line, in the work dir."""
+    _, mark, rest = item.nodeid.partition("::")
+    return f"{_path(item)}{mark}{rest}"
+
+
+def _test(item: Any) -> str:
+    """The same without its parameters."""
+    whole, spec = _id(item), getattr(item, "callspec", None)
+    ending = "" if spec is None else f"[{spec.id}]"
+    return whole[: -len(ending)] if ending and whole.endswith(ending) else whole
+
+
+# How it ends.
+
+
+def pytest_runtest_logstart(nodeid: str) -> None:
+    _say("begin", id=nodeid)
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item: Any, call: Any) -> Any:
+    outcome = yield
+    report = outcome.get_result()
+    row: dict[str, Any] = {
+        "id": _id(item),
+        "when": report.when,
+        "outcome": report.outcome,
+        "seconds": report.duration,
+    }
+    if report.skipped:
+        row["why"] = _reason(report)
+    if report.failed:
+        row["failure"] = {**_failure(call.excinfo), "text": _tail(_safe(lambda: report.longreprtext), _TEXT)}
+        row["failure"]["sections"] = {name: _tail(text, _SECTION) for name, text in report.sections}
+    _say("phase", **row)
+
+
+def _reason(report: Any) -> str:
+    expected = getattr(report, "wasxfail", None)
+    if expected is not None:
+        return f"xfail: {expected}" if expected else "xfail"
+    longrepr = report.longrepr
+    return _safe(lambda: str(longrepr[2] if isinstance(longrepr, tuple) else longrepr))[:500]
+
+
+def pytest_exception_interact(node: Any, call: Any, report: Any) -> None:
+    """What could not be collected."""
+    if isinstance(report, pytest.CollectReport):
+        text = _tail(_safe(lambda: report.longreprtext), _TEXT)
+        _say(
+            "uncollected", id=report.nodeid, failure={**_failure(call.excinfo), "text": text, "sections": {}}
+        )
+
+
+def pytest_keyboard_interrupt(excinfo: Any) -> None:
+    if excinfo.typename == "Interrupted":
+        return  # only that what could not be collected was enough
+    _say("interrupted", failure={**_failure(excinfo), "text": "", "sections": {}})
+
+
+def pytest_internalerror(excrepr: Any, excinfo: Any) -> None:
+    text = _tail(_safe(lambda: str(excrepr)), _TEXT)
+    _say("internal", failure={**_failure(excinfo), "text": text, "sections": {}})
+
+
+def pytest_sessionfinish(session: Any, exitstatus: int) -> None:
+    _say("end", exit=int(exitstatus), e2e=_transcripts(session.config), **_seen(session.config))
+
+
+# Why.
+
+
+def _failure(excinfo: Any) -> dict[str, Any]:
+    """An exception as data. One that pytest wrapped while collecting, or that was raised from another, names that too."""
+    if excinfo is None:  # a strict xfail that passed
+        return {"exception": "", "cause": "", "message": "", "frames": []}
+    error = excinfo.value
+    if type(error).__name__ == "CollectError" and error.__cause__ is not None:
+        error = error.__cause__
+    root, seen = error, {id(error)}
+    while (under := root.__cause__ or (None if root.__suppress_context__ else root.__context__)) is not None:
+        if id(under) in seen:
+            break
+        seen.add(id(under))
+        root = under
+    return {
+        "exception": _type(error), "cause": "" if root is error else _type(root),
+        "message": _safe(lambda: str(error))[:_TEXT], "frames": _frames(error.__traceback__),
+    }  # fmt: skip
+
+
+def _type(error: BaseException) -> str:
+    kind = type(error)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    return name[len("builtins.") :] if name.startswith("builtins.") else name
+
+
+def _frames(trace: Any) -> list[dict[str, Any]]:
+    """Outermost first; those that hide from tracebacks, and pytest's own, are left out."""
+    found: list[dict[str, Any]] = []
+    while trace is not None:
+        frame, line, trace = trace.tb_frame, trace.tb_lineno, trace.tb_next
+        code = frame.f_code
+        if (
+            frame.f_locals.get("__tracebackhide__")
+            or "/_pytest/" in code.co_filename
+            or "/pluggy/" in code.co_filename
+        ):
+            continue
+        full = os.path.realpath(code.co_filename)
+        ours = is_project(full)
+        path = os.path.relpath(full, WORK) if ours else code.co_filename
+        found.append({"path": path, "line": line, "function": code.co_name, "project": ours})
+    return found if len(found) <= _FRAMES else found[:5] + found[5 - _FRAMES :]
+
+
+def is_project(path: str) -> bool:
+    """Whether a file is one of the project's own: in the work dir, and not installed there."""
+    return _is_below(path) and not _is_installed(path)
+
+
+def _is_installed(path: str) -> bool:
+    return not {"site-packages", "dist-packages", ".tox", ".nox"}.isdisjoint(path.split(os.sep))
+
+
+def _is_below(path: str) -> bool:
+    return path.startswith(WORK + os.sep)
+
+
+def _safe(ask: Any) -> str:
+    """A text that the project's own code makes, which may itself fail."""
+    try:
+        return str(ask())
+    except Exception as error:
+        return f"<{type(error).__name__} while it was put into words>"
+
+
+def _tail(text: str, most: int) -> str:
+    return text if len(text) <= most else f"[{len(text) - most} characters left out]\n{text[-most:]}"
+
+
+# Where the code came from.
+
+
+def _seen(config: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        "python": ".".join(map(str, sys.version_info[:3])), "pytest": pytest.__version__,
+        "imported": {name: place for name in _names() if (place := _imported(name))}, "strays": _strays(),
+    }  # fmt: skip
+    if FACTS.get("resolve"):
+        answer["resolved"] = {
+            "packages": _packages(),
+            "scripts": _scripts(config),
+            "executable": sys.executable,
+        }
+    return answer
+
+
+def _names() -> list[str]:
+    """What can be imported from the project's own directories, tests aside."""
+    found: dict[str, None] = {}
+    for place in (WORK, os.path.join(WORK, "src"), os.path.join(WORK, "lib")):
+        try:
+            entries = sorted(os.listdir(place))
+        except OSError:
+            continue
+        for entry in entries:
+            full = os.path.join(place, entry)
+            if os.path.isfile(os.path.join(full, "__init__.py")) and entry.isidentifier():
+                found[entry] = None
+            elif entry.endswith(".py") and entry[:-3].isidentifier() and os.path.isfile(full):
+                found[entry[:-3]] = None
+    aside = ("tests", "test", "testing", "conftest", "setup", "docs", "examples", "scripts")
+    known = getattr(sys, "stdlib_module_names", sys.builtin_module_names)
+    return [name for name in found if name not in (*aside, *known) and not name.startswith("test_")]
+
+
+def _strays() -> list[str]:
+    """What was imported from the checkout that the work dir is a copy of."""
+    repo = FACTS.get("repo")
+    if not repo:
+        return []
+    places = tuple({repo + os.sep, os.path.realpath(repo) + os.sep})
+    files = [str(getattr(module, "__file__", None) or "") for module in list(sys.modules.values())]
+    return sorted(
+        f
+        for f in files
+        if f.startswith(places) and not _is_below(os.path.realpath(f)) and not _is_installed(f)
+    )[:20]
+
+
+def _imported(name: str) -> str:
+    module = sys.modules.get(name)
+    file = getattr(module, "__file__", None)
+    if not file:
+        file = next(iter(getattr(module, "__path__", ())), "")
+    return os.path.realpath(file) if file else ""
+
+
+def _packages() -> dict[str, str]:
+    """Where an import of each of the project's own names leads; those that lead nowhere are left out."""
+    return {name: place for name in _names() if (place := _imported(name) or _spec(name))}
+
+
+def _spec(name: str) -> str:
+    import importlib.util
+
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        return ""
+    if spec is None:
+        return ""
+    origin = spec.origin if spec.has_location else next(iter(spec.submodule_search_locations or ()), None)
+    return os.path.realpath(origin) if origin else ""
+
+
+def _scripts(config: Any) -> dict[str, dict[str, str]]:
+    """The project's own programs: where a command finds each, and where its code would come from."""
+    import shutil
+
+    wanted = _entry_points()
+    if FACTS.get("program"):
+        wanted.setdefault(FACTS["program"], "")
+    path = os.environ.get("PATH", os.defpath)
+    own = os.path.dirname(sys.executable)
+    if _e2e(config) is not None and own not in path.split(os.pathsep):
+        path = own + os.pathsep + path  # as its sessions have it
+    found: dict[str, dict[str, str]] = {}
+    for name, module in wanted.items():
+        at = shutil.which(name, path=path) or ""
+        found[name] = {"path": at, "module": module, "code": _code_of(at, module) if at and module else ""}
+    return found
+
+
+def _entry_points() -> dict[str, str]:
+    """Program to top-level module, of what is installed of the project."""
+    from importlib import metadata
+
+    found: dict[str, str] = {}
+    own = set(_names())
+    for dist in metadata.distributions():
+        for entry in dist.entry_points:
+            if entry.group == "console_scripts":
+                module = entry.value.partition(":")[0].partition(".")[0].strip()
+                if module in own:
+                    found[entry.name] = module
+    return found
+
+
+def _code_of(script: str, module: str) -> str:
+    """Where the module comes from that a script runs, by the interpreter that its first line names."""
+    import subprocess
+
+    try:
+        with open(script, "rb") as file:
+            first = file.readline(4096)
+            second = file.readline(4096)
+    except OSError:
+        return ""
+    if not first.startswith(b"#!"):
+        return ""
+    python = first[2:].decode("utf-8", "replace").split()[:1]
+    if python == ["/bin/sh"] and second.startswith(
+        b"'''exec'"
+    ):  # an interpreter whose path is too long for a first line
+        python = [second.decode("utf-8", "replace").split(" ")[1].strip("'\"")]
+    if not python or "python" not in os.path.basename(python[0]):
+        return ""
+    if os.path.abspath(python[0]) == os.path.abspath(sys.executable):
+        return _imported(module) or _spec(module)
+    ask = f"import importlib.util as u, os; s = u.find_spec({module!r}); print(os.path.realpath(s.origin) if s and s.origin else '')"
+    try:
+        done = subprocess.run(
+            [*python, "-I", "-c", ask], capture_output=True, text=True, timeout=20, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
+
+
+# What a session of mngr.e2e wrote down.
+
+
+def _e2e(config: Any) -> Any:
+    """The plugin of mngr.e2e, if the project has it."""
+    manager = config.pluginmanager
+    return manager.getplugin("mngr-e2e") or manager.getplugin("mngr.e2e.plugin")
+
+
+def _transcripts(config: Any) -> list[dict[str, str]]:
+    plugin = _e2e(config)
+    if plugin is None:
+        return []
+    try:
+        run = str(plugin.run_dir(config))
+        names = sorted(os.listdir(run))
+    except Exception:
+        return []
+    found: list[dict[str, str]] = []
+    for name in names:
+        full = os.path.join(run, name)
+        try:
+            with open(os.path.join(full, "transcript.txt"), encoding="utf-8", errors="replace") as file:
+                text = file.read()
+            with open(os.path.join(full, "meta.json"), encoding="utf-8") as file:
+                test = str(json.load(file)["test"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        found.append(
+            {
+                "test": test,
+                "path": os.path.relpath(os.path.realpath(full), WORK),
+                "text": _tail(text, _TRANSCRIPT),
+            }
+        )
+    return found

@@ -1,0 +1,226 @@
+"""Rooms: clean workspaces at a commit, in which we run tests ourselves. A room holds nobody's work and leaves no grave.
+
+A room is an agent whose command has ended: so the project's set-up, walls, networks and other hosts are those of `create`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+
+from mngr.errors import MngrError, TimedOut
+from mngr.model import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from mngr.fleet import Fleet
+
+LABEL = {"role": "room"}
+_HERE = os.path.dirname(__file__)
+_SPARE = 60.0  # seconds that a host may take longer than the command on it
+_ROWS = 1 << 23  # bytes of what the probe may say
+_LARGEST = 1 << 26  # bytes of a file, encoded
+_CHUNK = 90_000  # bytes that fit in one word of a command line, encoded
+
+
+class Broken(MngrError):
+    """A room is no longer what it was made as; another one may do."""
+
+
+class Ran(Record):
+    """How a command in a room ended."""
+
+    code: int  # -N: ended by signal N
+    out: str
+    err: str
+    seconds: float
+    cpu: float = 0.0  # seconds of all processes together
+    timed_out: bool = False  # it was ended after `timeout` seconds
+    timeout: float | None = None
+    left: int = 0  # processes that it left running, and that were ended
+    rows: list[dict[str, Any]] = []  # what the probe saw
+
+
+def text_of(name: str) -> str:
+    """One of our programs for a room."""
+    with open(os.path.join(_HERE, name), encoding="utf-8") as file:
+        return file.read()
+
+
+class Rooms:
+    """The rooms of one run: at most `at_once` at a time."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        run: str,
+        repo: str,
+        *,
+        at_once: int | None = None,
+        on: str = "",  # as in an address: @HOST
+        env: dict[str, str] | None = None,
+        sandbox: bool = False,
+        network: str | None = None,
+    ) -> None:
+        self.fleet, self.run, self.repo = fleet, run, os.path.abspath(repo)
+        self.at_once = at_once or os.cpu_count() or 1
+        self._on, self._env, self._sandbox, self._network = on, env, sandbox, network
+        self._free = list(range(self.at_once, 0, -1))
+        self._changed = threading.Condition()
+
+    @contextlib.contextmanager
+    def room(self, commit: str, source: str | None = None) -> Iterator[Room]:
+        """A room at a commit of the project, or of `source`: another repository with the same history. Waits for a free one."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._free)
+            number = self._free.pop()
+        try:
+            room = self._make(number, commit, source)
+            try:
+                yield room
+            finally:
+                self.fleet.discard([room.name])
+        finally:
+            with self._changed:
+                self._free.append(number)
+                self._changed.notify()
+
+    def _make(self, number: int, commit: str, source: str | None) -> Room:
+        name = f"tmr-{self.run}-room-{number}"
+        view = self.fleet.create(
+            name + self._on, "command", ["true"], source=source or self.repo, branch=f"{commit}:mngr/{name}", transfer="mirror",
+            dirty="ignore", env=self._env, labels={**LABEL, "run": self.run}, sandbox=self._sandbox, network=self._network,
+        )  # fmt: skip
+        try:
+            return Room(self.fleet, view.name, view.work_dir, commit, self.repo)
+        except BaseException:
+            self.fleet.discard([name])
+            raise
+
+    def sweep(self) -> list[str]:
+        """Take away the rooms that a killed orchestrator of this run left; their names."""
+        found = [
+            agent.name
+            for agent in self.fleet.list().agents
+            if agent.labels.get("role") == LABEL["role"] and agent.labels.get("run") == self.run
+        ]
+        return [outcome.name for outcome in self.fleet.discard(found) if outcome.ok]
+
+
+class Room:
+    """One workspace. Every command begins in the same state: the commit's files and what set-up made."""
+
+    def __init__(self, fleet: Fleet, name: str, work: str, commit: str, repo: str) -> None:
+        self._fleet = fleet
+        self._warden, self._probe = text_of("warden.py"), text_of("probe.py")
+        self.name, self.work, self.repo = name, work, repo
+        _, found = self._ask({"survey": True})
+        self.commit, self.tree = found["at"].split()
+        if not self.commit.startswith(commit):
+            raise Broken(f"{name} is at {self.commit}, not at {commit}", "try again")
+        self.place = found["place"]  # the work dir as programs there see it
+        self._keep = ["/" + _literal(path) for path in found["made"].split("\0") if path]
+
+    def run(
+        self,
+        argv: list[str],
+        *,
+        env: dict[str, str] | None = None,
+        timeout: float | None = None,
+        clean: bool = True,
+        most: int = 1 << 16,
+        probe: dict[str, Any] | None = None,
+    ) -> Ran:
+        """Run a command in the work dir, made clean before; of what it writes the last `most` bytes are kept.
+
+        `probe` is what the probe is told, if the command is a pytest with it. Raises MngrError.
+        """
+        job: dict[str, Any] = {
+            "argv": argv,
+            "env": env or {},
+            "timeout": timeout,
+            "most": most,
+            "most_rows": _ROWS,
+        }
+        if clean:
+            job |= {"commit": self.commit, "keep": self._keep}
+        if probe is not None:
+            job["probe"] = self._probe
+            job["env"] = {**job["env"], "MNGR_PROBE": json.dumps({"repo": self.repo, **probe})}
+        numbers, texts = self._ask(job, timeout)
+        rows = [row for line in texts["rows"].splitlines() if (row := _row(line)) is not None]
+        return Ran(
+            code=int(numbers["code"]), out=texts["out"], err=texts["err"], seconds=numbers["seconds"], cpu=numbers["cpu"],
+            timed_out=bool(numbers["timed_out"]), timeout=timeout, left=int(numbers["left"]), rows=rows,
+        )  # fmt: skip
+
+    def read(self, path: str) -> bytes:
+        """A file in the work dir, as it is after the last command; raises MngrError when it cannot be read."""
+        import base64
+
+        ran = self.run(["base64", "--", path], clean=False, most=_LARGEST)
+        if ran.code:
+            raise MngrError(f"{path!r} in {self.name}: {ran.err.strip() or f'exit code {ran.code}'}")
+        return base64.b64decode(ran.out)
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write a file in the work dir; the next clean command takes it away unless git has it. Raises MngrError."""
+        import base64
+
+        line = 'mkdir -p "$(dirname "$1")" && printf %s "$2" | base64 -d >>"$1"'
+        chunks = [data[at : at + _CHUNK] for at in range(0, len(data), _CHUNK)] or [b""]
+        for at, chunk in enumerate(chunks):
+            first = ': >"$1" && ' if at == 0 else ""
+            word = base64.b64encode(chunk).decode()
+            ran = self.run(
+                ["sh", "-c", line.replace(" && printf", f" && {first}printf", 1), "write", path, word],
+                clean=False,
+            )
+            if ran.code:
+                raise MngrError(f"{path!r} in {self.name}: {ran.err.strip() or f'exit code {ran.code}'}")
+
+    def pull(self, path: str, target: str) -> str:
+        """Copy a file or directory of the room here; where it ended up."""
+        return self._fleet.pull_path(self.name, path, target)
+
+    def _ask(
+        self, job: dict[str, Any], timeout: float | None = None
+    ) -> tuple[dict[str, float], dict[str, str]]:
+        """The numbers and texts of the warden's answer."""
+        words = ["python3", "-I", "-S", "-c", self._warden, repr(job)]
+        limit = None if timeout is None else timeout + _SPARE
+        outcome = self._fleet.exec([self.name], words, timeout=limit)[0]
+        if not outcome.extra.get("started"):
+            kind = TimedOut if outcome.exit_code == TimedOut.exit_code else Broken
+            raise kind(f"{self.name}: {outcome.error}", outcome.hint)
+        head, _, rest = outcome.extra["stdout"].partition("\n")
+        try:
+            numbers: dict[str, Any] = json.loads(head)
+        except ValueError:
+            said = (outcome.extra["stderr"] or head).strip().splitlines() or ["it said nothing"]
+            raise Broken(f"{self.name}: {said[-1]}", "a room needs python3 (3.9 or newer) and git") from None
+        texts: dict[str, str] = {}
+        for name, length in numbers.pop("texts").items():
+            texts[name], rest = rest[:length], rest[length:]
+        if "broken" in texts:
+            raise Broken(f"{self.name}: {texts['broken']}", "try again")
+        return numbers, texts
+
+
+def _row(line: str) -> dict[str, Any] | None:
+    """A row of the probe's; a torn one is none."""
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) and isinstance(row.get("row"), str) else None
+
+
+def _literal(path: str) -> str:
+    """A path as a pattern of git's that stands for nothing else."""
+    return "".join(f"\\{char}" if char in "\\*?[]!#" else char for char in path)
