@@ -107,11 +107,11 @@ class Tty:
         limit = self._timeout if timeout is None else timeout
         deadline = time.monotonic() + limit
         while True:
+            has_ended = not self._reader.is_alive()  # before the look: what is shown last counts
             shown = self.screen()
             if pattern in shown or _search(pattern, shown):
                 return shown
             with self._changed:
-                has_ended = not self._reader.is_alive()
                 left = deadline - time.monotonic()
                 if left > 0 and not has_ended:
                     self._changed.wait(min(left, 0.1))

@@ -107,7 +107,7 @@ def test_what_a_run_leaves(tmp_path: Path, words: tuple[str, ...]) -> None:
     found = artifacts(tmp_path)
     assert set(found) == {"test_good", "test_bad"}
     good, bad = meta(found["test_good"]), meta(found["test_bad"])
-    assert (good["status"], bad["status"]) == ("passed", "failed")
+    assert (good["status"], bad["status"]) == ("passed", "failed"), good["failure"]
     assert good["test"] == "test_it.py::test_good" and (good["file"], good["line"]) == ("test_it.py", 4)
     assert good["doc"].startswith("It says hello.\n")
     assert good["blocks"] == ["# say hello\necho hello", "# and bye\necho bye"]
