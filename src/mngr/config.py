@@ -22,6 +22,7 @@ SCHEMA: dict[str, tuple[type, str]] = {
     "project.pytest": (str, "the command that runs the project's tests"),
     "tutorial.file": (str, "the tutorial script"),
     "tutorial.tests": (str, "the tests that cite it"),
+    "tutorial.timeout": (str, "how long a block may take, with what comes before it, when it is tried (30s)"),
     "tmux.source": (str, "a tmux configuration of the user's own, read after ours"),
     "stop.grace": (str, "how long an agent may take to end before it is killed"),
     "graveyard.keep": (str, "how long destroyed agents are kept"),
@@ -52,7 +53,7 @@ SCHEMA: dict[str, tuple[type, str]] = {
     "templates.*.*": (object, "options of create that `-t NAME` stands for"),
     "providers.*.*": (object, "what a provider that a plugin adds wants to know"),
 }
-_LENGTHS = ("stop.grace", "graveyard.keep", "pull.timeout")
+_LENGTHS = ("stop.grace", "graveyard.keep", "pull.timeout", "tutorial.timeout")
 DEFAULTS: dict[str, Any] = {"stop": {"grace": "2s"}, "graveyard": {"keep": "30d"}}
 
 

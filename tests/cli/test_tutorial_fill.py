@@ -101,7 +101,7 @@ def test_what_is_wrong_is_told(project: Mngr) -> None:
     found = project(*words, scenario(with_undo().replace("greet hello", "greet hi"), with_undo())).json()
     rows = project.json("transcript", found["agent"])["transcript"]
     told = [row["text"] for row in rows if row["role"] == "user"]
-    assert len(told) == 2 and "the block `say-hello` was changed or taken away" in told[1]
+    assert len(told) == 2 and "tutorial.sh:8: this line was changed or taken away: greet hello" in told[1]
     assert len(found["proposals"]) == 2
 
 

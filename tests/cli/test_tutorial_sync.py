@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Mngr, git
+from tests.conftest import BIN, Mngr, git, wait_for
 
 SCRIPT = """#!/bin/sh
 
@@ -93,7 +95,7 @@ def test_an_agent_is_told_what_is_missing_and_what_is_still_wrong(project: Mngr)
     assert "```sh\n# and bye\necho bye\n```" in first and "# say hello\necho hello\n```" not in first
     assert "# tests/test_hello.py::test_hello" in first  # to learn from
     assert "has committed nothing" in second
-    assert "stale: tests/test_new.py:5" in third and "gap: tutorial.sh:8" in third
+    assert "tests/test_new.py:5: stale: " in third and "tutorial.sh:8: gap: " in third
 
 
 def test_what_cannot_be_loaded_is_told(project: Mngr) -> None:
@@ -102,9 +104,121 @@ def test_what_cannot_be_loaded_is_told(project: Mngr) -> None:
         {"commit": "[ADD_TEST] x"},
     ]
     found = play(project, [*broken, *write("bye", "and bye")], code=1, rounds=1)
-    problems = found["problems"]
-    assert isinstance(problems, list) and len(problems) == 1
-    assert "--collect-only" in problems[0] and "not_there" in problems[0]
+    said = "tests/test_x.py:1: does not import: ModuleNotFoundError: No module named 'not_there'"
+    assert found["problems"] == [said]
+
+
+def test_what_is_not_its_to_change_is_told_and_reported(project: Mngr) -> None:
+    also: list[object] = [
+        {"write": {"path": "README.md", "content": "mine\n"}},
+        {"write": {"path": "tutorial.sh", "content": SCRIPT.replace("bye", "by")}},
+        *write("bye", "and bye"),
+        {"write": {"path": "tests/more.py", "content": ""}},
+    ]
+    back: list[object] = [
+        {"write": {"path": "tutorial.sh", "content": SCRIPT}},
+        {"commit": "[FIX_TEST] back"},
+    ]
+    found = play(project, also, back, code=1, rounds=2)
+    base = git(project.repo, "rev-parse", "HEAD").strip()[:12]
+    other = "README.md was changed, and nothing but tests is yours to change: make it as it is in " + base
+    assert found["problems"] == [other]
+    told = said_to(project, found["agent"])[1]
+    assert other in told and "tutorial.sh was changed" in told
+    assert "tests/more.py has changes that are not committed" in told
+
+
+def test_what_of_the_script_cannot_be_read_is_named_and_the_rest_goes_on(project: Mngr) -> None:
+    (project.repo / "tutorial.sh").write_text(SCRIPT + "\n# and this\necho 'so\n")
+    (project.repo / "tests" / "test_broken.py").write_text("\ndef test_x(:\n")
+    git(project.repo, "add", "-A")
+    git(project.repo, "commit", "-qm", "worse")
+    ran = project("tutorial", "sync", code=1)
+    assert "and-bye: tests/test_observed.py::test_and_bye (observed)" in ran.out
+    assert "tests/test_broken.py:2: unreadable: does not parse: invalid syntax\n" in ran.err
+    assert "tutorial.sh:12: unreadable: the ' is never closed\n" in ran.err
+    git(project.repo, "rm", "-q", "tests/test_broken.py")
+    (project.repo / "tests" / "test_bye.py").write_text(CITES.format(name="bye", comment="and bye"))
+    cited = CITES.format(name="this", comment="and this").replace("echo this", "echo 'so", 1)
+    (project.repo / "tests" / "test_this.py").write_text(cited)
+    ran = project("tutorial", "sync", code=1)
+    assert "tutorial.sh:12: unreadable" in ran.err and "mend the script" in ran.err
+    assert len(project.agents()) == 1
+
+
+BAD = """#!/bin/sh
+
+# never ends
+sleep 1000
+
+# asks
+read name && echo "hello $name"
+
+# far away
+echo "curl: (6) Could not resolve host: example.invalid" >&2; exit 6
+
+# is not there
+no-such-program --all
+
+# and bye
+echo bye
+"""
+
+
+def test_blocks_of_which_no_test_can_be_made_are_named_with_the_reason(project: Mngr) -> None:
+    (project.repo / "tutorial.sh").write_text(BAD)
+    git(project.repo, "rm", "-q", "tests/test_hello.py")
+    (project.repo / "tests").mkdir()
+    git(project.repo, "commit", "-qam", "bad blocks")
+    project.env["MNGR__TUTORIAL__TIMEOUT"] = "1s"
+    ran = project("tutorial", "sync", code=1)
+    assert "and-bye: tests/test_observed.py::test_and_bye (observed)\n" in ran.out
+    rows = [line for line in ran.err.splitlines() if line.startswith("tutorial.sh:")]
+    start = "gap: no test cites this block: "
+    assert rows == [
+        f"tutorial.sh:3: {start}never-ends; failed: it did not end within 1 s, or waits for something",
+        f"tutorial.sh:6: {start}asks; failed: it asks for input: it ends with 1",
+        f"tutorial.sh:9: {start}far-away; failed: it needs the network: it ends with 6: "
+        "curl: (6) Could not resolve host: example.invalid",
+        f"tutorial.sh:12: {start}is-not-there; failed: it ends with 127: sh: 4: no-such-program: not found",
+    ]
+
+
+def test_a_job_that_was_cut_short_is_done_after_the_next_start(project: Mngr) -> None:
+    """Whoever told it is gone by then; its work is on its branch all the same, once."""
+    gate = project.repo.parent / "gate"
+    gate.touch()
+    block = f"# and bye\nwhile [ -e {gate} ]; do sleep 0.1; done; echo bye\n"
+    (project.repo / "tutorial.sh").write_text(f"# one\necho 1\n\n{block}")
+    git(project.repo, "rm", "-q", "tests/test_hello.py")
+    (project.repo / "tests").mkdir()
+    git(project.repo, "commit", "-qam", "slow")
+
+    def blocks() -> list[str]:
+        found = subprocess.run(["pgrep", "-f", f"while . -e {gate}"], capture_output=True, check=False)
+        return found.stdout.decode().split()
+
+    argv = [str(BIN / "mngr"), "tutorial", "sync"]
+    with subprocess.Popen(argv, cwd=project.repo, env=project.env, stderr=subprocess.PIPE) as sync:
+        wait_for(blocks)
+        (agent,) = project.agents()
+        name = agent["name"]
+        project("stop", name)
+        said = sync.communicate()[1].decode()
+    assert f"{name} cannot go on: it is STOPPED" in said and sync.returncode == 1
+    assert blocks() == []
+    project("start", name)
+    wait_for(blocks)
+    os.kill(project.agent(name)["pid"], signal.SIGKILL)
+    wait_for(lambda: project.agent(name)["state"] == "FAILED")
+    gate.unlink()
+    project("start", name)
+    project("wait", name, "--timeout", "30")
+    made = git(project.repo, "show", f"{agent['branch']}:tests/test_observed.py")
+    assert made.count("def test_one(") == made.count("def test_and_bye(") == 1
+    project("message", name, "--wait", stdin=said_to(project, name)[0])
+    assert "- one: has a test already" in project.json("transcript", name)["transcript"][-1]["text"]
+    assert git(project.repo, "show", f"{agent['branch']}:tests/test_observed.py") == made
 
 
 def test_what_is_left_is_named(project: Mngr) -> None:

@@ -81,7 +81,7 @@ def run(cli: Cli, args: Args) -> int:
         filled = filled.replace(proposals=kept, patch=make_patch(places, kept))
     if args["output"]:
         cli.context.local.write(cli.context.path(args["output"]), filled.patch.encode(), 0o644)
-    cli.say(_said(filled).rstrip("\n"))
+    cli.say(_said(filled, places.shown(places.file)).rstrip("\n"))
     shown = (
         f"wrote {args['output']}; then: git apply {args['output']}"
         if args["output"]
@@ -91,6 +91,11 @@ def run(cli: Cli, args: Args) -> int:
     if not filled.proposals:
         raise MngrError(
             f"{filled.agent} proposed nothing that can be taken", f"see: mngr transcript {filled.agent}"
+        )
+    if filled.problems:
+        raise MngrError(
+            "more was changed than the blanks, or is wrong; nothing of it is in the patch",
+            f"see what was changed: mngr diff {filled.agent}",
         )
     return 0
 
@@ -102,17 +107,22 @@ def _plain(filled: Filled) -> dict[str, object]:
     return found
 
 
-def _said(filled: Filled) -> str:
+def _said(filled: Filled, file: str) -> str:
     text = ""
     for one in filled.proposals:
         outcome = "works" if one.ok else f"does not work: {one.outcome}"
-        text += f"{one.heading}: {one.text.splitlines()[0]}: {outcome}\n"
+        text += f"{file}:{one.after}: {one.heading}: {one.text.splitlines()[0]}: {outcome}\n"
     text += "".join(f"still blank: {title}\n" for title in filled.left)
+    text += "".join(f"{problem}\n" for problem in filled.problems)
     if filled.confusion:
         text += "What misled the agent:\n"
     for found in filled.confusion:
-        unknown = f"; no such option: {', '.join(found.unknown)}" if found.unknown else ""
-        text += f"  {found.command}: {found.failures} of {found.calls} calls failed, {found.retries} tried again{unknown}\n"
+        text += (
+            f"  {found.command}: {found.failures} of {found.calls} calls failed, {found.retries} tried again"
+        )
+        text += f"; no such option: {', '.join(found.unknown)}" if found.unknown else ""
+        text += f"; worked only after: {', '.join(found.after)}" if found.after else ""
+        text += "".join(f"\n    it said: {said}" for said in found.said) + "\n"
     return render.clean(text)
 
 

@@ -78,12 +78,16 @@ def run(cli: Cli, args: Args) -> int:
     synced = sync(cli.context, Places(cli.context, args["file"], args["tests"]), wish_of(args))
     more = {key: value for key, value in synced.to_dict().items() if key != "rows"}
     render.rows(cli, "blocks", synced.rows, _human(synced), **more)
-    if not synced.is_good:
-        raise MngrError(
-            f"{len(synced.problems)} things are still wrong; the first: {synced.problems[0].splitlines()[0]}",
-            f"look at the branch {synced.branch}, and talk to the agent: mngr connect {synced.agent} --start",
-        )
-    return 0
+    if synced.is_good:
+        return 0
+    cli.say(render.clean("\n".join(synced.problems)))
+    count = len(synced.problems)
+    raise MngrError(
+        f"{count} {'thing is' if count == 1 else 'things are'} still wrong",
+        f"look at the branch {synced.branch}, and talk to the agent: mngr connect {synced.agent} --start"
+        if synced.agent
+        else "mend the script: an agent may not",
+    )
 
 
 def _human(synced: Synced) -> str:

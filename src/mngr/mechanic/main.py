@@ -5,33 +5,62 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
+import subprocess
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from mngr.mechanic import observe, writing
+from mngr.mechanic import observe, repair, writing
 from mngr.onhost import player
 
 _JOB = re.compile(r"^```mngr-job\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SCENARIO = {"steps": [], "start": "message", "lose_enters": 0}
+T = TypeVar("T")
 
 
 class Mechanic(player.Player):
-    """Reads messages as a player does; one with a job in it is worked off."""
+    """Reads messages as a player does; one with a job in it is worked off, from its beginning again after a stop."""
 
     def __init__(self, book: player.Book, work: str) -> None:
         super().__init__(book, dict(_SCENARIO), work)
-        self._jobs: list[str] = []
+        self._in_block = False
 
-    def _receive(self, text: str) -> None:
-        self._jobs.append(text)
-        super()._receive(text)
+    def _kept(self, text: str) -> str:
+        return text
+
+    def _listen_for_signals(self) -> None:
+        super()._listen_for_signals()
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            signal.signal(number, self._told)
+
+    def _told(self, number: int, _: object) -> None:
+        """A block may take longer than we are given to end, and it ends only with us."""
+        self.signal = number
+        if self._in_block:
+            self._in_block = False
+            raise player.Ended(128 + number)
+
+    def _run(
+        self, what: Callable[[observe.Block, observe.Bench], T], block: observe.Block, job: dict[str, Any]
+    ) -> T:
+        """Have something done with a block."""
+        self._show(f"* {block.slug}\n")
+        path = observe.search_path(self.work)
+        bench = observe.Bench(
+            job["shell"], path, float(job.get("timeout") or observe.TIMEOUT), lambda: self._pump(0)
+        )
+        self._in_block = True
+        try:
+            return what(block, bench)
+        finally:
+            self._in_block = False
 
     def _turn(self) -> None:
         self.book.status("RUNNING", None)
         self.book.event("turn_start", step=0)
-        text = self._jobs.pop(0) if self._jobs else ""
         try:
-            self._reply(self._work(text))
+            self._reply(self._work(self.at["current"] or ""))
         except (ValueError, KeyError, TypeError, OSError) as error:
             self._reply(f"I could not do that: {type(error).__name__}: {error}")
         self._save(next=0, turn=False, reason="end_of_turn")
@@ -43,54 +72,64 @@ class Mechanic(player.Player):
         if found is None:
             return "I do jobs, and there is none in this message. `mngr tutorial sync --agent mechanic` writes one."
         job = json.loads(found[1])
-        known = {"observe": self._observe, "try": self._try}
+        known = {"observe": self._observe, "try": self._try, "repair": self._repair}
         if job.get("job") not in known:
             return f"I know no job {job.get('job')!r}."
         return known[job["job"]](job)
 
     def _try(self, job: dict[str, Any]) -> str:
         """Run each block once, after what it needs; what became of it, as JSON."""
-        path = observe.search_path(self.work)
         rows = []
         for block in _blocks(job):
-            self._show(f"* {block.slug}\n")
-            ok, outcome = observe.attempt(block, job["shell"], path, lambda: self._pump(0))
+            ok, outcome = self._run(observe.attempt, block, job)
             rows.append({"id": block.id, "ok": ok, "outcome": outcome})
         return json.dumps(rows)
 
+    def _repair(self, job: dict[str, Any]) -> str:
+        """Mend one test; what became of it."""
+        outputs = os.environ.get("MNGR_OUTPUT_DIR") or os.path.join(self.work, ".mngr", "outputs")
+        done = repair.repair(job, self.work, outputs, lambda: self._pump(0))
+        return f"{job['test']}: {done['outcome']}.\n{done['summary']}"
+
     def _observe(self, job: dict[str, Any]) -> str:
         """Write a test for every block that does the same each time; what became of each."""
-        path = observe.search_path(self.work)
+        target = os.path.join(job["tests"], "test_observed.py")
+        old = self._committed(target)
         seen: list[observe.Seen] = []
         rows: list[str] = []
+        failing: set[str] = set()
         for block in _blocks(job):
-            self._show(f"* {block.slug}\n")
-            found = observe.observe(block, job["shell"], path, lambda: self._pump(0))
+            if writing.cites(old, block):  # we were stopped after that
+                rows.append(f"- {block.slug}: has a test already")
+                continue
+            found = self._run(observe.observe, block.without(failing), job)
             if isinstance(found, observe.Seen):
                 seen.append(found)
                 rows.append(f"- {block.slug}: seen {observe.TIMES} times")
             else:
+                failing.add(block.text)
                 rows.append(f"- {block.slug}: no test, for {found.why}")
-                self._tool("observe", {"path": block.slug}, f"failed: {found.why}")
+                self._tool(
+                    "observe",
+                    {"path": f"{job['file']}:{block.line}", "block": block.id},
+                    f"failed: {found.why}",
+                )
         if not seen:
-            return "\n".join(["I could make no test.", *rows])
-        target = os.path.join(job["tests"], "test_observed.py")
-        taken = set(re.findall(r"^def (test_\w+)", self._old(target), re.MULTILINE))
+            return "\n".join(["I could make no test." if not old else "There is nothing to add.", *rows])
+        taken = set(re.findall(r"^def (test_\w+)", old, re.MULTILINE))
         text = writing.module(job["file"], seen, taken)
-        old = self._old(target)
         if old:  # what stands there stays
             text = old.rstrip("\n") + "\n" + text.partition(writing.IMPORTS)[2]
         self._tool("write", {"path": target}, self._write_file({"path": target, "content": text}))
         said = f"[ADD_TEST] Observe {len(seen)} {'block' if len(seen) == 1 else 'blocks'} of {job['file']}"
-        self._tool("commit", {"message": said}, self._commit(said))
+        self._tool("commit", {"message": said}, self._commit(said, target))
         return "\n".join([f"{len(seen)} of {len(job['blocks'])} blocks have a test now, in {target}.", *rows])
 
-    def _old(self, target: str) -> str:
-        try:
-            with open(os.path.join(self.work, target), encoding="utf-8") as file:
-                return file.read()
-        except FileNotFoundError:
-            return ""
+    def _committed(self, target: str) -> str:
+        """A file as it was committed last; what was only begun to be written is written anew."""
+        argv = ["git", "show", f"HEAD:./{target}"]
+        done = subprocess.run(argv, cwd=self.work, capture_output=True, stdin=subprocess.DEVNULL, check=False)
+        return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else ""
 
 
 def _blocks(job: dict[str, Any]) -> list[observe.Block]:
@@ -98,7 +137,7 @@ def _blocks(job: dict[str, Any]) -> list[observe.Block]:
     found = []
     for row in job["blocks"]:
         before = [(one["section"], one["text"]) for one in job["script"] if one["line"] < row["line"]]
-        found.append(observe.Block(row["id"], row["slug"], row["text"], row["section"], before))
+        found.append(observe.Block(row["id"], row["slug"], row["line"], row["text"], row["section"], before))
     return found
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mngr.e2e.result import CommandTimeout, Result
@@ -16,6 +17,11 @@ from mngr.mechanic.pattern import is_saying_something, pattern
 TIMES = 3
 _SHOWN = 2000  # characters of what a block printed
 TIMEOUT = 30.0  # seconds for a block with all that comes before it
+_NETWORK = re.compile(
+    r"could ?n.t resolve|could not resolve|name resolution|name or service not known|nodename nor servname"
+    r"|network is (unreachable|down)|no route to host|ENOTFOUND|EAI_AGAIN|dial tcp|failed to connect to \S+ port",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -24,9 +30,14 @@ class Block:
 
     id: str
     slug: str
+    line: float
     text: str
     section: str | None = None
     before: list[tuple[str | None, str]] = field(default_factory=list)  # (section, text)
+
+    def without(self, texts: set[str]) -> Block:
+        """The same after less: what fails by itself is nothing to stand on."""
+        return replace(self, before=[(section, text) for section, text in self.before if text not in texts])
 
 
 @dataclass(frozen=True)
@@ -47,43 +58,58 @@ class Unseen:
     why: str
 
 
-def observe(block: Block, shell: str, path: str, between: Callable[[], None] = lambda: None) -> Seen | Unseen:
+@dataclass(frozen=True)
+class Bench:
+    """By what blocks are run, for how long, and what else is to be done between two runs."""
+
+    shell: str
+    path: str
+    timeout: float
+    between: Callable[[], None]
+
+
+def observe(block: Block, bench: Bench) -> Seen | Unseen:
     """Find what must come before it, then run it several times."""
-    setup, first = _first(block, shell, path, between)
+    setup, first = _first(block, bench)
     if isinstance(first, str):
         return Unseen(block, first)
     runs = [first]
     for _ in range(TIMES - 1):
-        again = _run(block, setup, shell, path)
-        between()
-        if isinstance(again, str):
-            return Unseen(block, f"it is not the same every time: {again}")
+        again = _run(block, setup, bench)
+        if isinstance(again, _Failed):
+            return Unseen(block, f"it is not the same every time: {again.why}")
         runs.append(again)
     return _seen(block, setup, runs)
 
 
-def attempt(
-    block: Block, shell: str, path: str, between: Callable[[], None] = lambda: None
-) -> tuple[bool, str]:
+def attempt(block: Block, bench: Bench) -> tuple[bool, str]:
     """Run it once, after as much as it takes; whether it succeeds, and what it printed or why not."""
-    _, ran = _first(block, shell, path, between)
+    _, ran = _first(block, bench)
     return (False, ran) if isinstance(ran, str) else (True, (ran.out + ran.err).strip()[:_SHOWN])
 
 
-def _first(block: Block, shell: str, path: str, between: Callable[[], None]) -> tuple[str, _Ran | str]:
+def _first(block: Block, bench: Bench) -> tuple[str, _Ran | str]:
     """The least that must come before it, and its run after that; a text says why it fails even after everything."""
-    for setup in _setups(block):
-        ran = _run(block, setup, shell, path)
-        between()
+    setups = _setups(block)
+    why = ""
+    while setups:
+        setup = setups.pop(0)
+        ran = _run(block, setup, bench)
         if isinstance(ran, _Ran):
-            break
-    return setup, ran
+            return setup, ran
+        why = ran.why if ran.began or not why else why  # else what comes before it is to blame
+        if ran.is_endless:  # so that it does not take for ever four times
+            setups = setups[-1:]
+    if not ran.is_endless and isinstance(_run(block, setup, bench, stdin="\n" * 20), _Ran):
+        why = f"it asks for input: {why}"
+    return setup, why
 
 
 def _setups(block: Block) -> list[str]:
     """What may have to come before it: nothing, the first block, that and its section, all of it."""
-    texts = [text for _, text in block.before]
-    same = [text for section, text in block.before if section == block.section]
+    before = [(section, text) for section, text in block.before if _has_commands(text)]
+    texts = [text for _, text in before]
+    same = [text for section, text in before if section == block.section]
     choices = [[], texts[:1], texts[:1] + [text for text in same if text not in texts[:1]], texts]
     found: list[str] = []
     for choice in choices:
@@ -93,6 +119,10 @@ def _setups(block: Block) -> list[str]:
     return found
 
 
+def _has_commands(text: str) -> bool:
+    return any(row.strip() and not row.lstrip().startswith("#") for row in text.split("\n"))
+
+
 @dataclass(frozen=True)
 class _Ran:
     out: str
@@ -100,24 +130,41 @@ class _Ran:
     names: dict[str, str]
 
 
-def _run(block: Block, setup: str, shell: str, path: str) -> _Ran | str:
-    """One run in a fresh place; a text says why it does not count."""
+@dataclass(frozen=True)
+class _Failed:
+    why: str
+    began: bool  # the block itself, after what comes before it
+    is_endless: bool = False
+
+
+def _run(block: Block, setup: str, bench: Bench, stdin: str = "") -> _Ran | _Failed:
+    """One run in a fresh place."""
     place = Path(tempfile.mkdtemp(prefix="mechanic-"))
     session = E2eSession(place / "artifacts")
-    session.shell = shell
-    session.env["PATH"] = path
+    session.shell = bench.shell
+    session.env["PATH"] = bench.path
+    mark = session.root / "began"
     try:
-        result: Result = session.run(script(setup, block.text), timeout=TIMEOUT)
+        text = script(setup, f': >"$MNGR_E2E_ROOT/{mark.name}"\n{block.text}')
+        result: Result = session.run(text, timeout=bench.timeout, stdin=stdin)
+        if result.exit_code:
+            return _Failed(_why(result), mark.exists())
         names = {"HOME": str(session.home), "CWD": str(session.cwd), "ROOT": str(session.root)}
+        return _Ran(result.stdout, result.stderr, names)
     except CommandTimeout:
-        return f"it did not end within {TIMEOUT:g} s, or waits for something"
+        why = f"it did not end within {bench.timeout:g} s, or waits for something"
+        return _Failed(why, mark.exists(), is_endless=True)
     finally:
         session.close()
         shutil.rmtree(place, ignore_errors=True)
-    if result.exit_code:
-        said = (result.stderr or result.stdout).strip().rpartition("\n")[2]
-        return f"it ends with {result.exit_code}" + (f": {said}" if said else "")
-    return _Ran(result.stdout, result.stderr, names)
+        bench.between()
+
+
+def _why(result: Result) -> str:
+    """Why a run failed, as far as can be told."""
+    said = (result.stderr or result.stdout).strip().rpartition("\n")[2]
+    needs = "it needs the network: " if _NETWORK.search(result.stderr or result.stdout) else ""
+    return f"{needs}it ends with {result.exit_code}" + (f": {said}" if said else "")
 
 
 def script(setup: str, text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 
-from mngr.mechanic.observe import Seen, script
+from mngr.mechanic.observe import Block, Seen, script
 
 IMPORTS = "from mngr.e2e import E2eSession, expect\n"
 HEAD = '''"""What the blocks of {script} were seen to do. Nobody has reviewed this yet: who has, takes the mark away."""
@@ -30,6 +30,11 @@ def module(script_name: str, seen: list[Seen], taken: set[str]) -> str:
     for one in seen:
         parts.append(_test(one, setups.get(one.setup), used))
     return "".join(parts)
+
+
+def cites(text: str, block: Block) -> bool:
+    """Whether a file has a test of ours for a block."""
+    return f"e2e.write_tutorial_block({_text(block.text, '    ')})" in text
 
 
 def _test(seen: Seen, setup: str | None, used: set[str]) -> str:

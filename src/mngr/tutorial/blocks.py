@@ -18,6 +18,7 @@ _ONLY_RULE = re.compile(rf"#+[ \t]*{_RULE}[ \t]*#*|#{{3,}}")  # `# ----`, `#####
 _TITLED_RULE = re.compile(rf"#+[ \t]*{_RULE}.*\w|#{{3,}}[ \t]*[^#\s]")  # `# --- x ---`, `### x`
 _ONLY_SET = re.compile(r"(set|shopt)([ \t]+[^;&|<>()`]*)?")
 _SHELLS = re.compile(r"^#!.*\b(sh|bash|dash|zsh|ksh|mksh|ash|busybox|bats)\b")
+_OTHERS = re.compile(r"#!.*\b(zsh|ksh|mksh|busybox|bats)\b")  # bash cannot read all that they can
 _PYTHON = re.compile(r"^(import [\w.]+|from [\w.]+ import |(async )?def \w+\(|class \w+)", re.MULTILINE)
 
 
@@ -105,7 +106,8 @@ def read_script(path: str, shown: str | None = None) -> Script:
     if strange:
         raise MngrError(f"{shown}:1: this is {strange}, not a shell script", "name the tutorial script")
     script = parse(text, shown)
-    return script.replace(problems=[*problems, *script.problems])
+    problems += script.problems or _refused(text, shown)
+    return script.replace(problems=problems)
 
 
 def parse(text: str, path: str = "-") -> Script:
@@ -174,6 +176,20 @@ def _stranger(text: str) -> str | None:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     return "Python"
+
+
+def _refused(text: str, shown: str) -> list[Problem]:
+    """What bash says that is no shell, where it is there to ask; nothing of the script is run."""
+    if _OTHERS.match(text):
+        return []
+    from mngr import shell
+
+    said = shell.run(
+        ["sh", "-c", "command -v bash >/dev/null && LC_ALL=C exec bash -O extglob -n"],
+        stdin="\n".join(lines_of(text)).encode("utf-8", "replace"),
+    )
+    found = re.search(r"line (\d+): (syntax error.*)", said.err.decode("utf-8", "replace"))
+    return [Problem(path=shown, line=int(found[1]), message=f"this is no shell: {found[2]}")] if found else []
 
 
 def _paragraphs(lines: list[str], path: str) -> tuple[list[_Paragraph], list[Problem]]:

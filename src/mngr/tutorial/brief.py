@@ -43,7 +43,8 @@ def test_help_succeeds(e2e: E2eSession) -> None:
 - `expect(...)`: to_succeed to_fail to_have_exit_code to_contain not_to_contain to_match not_to_match to_equal to_be_empty,
   to_match_lines (`...`, ` (?)` ` (*)` ` (+)`, `<name>`, `[TIME]` `[HASH]` `[NUMBER]` `[PATH]`), and to_match_tree for a directory.
 - Say what the block promises, not all that is printed. No sleeps, no skips, no network.
-- Run what you wrote, then commit it, with a subject that begins with `[ADD_TEST]` or `[FIX_TEST]`. Touch nothing but tests.
+- Run what you wrote, then commit it, with a subject that begins with `[ADD_TEST]` or `[FIX_TEST]`. Touch nothing but
+  tests: what else you change is found, and must be as it was before your work is taken.
 """
 
 
@@ -53,7 +54,7 @@ def write(report: Report, tests: str, source: str) -> str:
     gaps = [blocks[f.block] for f in report.findings if f.kind == "gap" and f.block]
     parts = [
         f"Bring the tests in {tests} up to date with {report.script.path}.",
-        f"{len(gaps)} blocks have no test, {len(report.stale)} citations are out of date. When you are done, every block with a "
+        f"Blocks without a test: {len(gaps)}. Citations that are out of date: {len(report.stale)}. When you are done, every block with a "
         "command is cited and every citation matches a block; that is checked when your turn ends.",
     ]
     if gaps:
@@ -74,16 +75,15 @@ def write(report: Report, tests: str, source: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def job(report: Report, tests: str, shell: str) -> str:
+def job(report: Report, tests: str, how: dict[str, object]) -> str:
     """The same for an agent that reads no prose: its job in a fence of its own."""
     missing = {finding.block for finding in report.findings if finding.kind == "gap"}
     blocks = report.script.blocks
-    place = tests if not tests.endswith(".py") else os.path.dirname(tests) or "."
     wanted = [block for block in blocks if block.id in missing]
-    return fence("observe", wanted, blocks, file=report.script.path, tests=place, shell=shell)
+    return fence("observe", wanted, blocks, file=report.script.path, tests=tests, **how)
 
 
-def fence(job: str, wanted: list[Block], script: list[Block], **more: str) -> str:
+def fence(job: str, wanted: list[Block], script: list[Block], **more: object) -> str:
     """A job of the mechanic's about some blocks of a script, as it stands in a message."""
     data = {"v": 1, "job": job, **more, "blocks": _plain(wanted), "script": _plain(script)}
     return f"```mngr-job\n{json.dumps(data)}\n```\n"

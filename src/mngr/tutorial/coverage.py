@@ -86,7 +86,7 @@ def cover(places: Places, program: list[str], source: str = "help") -> Coverage:
     commands: list[CommandCover] = []
     try:
         tree = read_tree(program, places.root, source)
-        problems += [Problem(path=program[0], line=0, message=said) for said in tree.problems]
+        problems += tree.problems
         commands = _commands(tree, _shown(report, tree), _run(report, run, tree))
     except MngrError as error:
         problems.append(Problem(path=program[0], line=0, message=error.message))

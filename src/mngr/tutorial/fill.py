@@ -11,7 +11,8 @@ from mngr.model import Record
 from mngr.tutorial import brief, confusion
 from mngr.tutorial.blocks import normal, parse, read_script
 from mngr.tutorial.confusion import Confusion
-from mngr.tutorial.sync import shell_of
+from mngr.tutorial.sync import how_to_try
+from mngr.tutorial.tree import Asker, find_program, read_tree
 from mngr.tutorial.worker import MECHANIC, Wish, Worker, check_clean, read_committed
 
 TYPE_CHECKING = False
@@ -58,6 +59,7 @@ class Filled(Record):
     left: list[str]  # headings that are still blank
     patch: str
     confusion: list[Confusion]
+    problems: list[str] = []  # what else the agent changed; nothing of it is in the patch
     cost_usd: float | None = None
 
 
@@ -70,25 +72,28 @@ def fill(ctx: Context, places: Places, wish: Wish, program: str, section: str | 
     if wish.agent == MECHANIC:
         raise MngrError("the mechanic cannot think of commands", "name an agent that can: --agent claude")
     check_clean(ctx, places, places.file)
-    text = _brief(places, blanks, program)
+    text = _brief(places, blanks, program.split())
     with Worker(ctx, wish, "fill") as worker:
         for _ in range(wish.rounds):
             worker.tell(text)
             pulled = worker.fleet.pull(worker.name)
-            text_now = _committed(ctx, places, pulled.commit) if pulled.commit and pulled.commits else ""
-            new = parse(text_now, script.path)
-            problems = _problems(script, new, blanks) if text_now else ["nothing was committed"]
-            if not problems:
+            now = _committed(ctx, places, pulled.commit) if pulled.commit and pulled.commits else ""
+            changes = _changes(places, blanks, now) if now else _Changes(under=[], astray=[])
+            astray = changes.astray
+            astray += worker.strays(places, pulled.commit, places.file) if pulled.commit else []
+            wrong = _problems(script, parse(now, script.path), blanks) if now else ["nothing was committed"]
+            if not astray and not wrong:
                 break
-            text = "Not done yet:\n\n" + "\n".join(f"- {problem}" for problem in problems) + "\n"
+            text = "Not done yet:\n\n" + "\n".join(f"- {problem}" for problem in [*astray, *wrong]) + "\n"
         rows, cost = worker.rows(), worker.cost()
-    tried = try_blocks(ctx, places, script, _proposals(script, text_now, blanks), wish)
+    tried = try_blocks(ctx, places, script, _proposals(script, now, changes), wish)
     return Filled(
         agent=worker.name,
         proposals=tried,
         left=[blank.title for blank in blanks if not any(one.after == _end(blank) for one in tried)],
         patch=make_patch(places, tried),
         confusion=confusion.read(rows, program.split()),
+        problems=[*astray, *map(str, script.problems)],
         cost_usd=cost,
     )
 
@@ -98,38 +103,32 @@ def _is_of(blank: Blank, section: str) -> bool:
     return wanted in (blank.section or "").lower() or wanted in blank.title.lower()
 
 
-def _brief(places: Places, blanks: list[Blank], program: str) -> str:
+def _brief(places: Places, blanks: list[Blank], program: list[str]) -> str:
     rows = [f"- line {blank.line}: {normal(blank.text)}" for blank in blanks]
     return _BRIEF.format(
-        file=places.shown(places.file), program=program, headings="\n".join(rows), help=_help(places, program)
+        file=places.shown(places.file),
+        program=" ".join(program),
+        headings="\n".join(rows),
+        help=_help(places, program),
     )
 
 
-def _help(places: Places, program: str) -> str:
+def _help(places: Places, program: list[str]) -> str:
     """Its help, command by command, and its manual page, as far as there is room."""
     import tempfile
 
     from mngr import shell
-    from mngr.tutorial.tree import Asker, read_tree
 
-    words = program.split()
+    found = [find_program(program[0], places.root), *program[1:]]
     try:
-        commands = [command.words for command in read_tree(words, places.root).commands]
+        commands = [command.words for command in read_tree(program, places.root).commands]
     except MngrError:
         commands = [()]  # it tells in a form of its own
-    parts: list[str] = []
     with tempfile.TemporaryDirectory(prefix="mngr-fill-") as place:
-        asker = Asker(words, place)
-        for command in commands:
-            parts.append(asker.ask([*words, *command, "--help"]))
-        argv = [
-            "sh",
-            "-c",
-            'man -P cat -- "$1" 2>/dev/null | col -b',
-            "man",
-            os.path.basename(words[0]),
-        ]
-        parts.append(shell.run(argv, timeout=10.0).text)
+        asker = Asker(found, place)
+        parts = [asker.help(command) for command in commands]
+    argv = ["sh", "-c", 'man -P cat -- "$1" 2>/dev/null | col -b', "man", os.path.basename(program[0])]
+    parts.append(shell.run(argv, timeout=10.0).text)
     text = ""
     for part in dict.fromkeys(part.strip() for part in parts):
         if part and len(text) + len(part) < _HELP:
@@ -145,39 +144,65 @@ def _committed(ctx: Context, places: Places, commit: str) -> str:
 
 def _problems(old: Script, new: Script, blanks: list[Blank]) -> list[str]:
     """What is wrong with the agent's script."""
-    have = {block.id for block in new.blocks}
-    found = [
-        f"the block `{block.slug}` was changed or taken away" for block in old.blocks if block.id not in have
-    ]
-    found += [f"{problem}" for problem in new.problems]
+    known = {problem.message for problem in old.problems}
+    found = [f"{problem}" for problem in new.problems if problem.message not in known]
     still = {normal(blank.text) for blank in new.blanks}
     found += [f"nothing stands under: {blank.title}" for blank in blanks if normal(blank.text) in still]
-    if {block.id for block in old.blocks} == have:
+    if {block.id for block in new.blocks} <= {block.id for block in old.blocks}:
         found = ["nothing new was committed", *found]
     return found
+
+
+class _Changes(Record):
+    """What an agent did to the script: lines under the blanks, and what it should not have done."""
+
+    under: list[tuple[Blank, range]]  # of the new text, from 0
+    astray: list[str]
+
+
+def _changes(places: Places, blanks: list[Blank], text: str) -> _Changes:
+    """The new text against the script as it is here."""
+    name = places.shown(places.file)
+    old = [line.strip() for line in _lines(places)]
+    new = [line.strip() for line in text.split("\n")]
+    by_end = {_end(blank): blank for blank in blanks}
+    found = _Changes(under=[], astray=[])
+    for kind, a1, a2, b1, b2 in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        lost = next((at for at in range(a1, a2) if old[at]), None)
+        come = next((at for at in range(b1, b2) if new[at]), None)
+        above = next((at for at in range(a1, 0, -1) if old[at - 1]), 0)
+        if kind == "equal":
+            continue
+        if lost is not None:
+            found.astray.append(f"{name}:{lost + 1}: this line was changed or taken away: {old[lost]}")
+        elif above in by_end:
+            found.under.append((by_end[above], range(b1, b2)))
+        elif come is not None:
+            found.astray.append(
+                f"{name}:{come + 1}: this was added where no blank is to be filled: {new[come]}"
+            )
+    return found
+
+
+def _lines(places: Places) -> list[str]:
+    with open(places.file, encoding="utf-8", errors="replace", newline="\n") as file:
+        return list(file)
 
 
 def _end(blank: Blank) -> int:
     return blank.line + len(blank.text.split("\n")) - 1
 
 
-def _proposals(old: Script, text: str, blanks: list[Blank]) -> list[tuple[Blank, Block]]:
-    """New blocks, each with the blank above it in the new script."""
+def _proposals(old: Script, text: str, changes: _Changes) -> list[tuple[Blank, Block]]:
+    """New blocks, each with the blank that it stands under."""
     known = {block.id for block in old.blocks}
-    lines = [line.strip() for line in text.split("\n")]
-    places = [(_find(lines, normal(blank.text).split("\n")), blank) for blank in blanks]
     found: list[tuple[Blank, Block]] = []
     for block in parse(text).blocks:
-        above = [(at, blank) for at, blank in places if 0 <= at < block.line]
+        end = block.line + block.text.count("\n")
+        above = [blank for blank, lines in changes.under if lines.start < end and block.line <= lines.stop]
         if block.id not in known and block.commands and above:
-            found.append((max(above, key=lambda pair: pair[0])[1], block))
+            found.append((above[0], block))
     return found
-
-
-def _find(lines: list[str], wanted: list[str]) -> int:
-    """Where some lines stand among others, -1 when they do not."""
-    size = len(wanted)
-    return next((at for at in range(len(lines) - size + 1) if lines[at : at + size] == wanted), -1)
 
 
 def try_blocks(
@@ -191,7 +216,7 @@ def try_blocks(
         block.replace(line=blank.line + 0.001 * at, section=blank.section)
         for at, (blank, block) in enumerate(wanted, 1)
     ]
-    job = brief.fence("try", rows, [*script.blocks, *rows], shell=shell_of(places.file))
+    job = brief.fence("try", rows, [*script.blocks, *rows], **how_to_try(ctx, places))
     with Worker(ctx, Wish(sandbox=wish.sandbox, network=wish.network, on=wish.on), "try") as worker:
         worker.tell(job)
         said = str(worker.rows()[-1].get("text") or "")
@@ -215,12 +240,19 @@ def try_blocks(
 
 def make_patch(places: Places, proposals: list[Proposal]) -> str:
     """The script with the proposals in it, as a diff against what it is."""
-    with open(places.file, encoding="utf-8") as file:
-        old = file.read().split("\n")
+    old = _lines(places)
+    plain = [line.rstrip("\r\n") for line in old]
+    ending = "\r\n" if old and old[0].endswith("\r\n") else "\n"
     new = list(old)
     for after in sorted({one.after for one in proposals}, reverse=True):
-        texts = [one.text for one in proposals if one.after == after]
-        new[after:after] = [row for text in texts for row in ["", *text.split("\n")]]
+        rows: list[str] = []
+        for text in (one.text for one in proposals if one.after == after):
+            lines = text.split("\n")
+            # The heading may have become the comment of the first one.
+            same = next((n for n in range(len(lines), 0, -1) if lines[:n] == plain[after - n : after]), 0)
+            rows += lines[same:] if same and not rows else ["", *lines]
+        new[after - 1] = plain[after - 1] + ending  # the last line may have no end
+        new[after:after] = [row + ending for row in rows]
     name = places.shown(places.file)
-    rows = difflib.unified_diff(old, new, f"a/{name}", f"b/{name}", lineterm="")
-    return "\n".join(rows) + "\n" if new != old else ""
+    diff = difflib.unified_diff(old, new, f"a/{name}", f"b/{name}")
+    return "".join(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in diff)

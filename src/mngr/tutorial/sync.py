@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 
+from mngr.clock import parse_length
 from mngr.errors import MngrError
 from mngr.model import Record
 from mngr.tutorial import brief
@@ -16,11 +18,15 @@ from mngr.tutorial.worker import MECHANIC, Worker, check_clean, read_committed
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.ops.context import Context
-    from mngr.tutorial.check import Report
+    from mngr.tutorial.blocks import Problem
+    from mngr.tutorial.check import Finding, Report
     from mngr.tutorial.places import Places
     from mngr.tutorial.worker import Wish
 
 _SHOWN = 15  # lines of what pytest said that an agent is told
+_NO_IMPORT = re.compile(
+    r"^(?P<place>\S.*?\.py:\d+): in <module>$|^E +(?P<why>.+)$|^_{3,} ERROR ", re.MULTILINE
+)
 
 
 class Synced(Record):
@@ -42,17 +48,27 @@ class Synced(Record):
 def sync(ctx: Context, places: Places, wish: Wish) -> Synced:
     """Have an agent bring the tests up to date, on a branch of its own; raises MngrError."""
     report = check(places)
-    missing = [finding for finding in report.findings if finding.kind in ("gap", "stale", "orphan")]
-    if not missing:
-        return Synced(agent=None, branch=None, commit=None, rounds=0, rows=_rows(report), problems=[])
+    unread = [_said(problem) for problem in report.script.problems]
+    wrong = [finding for finding in report.findings if _is_of_tests(report, finding)]
+    if not wrong:
+        return Synced(agent=None, branch=None, commit=None, rounds=0, rows=_rows(report), problems=unread)
     check_clean(ctx, places, places.file, places.tests)
-    if wish.agent == MECHANIC and not any(finding.kind == "gap" for finding in missing):
+    if wish.agent == MECHANIC:
+        _check_mechanic(places, wrong)
+    with Worker(ctx, wish, "sync") as worker:
+        synced = _converse(ctx, worker, places, wish, report)
+    return synced.replace(problems=[*synced.problems, *unread])
+
+
+def _check_mechanic(places: Places, wrong: list[Finding]) -> None:
+    """MngrError when there is nothing that it can do."""
+    if places.tests.endswith(".py"):
+        raise MngrError("the mechanic writes a file of its own", "name the directory of the tests")
+    if not any(finding.kind == "gap" for finding in wrong):
         raise MngrError(
-            "the mechanic writes tests for blocks that have none, and there is no such block",
+            f"the mechanic writes tests for blocks that have none, and there is no such block; what is wrong: {_said(wrong[0])}",
             "bring stale citations up to date with: mngr tutorial check --fix",
         )
-    with Worker(ctx, wish, "sync") as worker:
-        return _converse(ctx, worker, places, wish, report)
 
 
 def _converse(ctx: Context, worker: Worker, places: Places, wish: Wish, report: Report) -> Synced:
@@ -60,13 +76,15 @@ def _converse(ctx: Context, worker: Worker, places: Places, wish: Wish, report: 
     tests = places.shown(places.tests)
     text = brief.write(report, tests, places.root)
     if wish.agent == MECHANIC:
-        text += "\n" + brief.job(report, tests, shell_of(places.file))
+        text += "\n" + brief.job(report, tests, how_to_try(ctx, places))
     most = 1 if wish.agent == MECHANIC else wish.rounds  # it would do the same again
     for number in range(1, most + 1):
         worker.tell(text)
         pulled = worker.fleet.pull(worker.name)
         after = _look(ctx, places, pulled.commit) if pulled.commit else report
         problems = _problems(worker, places, after)
+        if pulled.commit:
+            problems += worker.strays(places, pulled.commit, places.tests)
         if not pulled.commits:
             said = f"{worker.name} has committed nothing; what it said: mngr transcript {worker.name}"
             problems = [said, *problems]
@@ -88,10 +106,11 @@ def _converse(ctx: Context, worker: Worker, places: Places, wish: Wish, report: 
 
 def _problems(worker: Worker, places: Places, report: Report) -> list[str]:
     """What the check and pytest have to say about the agent's work; its tests are only loaded where it lives."""
+    why = _reasons(worker)
     found = [
-        f"{finding.kind}: {finding.path}:{finding.line}: {finding.message}"
+        _said(finding) + why.get(finding.block or "", "") + _diff(finding)
         for finding in report.findings
-        if not finding.is_warning
+        if _is_of_tests(report, finding)
     ]
     pytest = worker.fleet.context.settings.get("project.pytest") or "python3 -m pytest"
     words = f"{pytest} --collect-only -q {shlex.quote(places.shown(places.tests))}"
@@ -99,10 +118,46 @@ def _problems(worker: Worker, places: Places, report: Report) -> list[str]:
     code = outcome.extra.get("exit_code")
     if code not in (0, None):
         said = str(outcome.extra.get("stdout") or "") + str(outcome.extra.get("stderr") or "")
-        found.append(f"{words} ends with {code}:\n" + "\n".join(said.strip().splitlines()[-_SHOWN:]))
+        tail = f"{words} ends with {code}:\n" + "\n".join(said.strip().splitlines()[-_SHOWN:])
+        found += not_imported(said) or [tail]
     elif code is None:
         found.append(f"{words} could not be run: {outcome.error}")
+    left = worker.fleet.exec([worker.name], ["git", "status", "--porcelain", "--", "*.py"])[0]
+    rows = str(left.extra.get("stdout") or "").splitlines()
+    return found + [f"{row[3:]} has changes that are not committed" for row in rows]
+
+
+def not_imported(said: str) -> list[str]:
+    """The place and the reason of each file that pytest could not import, from what it said."""
+    found: list[str] = []
+    place = ""
+    for match in _NO_IMPORT.finditer(said):
+        if match["why"] and place:
+            found.append(f"{place}: does not import: {match['why']}")
+        place = match["place"] or ""
     return found
+
+
+def _reasons(worker: Worker) -> dict[str, str]:
+    """By block, why the mechanic made no test for it."""
+    rows = [
+        row for row in worker.rows() if row.get("tool") == "observe" and isinstance(row.get("input"), dict)
+    ]
+    return {str(row["input"].get("block")): f"; {row.get('output')}" for row in rows}
+
+
+def _diff(finding: Finding) -> str:
+    return "\n" + finding.diff.rstrip("\n") if finding.diff else ""
+
+
+def _is_of_tests(report: Report, finding: Finding) -> bool:
+    """Whether it can be mended in the tests: the script is the contract."""
+    return not finding.is_warning and (finding.path != report.script.path or finding.kind == "gap")
+
+
+def _said(what: Finding | Problem) -> str:
+    kind = getattr(what, "kind", "unreadable")
+    return f"{what.path}:{what.line}: {kind}: {what.message}"
 
 
 def _look(ctx: Context, places: Places, commit: str) -> Report:
@@ -121,10 +176,12 @@ def _look(ctx: Context, places: Places, commit: str) -> Report:
         return compare(script, read_tests(inside, lambda path: os.path.relpath(path, inside)))
 
 
-def shell_of(path: str) -> str:
-    """What the script is written for."""
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return "bash" if "bash" in file.readline() else "sh"
+def how_to_try(ctx: Context, places: Places) -> dict[str, object]:
+    """What blocks are run by: the shell that the script is written for, and for how long."""
+    with open(places.file, encoding="utf-8", errors="replace") as file:
+        shell = "bash" if "bash" in file.readline() else "sh"
+    limit = ctx.settings.get("tutorial.timeout")
+    return {"shell": shell, "timeout": parse_length(str(limit)) if limit else None}
 
 
 def _rows(report: Report) -> list[dict[str, object]]:

@@ -10,15 +10,20 @@ from mngr import shell
 from mngr.errors import MngrError, TimedOut
 from mngr.fanout import fanout
 from mngr.model import Record
+from mngr.tutorial.blocks import Problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_MOST_CALLS = 300
+_MOST_CALLS = 400
 _ALL_SECONDS = 120.0
 _SECONDS = 20.0
 _DEEPEST = 4
+_UNREAD = 5  # commands whose help cannot be read, by name
+# Programs that list all their commands elsewhere than in their help, and those that tell their options only by -h.
+_LISTS = {"git": ("help", "-a"), "tmux": ("list-commands",)}
+_BY_H = ("git",)
 _MOST_BYTES = 200_000  # of one help
 _RUN = f'cd "$1" && shift && "$@" </dev/null 2>&1 | head -c {_MOST_BYTES}'
 
@@ -27,8 +32,19 @@ _ENTRY = re.compile(
     r"(?P<name>[a-z0-9][\w.:+-]*(?: [a-z][\w-]*)?)(?P<more>(?:, [a-z][\w-]*)+| \([a-z][\w, -]*\))?(?P<rest>\s{2,}\S.*)?"
 )
 _CHOICES = re.compile(r"\{([\w.:+-]+(?:,[\w.:+-]+)*)\}")
+_ROW = re.compile(
+    r"[a-z][\w:-]*(?:, [a-z][\w:-]*){2,},?|(?:[a-z][\w:-]*, )+[a-z][\w:-]*,"
+)  # of names and nothing else
+_USAGE = re.compile(r"\s*usage|\s*or: | ?\[", re.IGNORECASE)
+_LISTED = re.compile(
+    r"(?P<name>[a-z][\w-]*)(?: \((?P<alias>[a-z][\w-]*)\))?(?= |$)(?P<usage>(?: [\[<(-].*)?)"
+)
+_REFUSED = re.compile(
+    r"(unknown|unrecogni[sz]ed|no such|invalid|illegal)( long)? (option|argument|flag|switch)", re.IGNORECASE
+)
+_NO_COMMAND = re.compile(r"is not a \S+ command|(unknown|no such|invalid) (sub)?command", re.IGNORECASE)
 _TEXTS = re.compile(
-    r"usage|example|start here|see also|environment|learn more|description|note|exit", re.IGNORECASE
+    r"example|start here|see also|environment|learn more|description|note|exit", re.IGNORECASE
 )
 
 
@@ -47,6 +63,7 @@ class Child(Record):
     name: str
     aliases: tuple[str, ...] = ()
     is_sure: bool = False  # it has a line of its own, and is not only one of several words
+    usage: str = ""  # all that is told of it
 
 
 class Help(Record):
@@ -69,7 +86,7 @@ class Tree(Record):
 
     program: list[str]
     commands: list[Command]
-    problems: list[str]
+    problems: list[Problem]
 
 
 class Asker:
@@ -80,9 +97,10 @@ class Asker:
         self.place = place
         self.env = {
             "PATH": shell.fixed_path(), "HOME": place, "TMPDIR": place, "LANG": "C.UTF-8", "TERM": "dumb", "COLUMNS": "200",
-            "NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "MANWIDTH": "200",
+            "NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "MANWIDTH": "200", "TMUX_TMPDIR": place,
         }  # fmt: skip
-        self.problems: list[str] = []
+        self.name = os.path.basename(program[0])
+        self.problems: list[Problem] = []
         self._left = _MOST_CALLS
         self._deadline = time.monotonic() + _ALL_SECONDS
 
@@ -100,9 +118,29 @@ class Asker:
             return ""
         return out.decode("utf-8", "replace")
 
+    def help(self, words: tuple[str, ...]) -> str:
+        """What it says of itself, or of a command."""
+        if self.name in _BY_H:
+            return self.ask([*self.program, *words, "-h"])
+        text = self.ask([*self.program, *words, "--help"])
+        return self.ask([*self.program, *words, "-h"]) if _REFUSED.search(text) else text
+
     def _note(self, text: str) -> None:
-        if text not in self.problems:
-            self.problems.append(text)
+        problem = Problem(path=self.name, line=0, message=text)
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+    def not_read(self, unread: list[tuple[tuple[str, ...], str]]) -> None:
+        """Note commands of which the help says nothing that can be read."""
+        for words, text in unread[:_UNREAD]:
+            flag = "-h" if self.name in _BY_H else "--help"
+            said = text.strip().partition("\n")[0]
+            message = (
+                f"neither options nor commands can be read in it: {said}" if said else "it prints nothing"
+            )
+            self.problems.append(Problem(path=" ".join([self.name, *words, flag]), line=1, message=message))
+        if len(unread) > _UNREAD:
+            self._note(f"the help of {len(unread) - _UNREAD} more commands cannot be read")
 
 
 def read_tree(program: list[str], root: str, source: str = "help") -> Tree:
@@ -111,20 +149,21 @@ def read_tree(program: list[str], root: str, source: str = "help") -> Tree:
 
     from mngr.tutorial.completions import read_completion
 
-    found = _find(program[0], root)
+    found = find_program(program[0], root)
     with tempfile.TemporaryDirectory(prefix="mngr-") as place:
         asker = Asker([found, *program[1:]], place)
         commands = read_completion(asker) if source == "completion" else _read_help(asker)
     if not any(command.options or command.words for command in commands):
-        why = asker.problems[:1] or [f"{program[0]} does not tell its commands and options by {source}"]
+        said = [problem.message for problem in asker.problems if not problem.line]
         raise MngrError(
-            why[0],
+            (said or [f"{program[0]} does not tell its commands and options by {source}"])[0],
             "try the other one: --source " + ("help" if source == "completion" else "completion"),
         )
     return Tree(program=program, commands=without_inherited(commands), problems=asker.problems)
 
 
-def _find(name: str, root: str) -> str:
+def find_program(name: str, root: str) -> str:
+    """Where a program is; raises MngrError when it is nowhere."""
     import shutil
 
     if os.sep in name:
@@ -141,28 +180,51 @@ def _find(name: str, root: str) -> str:
 def _read_help(asker: Asker) -> list[Command]:
     """Ask every command for its help, beginning with the program, one level after the other."""
     commands: dict[tuple[str, ...], Command] = {}
+    unread: list[tuple[tuple[str, ...], str]] = []
+    listed = _listed(asker)
     level = [_Asked(words=(), child=Child(name=""), above="")]
     for _ in range(_DEEPEST):
-        texts = fanout(lambda one: asker.ask([*asker.program, *one.words, "--help"]), level, at_once=4)
+        texts = fanout(lambda one: asker.help(one.words), level, at_once=4)
         deeper: list[_Asked] = []
         for asked, text in zip(level, texts, strict=True):
             if isinstance(text, Exception):
                 raise text
             is_same = text == asked.above
-            if is_same and not asked.child.is_sure:
+            if (is_same and not asked.child.is_sure) or (asked.words and _NO_COMMAND.search(text)):
                 continue  # a choice of an argument's, and no command
-            name = os.path.basename(asker.program[0])
-            help = Help() if is_same else parse_help(text, (name, *asked.words))
-            commands.setdefault(
-                asked.words,
-                Command(words=asked.words, aliases=asked.child.aliases, options=help.options),
-            )
-            for child in help.children:
+            help = Help() if is_same else parse_help(text, (asker.name, *asked.words))
+            if not (is_same or help.options or help.children or re.search("usage", text, re.IGNORECASE)):
+                unread.append((asked.words, text))
+            command = Command(words=asked.words, aliases=asked.child.aliases, options=help.options)
+            commands.setdefault(asked.words, command)
+            children = [*help.children, *(child for child in listed if not asked.words and not child.usage)]
+            for child in children:
                 words = (*asked.words, *child.name.split())
                 if words not in commands:
                     deeper.append(_Asked(words=words, child=child, above=text))
-        level = deeper
+        level = list({one.words: one for one in deeper}.values())
+    for child in listed:
+        if child.usage:
+            words = (child.name,)
+            commands[words] = Command(words=words, aliases=child.aliases, options=usage_options(child.usage))
+    asker.not_read(unread)
     return list(commands.values())
+
+
+def _listed(asker: Asker) -> list[Child]:
+    """The commands that a program lists by one of its own: `name  what it does`, or `name (alias) [-abc] [-t target]`."""
+    if asker.name not in _LISTS:
+        return []
+    found: list[Child] = []
+    for line in _plain_lines(asker.ask([*asker.program, *_LISTS[asker.name]])):
+        entry = _entry(line.strip(), (), alone=False) if line[0] == " " else None
+        match = None if line[0] == " " else _LISTED.fullmatch(line)
+        if entry:
+            found.append(entry.replace(is_sure=False))
+        elif match and match["usage"]:
+            aliases = (match["alias"],) if match["alias"] else ()
+            found.append(Child(name=match["name"], aliases=aliases, is_sure=True, usage=match["usage"]))
+    return found
 
 
 def parse_help(text: str, words: tuple[str, ...]) -> Help:
@@ -170,6 +232,7 @@ def parse_help(text: str, words: tuple[str, ...]) -> Help:
     options: dict[tuple[str, ...], None] = {}
     children: dict[str, Child] = {}
     kind, depth = "text", 0
+    goes_on = False
     for line in _plain_lines(text):
         indent = len(line) - len(line.lstrip())
         if not indent:
@@ -178,9 +241,14 @@ def parse_help(text: str, words: tuple[str, ...]) -> Help:
         entry = line.strip()
         if entry.startswith("-"):
             flags = tuple(_flags(re.split(r"\s{2,}", entry)[0]))
-            options.update({flags: None} if flags and kind != "text" else {})
+            is_told = kind != "text" and (kind != "usage" or not entry.endswith("]"))
+            options.update({flags: None} if flags and is_told else {})
             continue
         if kind not in ("commands", "arguments", "other"):
+            continue
+        if kind == "commands" and (goes_on or _ROW.fullmatch(entry)):
+            goes_on = entry.endswith(",")
+            children.update({name: Child(name=name) for name in re.findall(r"[a-z][\w:-]*", entry)})
             continue
         choices = _CHOICES.match(entry)
         if choices and kind != "other":
@@ -192,8 +260,37 @@ def parse_help(text: str, words: tuple[str, ...]) -> Help:
         found = _entry(entry, words, alone=kind != "other")
         if found:
             children[found.name] = found
+    children.update({name: Child(name=name) for name in _in_usage(text, words) if name not in children})
     others = {alias for child in children.values() for alias in child.aliases}
-    return Help(options=tuple(options), children=[c for c in children.values() if c.name not in others])
+    return Help(
+        options=tuple(options) or usage_options(text),
+        children=[c for c in children.values() if c.name not in others],
+    )
+
+
+def usage_options(text: str) -> tuple[tuple[str, ...], ...]:
+    """The options in brackets of a usage: `[-abc]`, `[-f file]`, `[-n | --dry-run]`."""
+    found: dict[tuple[str, ...], None] = {}
+    usage = False
+    for line in _plain_lines(text):
+        usage = (usage and line[0] == " ") or bool(_USAGE.match(line))
+        for group in re.findall(r"\[\s*(-[^\[\]]*)", line) if usage else []:
+            flags = _flags(group)
+            is_many = len(flags) == 1 and group.strip() == flags[0] and re.fullmatch(r"-\w{2,}", flags[0])
+            if is_many and len(set(flags[0])) == len(flags[0]):
+                found.update({(f"-{letter}",): None for letter in flags[0][1:]})
+            elif flags:
+                found.setdefault(tuple(dict.fromkeys(flags)))
+    return tuple(found)
+
+
+def _in_usage(text: str, words: tuple[str, ...]) -> list[str]:
+    """The commands that a usage names line by line, as git does: `or: git remote add <name>`."""
+    start = re.compile(
+        rf"\s*(?:usage|or): {re.escape(' '.join(words))} (?:\[[^\[\]]*\] )*([a-z][a-z-]+)(?= |$)"
+    )
+    found = [match[1] for line in _plain_lines(text) if (match := start.match(line))]
+    return list(dict.fromkeys(found)) if len(words) > 1 and re.search(r"^\s*or: ", text, re.MULTILINE) else []
 
 
 def _plain_lines(text: str) -> Iterator[str]:
@@ -210,6 +307,8 @@ def _kind(heading: str) -> str:
     said = heading.strip().rstrip(":").lower()
     if re.search(r"\b(options|flags)\b", said) and not said.startswith("usage"):
         return "options"
+    if said.startswith("usage"):
+        return "usage"
     if _TEXTS.match(said):
         return "text"
     if re.search(r"\b(sub)?commands?\b", said) and len(said.split()) <= 4:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 MECHANIC = "mechanic"
 _LOOK = 10.0  # seconds between two looks at what it costs
 _LARGEST = 1_000_000  # bytes of a file that is looked at
+_NAMED = 20  # files that are named one by one
+_VERBS = {"A": "was added", "D": "was taken away"}
 
 
 class Wish(Record):
@@ -111,6 +113,22 @@ class Worker:
     def rows(self) -> list[dict[str, Any]]:
         """Its conversation."""
         return list(self.fleet.transcript(self.name))
+
+    def strays(self, places: Places, commit: str, own: str) -> list[str]:
+        """What it committed that is not at `own`, the one path it may change: a line each."""
+        base = self.fleet.get(self.name).base
+        if base is None:
+            return []
+        mine = places.shown(own)
+        only = [":(top)", f":(exclude,literal){mine}"]
+        words = ("diff", "--name-status", "-z", "--no-renames", base, commit, "--", *only)
+        said = git.must(self._ctx.local, places.root, *words).split("\0")
+        found = [
+            f"{path} {_VERBS.get(kind, 'was changed')}, and nothing but {mine} is yours to change: make it as it is in {base[:12]}"
+            for kind, path in zip(said[::2], said[1::2], strict=False)
+        ]
+        more = len(found) - _NAMED
+        return found[:_NAMED] + ([f"{more} more files that are not yours were changed"] if more > 0 else [])
 
 
 def check_clean(ctx: Context, places: Places, *paths: str) -> None:
