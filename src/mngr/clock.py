@@ -46,6 +46,15 @@ def parse_length(text: str) -> float:
     return sum(float(n) * _UNITS[u] for n, u in re.findall(r"(\d+(?:\.\d+)?)([smhd])", text))
 
 
+def length(seconds: float) -> str:
+    """A length of time as `parse_length` reads it: `90s` is `1m30s`."""
+    shown, left = "", seconds
+    for unit, size in (("d", 86400.0), ("h", 3600.0), ("m", 60.0)):
+        count, left = divmod(left, size)
+        shown += f"{int(count)}{unit}" if count else ""
+    return shown + (f"{left:g}s" if left or not shown else "")
+
+
 def age(seconds: float) -> str:
     """A length of time in the one unit that says most: `12s`, `5m`, `3h`, `2d`."""
     for unit, size in (("d", 86400.0), ("h", 3600.0), ("m", 60.0)):

@@ -185,19 +185,24 @@ def kind_of(key: str) -> type | None:
 
 
 def check_key(key: str, where: str, value: Any = None) -> str:
-    """`key` if the schema has it; the error names the nearest one."""
+    """`key` if the schema has it; the error names the nearest one. What was typed just now is wrong usage, a file is not."""
     kind = kind_of(key)
+    wrong = UsageError if where in _TYPED else MngrError
     if kind is None:
         hint = closest(key, list(SCHEMA)) or "known keys: " + ", ".join(SCHEMA)
-        raise MngrError(f"{where}: there is no setting {key!r}", hint)
+        raise wrong(f"{where}: there is no setting {key!r}", hint)
     if value is not None and not isinstance(value, kind):
-        raise MngrError(f"{where}: {key} must be a {_NOUNS[kind]}, not {value!r}", f"mend it in {where}")
+        hint = f"give it a {_NOUNS[kind]}" if wrong is UsageError else f"mend it in {where}"
+        raise wrong(f"{where}: {key} must be a {_NOUNS[kind]}, not {value!r}", hint)
     if value is not None and key in _LENGTHS:
         try:
             parse_length(str(value))
         except UsageError as error:
-            raise MngrError(f"{where}: {key}: {error}", error.hint) from None
+            raise wrong(f"{where}: {key}: {error}", error.hint) from None
     return key
+
+
+_TYPED = ("-S", "config get", "config set", "config unset")
 
 
 _NOUNS: dict[type, str] = {

@@ -65,5 +65,5 @@ def closest(word: str, known: Sequence[str]) -> str | None:
     """A hint that names the nearest known word, or None."""
     import difflib
 
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.65)
     return f"did you mean {near[0]!r}?" if near else None

@@ -60,7 +60,7 @@ UNKNOWN = [
     (2, "there is no field 'colour'", "list --fields colour"),
     (2, "there is no field 'colour'", "list --sort colour"),
     (2, "there is no field 'colour'", "list --filter colour==red"),
-    (1, "there is no setting 'colour.of'", "list -S colour.of=red"),
+    (2, "there is no setting 'colour.of'", "list -S colour.of=red"),
     (2, "is not KEY=VALUE", "list -S colour"),
     (2, "mngr create has no option --colour", "create x --colour red -- true"),
     (2, "mngr list has no option -x", "list -x"),

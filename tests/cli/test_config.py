@@ -45,9 +45,10 @@ def test_get_prints_the_value_alone(mngr: Mngr) -> None:
 
 def test_what_is_not_set_and_what_does_not_exist_are_told_apart(mngr: Mngr) -> None:
     assert "project.setup is not set" in mngr("config", "get", "project.setup", code=1).err
-    ran = mngr("config", "get", "project.setpu", code=1)
+    ran = mngr("config", "get", "project.setpu", code=2)
     assert "there is no setting 'project.setpu'" in ran.err
     assert "did you mean 'project.setup'?" in ran.err
+    assert "there is no setting" in mngr("config", "unset", "project.setpu", code=2).err
 
 
 def test_comments_and_order_of_a_file_stay(mngr: Mngr) -> None:
@@ -84,6 +85,7 @@ def test_unset_takes_the_one_in_effect_first(mngr: Mngr) -> None:
         seen.append(mngr("config", "get", "project.setup").out.strip())
         mngr("config", "unset", "project.setup")
     assert seen == ["local", "project", "user"]
+    assert not (mngr.repo / ".mngr/settings.local.toml").exists()  # nothing is left in it
     assert "is not set in any settings file" in mngr("config", "unset", "project.setup", code=1).err
     assert f"is not set in {mngr.home}" in mngr("config", "unset", "stop.grace", "--user", code=1).err
 
@@ -91,8 +93,8 @@ def test_unset_takes_the_one_in_effect_first(mngr: Mngr) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["project.setpu", "x"], 1, "did you mean 'project.setup'?"),
-        (["project.setup+=x"], 1, "project.setup must be a text"),
+        (["project.setpu", "x"], 2, "did you mean 'project.setup'?"),
+        (["project.setup+=x"], 2, "project.setup must be a text"),
         (["project.setup"], 2, "'project.setup' is not KEY=VALUE"),
         (["commands.create.cuont", "3"], 2, "did you mean 'count'?"),
         (["commands.create.count", "three"], 2, "--count wants a whole number, not 'three'"),
@@ -174,7 +176,7 @@ def test_a_settings_file_that_is_a_link_stays_one(mngr: Mngr, tmp_path: Path) ->
 
 
 def test_a_length_of_time_must_be_one(mngr: Mngr) -> None:
-    ran = mngr("config", "set", "stop.grace", "soon", code=1)
+    ran = mngr("config", "set", "stop.grace", "soon", code=2)
     assert ran.err == (
         "Error: config set: stop.grace: 'soon' is not a length of time\n"
         "Hint: write it as 90s, 10m, 1h30m or 2d\n"

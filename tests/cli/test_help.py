@@ -69,6 +69,8 @@ def test_the_examples_of_filters_are_filters(mngr: Mngr) -> None:
 
 def test_an_unknown_topic_names_the_nearest(mngr: Mngr) -> None:
     assert "did you mean 'states'?" in mngr("help", "statez", code=2).err
+    said = mngr("help", "weather", code=2).err  # there is none
+    assert "did you mean" not in said and "states; commands: mngr help" in said
 
 
 def test_an_unknown_command_names_the_nearest(mngr: Mngr) -> None:

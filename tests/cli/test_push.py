@@ -44,6 +44,9 @@ def test_a_conflict_is_undone(mngr: Mngr, mode: str) -> None:
     assert "conflicts with that of foo in README.md; undone" in ran.err and "mngr message foo" in ran.err
     assert git(work, "rev-parse", "HEAD") == theirs and status(work) == [""]
     assert not Path(git(work, "rev-parse", "--path-format=absolute", "--git-path", "MERGE_HEAD")).exists()
+    mngr("stop", "foo")  # nobody is there to be told
+    said = mngr("push", "foo", code=1).err
+    assert "mngr message" not in said and "mngr pull foo, then git merge mngr/foo" in said
     assert [ref for ref in refs(work) if not ref.startswith("refs/heads/")] == []
 
 

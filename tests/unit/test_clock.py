@@ -66,3 +66,13 @@ def test_what_is_no_length_is_refused(text: str) -> None:
 )
 def test_an_age_has_one_unit(seconds: float, text: str) -> None:
     assert clock.age(seconds) == text
+
+
+@given(st.integers(min_value=0, max_value=10**8))
+def test_a_length_reads_back(seconds: int) -> None:
+    assert clock.parse_length(clock.length(seconds)) == seconds
+
+
+def test_lengths_are_short() -> None:
+    shown = [clock.length(n) for n in (0, 1.5, 90, 3600, 5400, 172800, 90061)]
+    assert shown == ["0s", "1.5s", "1m30s", "1h", "1h30m", "2d", "1d1h1m1s"]

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 COMMAND = Command(
     name="events",
     summary=COMMANDS["events"][1],
-    description="Without NAME the events of all agents, in the order they happened. Times are UTC.",
+    description=(
+        "Without NAME the events of all agents, in the order they happened. Times are UTC. A row has at, agent (its id),\n"
+        "name (its name), type, source and data: --format '{name} {type}'."
+    ),
     arguments=(NAMES.replace(required=False),),
     options=(
         Option(

@@ -50,9 +50,8 @@ def run(cli: Cli, args: Args) -> int:
                     print_command(module.COMMAND, sys.stdout)
                     return 0
             known = [*COMMANDS, *TOPICS, *GROUPS]
-            raise UsageError(
-                f"there is no help on {words!r}", closest(words, known) or "topics: " + ", ".join(TOPICS)
-            )
+            hint = f"topics: {', '.join(TOPICS)}; commands: mngr help"
+            raise UsageError(f"there is no help on {words!r}", closest(words, known) or hint)
         cli.out(TOPICS[topic])
     return 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mngr.cli.run import names_of
 from mngr.cli.spec import ACTIVITY, NAMES, Command, Option
 from mngr.cli.table import COMMANDS
-from mngr.clock import parse_length
+from mngr.clock import length, parse_length
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def run(cli: Cli, args: Args) -> int:
 
 def _line(outcome: Outcome) -> str:
     said = [
-        f"{key} {outcome.extra[field]:g}s"
+        f"{key} {length(outcome.extra[field])}"
         for key, field in (("idle", "idle_timeout"), ("lifetime", "lifetime"))
         if outcome.extra[field]
     ]

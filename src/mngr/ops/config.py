@@ -39,7 +39,7 @@ def list_settings(ctx: Context) -> list[Setting]:
 
 def get_setting(ctx: Context, key: str) -> Setting:
     """One setting; NotFound when nothing sets it."""
-    config.check_key(key, "config")
+    config.check_key(key, "config get")
     for setting in list_settings(ctx):
         if setting.key == key:
             return setting
@@ -90,13 +90,23 @@ def set_setting(ctx: Context, key: str, value: Any, scope: str | None = None) ->
 def unset_setting(ctx: Context, key: str, scope: str | None = None) -> str:
     """Remove a setting from one file, the one in effect unless a scope is given. The path of the file."""
     files = list_paths(ctx) if scope is None else {scope: get_path(ctx, scope)}
-    for path in reversed(files.values()):
+    for of, path in reversed(files.items()):
         if _holds(path, key):
             _rewrite(ctx, path, key, _drop)
+            if of != "project":  # by that file a project may be known
+                _remove_empty(path)
             return path
     config.check_key(key, "config unset")
     where = files[scope] if scope else "any settings file"
     raise NotFound(f"{key} is not set in {where}", "see where values come from: mngr config list")
+
+
+def _remove_empty(path: str) -> None:
+    """Take a file away that says nothing any more, not even in a comment; a link to one stays."""
+    with open(path, encoding="utf-8") as file:
+        rows = [row.strip() for row in file]
+    if not os.path.islink(path) and all(not row or (row[0] == "[" and row[-1] == "]") for row in rows):
+        os.remove(path)
 
 
 def _list_of(key: str, value: Any) -> list[Any]:

@@ -169,8 +169,8 @@ class Context:
             self._hosts[key] = self.provider(provider).open(name)
         return self._hosts[key]
 
-    def kind(self, name: str) -> AgentKind:
-        """An agent kind by name; raises MngrError that lists those there are."""
+    def kind(self, name: str, otherwise: str = "") -> AgentKind:
+        """An agent kind by name; raises MngrError that lists those there are, and says what else may be meant."""
         if name not in self._kinds:
             if name in KINDS:
                 self._kinds[name] = self._make_kind(name, name)
@@ -183,8 +183,7 @@ class Context:
             known = self.kind_names()
             raise MngrError(
                 f"there is no agent kind {name!r}",
-                closest(name, known)
-                or f"known: {', '.join(known)}; a command goes after --: mngr create NAME -- {name}",
+                closest(name, known) or f"known: {', '.join(known)}{otherwise}",
             )
         return self._kinds[name]
 

@@ -144,7 +144,7 @@ def make_plan(ctx: Context, host: Host, request: CreateRequest) -> Plan:
     options = {key: value for key in ("yolo", "resume") if (value := getattr(request, key))}
     if kind not in KINDS and (parent := ctx.settings.get(f"agents.{kind}.parent")):
         options["parent"] = parent
-    ctx.kind(kind).check(request.args, options)
+    ctx.kind(kind, f"; a command goes after --: mngr create NAME -- {kind}").check(request.args, options)
     _ask_login(ctx, kind)
     request = sandbox.check(ctx, host, kind, request)
     if request.yolo:

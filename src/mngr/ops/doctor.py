@@ -56,7 +56,7 @@ def doctor(
 ) -> list[Check]:
     """Look at this machine, at `@HOST`, or at what agents of a kind need."""
     if target is not None and not target.startswith("@"):
-        kind = ctx.kind(target)
+        kind = ctx.kind(target, f"; a host has an @ before it: mngr doctor @{target}")
         checks = judge_programs(_ask(ctx.local, (*_PROGRAMS, *kind.programs)), (*_PROGRAMS, *kind.programs))
         install = getattr(kind, "install", "")
         return [

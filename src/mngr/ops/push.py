@@ -8,6 +8,7 @@ from mngr.model import Record
 from mngr.ops import find, sandbox
 from mngr.ops.diff import gone
 from mngr.ops.incoming import check_line
+from mngr.ops.targets import LIVE, record_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ class Pushed(Record):
 
 def push(ctx: Context, name: str, *, stash: bool = False) -> Pushed:
     """Fast-forward where possible, else a merge commit; a conflict is undone."""
-    host, record = find.find(ctx, name)
+    seen = find.get_seen(ctx, name)
+    host, record = seen.host, record_of(seen)
     if record.transfer not in ("worktree", "mirror"):
         raise MngrError(
             f"{record.name} has no repository of its own ({record.transfer})",
@@ -54,7 +56,7 @@ def push(ctx: Context, name: str, *, stash: bool = False) -> Pushed:
     argv += ["own" if record.transfer == "mirror" else "shared", record.work_dir, record.branch or ""]
     result = there.run([*argv, repo.head, "stash" if stash else "keep", message], timeout=LONGEST)
     if result.code:
-        raise _refusal(record, result)
+        raise _refusal(record, result, is_live=seen.state.state in LIVE)
     how, _, commit = result.text.partition(" ")
     store.add_event(host, record.id, "pushed", commit=repo.head, how=how)
     return Pushed(id=record.id, name=record.name, branch=record.branch, commit=commit, how=how)
@@ -73,7 +75,7 @@ def _send(local: Host, there: Host, repo: Repo, record: AgentRecord) -> None:
     raise MngrError(f"the commits could not be sent: {git.complaint(result)}", git.hint(result.problem))
 
 
-def _refusal(record: AgentRecord, result: Result) -> MngrError:
+def _refusal(record: AgentRecord, result: Result, *, is_live: bool) -> MngrError:
     """Why merge.sh did not merge; nothing was changed then."""
     name, where = record.name, result.text.split("\n")
     if result.code == 9:
@@ -89,9 +91,10 @@ def _refusal(record: AgentRecord, result: Result) -> MngrError:
     if result.code == 5:
         return MngrError(f"{name} has uncommitted changes: {where[0]}", "let it commit them, or use --stash")
     if result.code == 4:
+        here = f"merge its work here (mngr pull {name}, then git merge {record.branch}) and push again"
         return MngrError(
             f"the work conflicts with that of {name} in {', '.join(where)}; undone",
-            f"tell the agent to merge it: mngr message {name} -m …",
+            f"tell the agent to merge it: mngr message {name} -m …; or {here}" if is_live else here,
         )
     if result.code == 3:
         return MngrError(

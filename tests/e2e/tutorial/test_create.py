@@ -254,7 +254,7 @@ def test_stopped_when_idle(e2e: E2eSession) -> None:
     mngr create idler --idle-timeout 1h -- sleep 1000
     """)
     run_all(e2e, "mngr create idler --idle-timeout 1h -- sleep 1000")
-    expect(e2e.run("mngr limit idler")).to_equal("idler: idle 3600s")
+    expect(e2e.run("mngr limit idler")).to_equal("idler: idle 1h")
     expect(e2e.run("mngr create idler-2 --idle-timeout soon -- sleep 1000")).to_fail(2).to_match_lines("""
         Error: --idle-timeout: 'soon' is not a length of time
         Hint: write it as 90s, 10m, 1h30m or 2d
