@@ -164,6 +164,8 @@ def _crash(player: Player, how: str) -> str:
     player._save(next=player.at["next"] + 1)
     if how == "lost":
         os.kill(os.getppid(), signal.SIGKILL)  # who would have written down how we ended
+    if how == "TERM":
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGKILL if how == "lost" else getattr(signal, "SIG" + how))
     return "failed: it did not end"
 
