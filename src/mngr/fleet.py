@@ -283,12 +283,6 @@ class Fleet:
 
         return discard_rooms(self.context, names)
 
-    def discard(self, names: builtins.list[str]) -> builtins.list[Outcome]:
-        """Take agents away for good that hold nobody's work: those labelled `role=room`, and no others."""
-        from mngr.ops.rooms import discard_rooms
-
-        return discard_rooms(self.context, names)
-
     def undestroy(
         self, names: builtins.list[str], *, new_name: str | None = None, on: str | None = None
     ) -> builtins.list[Outcome]:

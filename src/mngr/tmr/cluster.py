@@ -40,7 +40,7 @@ _NAMING = (
 _TESTS = re.compile(r"(^|/)(tests?|testing)/|(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
 _TRACE = re.compile(r'^[!\s]*File "([^"\n]+)", line (\d+), in (\S+)\s*$', re.MULTILINE)
 _RAISED = re.compile(
-    r"^(?:! )?((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|[a-z]))(?:: (.*))?$"
+    r"^[!\s]*((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|[a-z]))(?:: (.*))?$"
 )
 _UNEXPECTED_EXIT = re.compile(
     r"^\$ (?P<command>.*)\nthe exit code is (?P<code>-?\d+), expected 0$", re.MULTILINE
@@ -203,20 +203,17 @@ def _inner(failure: Failure) -> tuple[str, str, str] | None:
         last = trace[-1]
         for row in text[last.end() :].splitlines():
             if raised := _RAISED.match(row.rstrip()):
-                place = f"{_short(last[1])}:{last[2]} {last[3]}"
+                place = f"{last[1]}:{last[2]} {last[3]}"
                 return raised[1], raised[2] or "", place
     return None
 
 
 def _is_foreign(path: str) -> bool:
+    """Whether a file is not the project's; what is in the room is named from its work dir."""
     return (
-        path.startswith("<") or re.search(r"/(site|dist)-packages/|/lib/python\d|/_pytest/", path) is not None
+        path.startswith("<")
+        or re.search(r"(^|/)(site|dist)-packages/|/lib/python\d|/_pytest/", path) is not None
     )
-
-
-def _short(path: str) -> str:
-    """A file of a room, or of another copy of the project, by the end of its path."""
-    return "/".join(path.split("/")[-3:])
 
 
 def template(exception: str, message: str) -> str:

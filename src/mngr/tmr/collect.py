@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mngr.model import Record
-from mngr.tmr.testing import PROBE, Failure, failure_of
+from mngr.tmr.testing import PROBE, Failure, failure_of, near
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ def collect(
     """Ask pytest; raises MngrError when the room is the trouble. `program` is the one that the project is about."""
     words = ["--collect-only", "-q", *args, *paths]
     ran = room.run([*pytest, *PROBE, *words], timeout=TIMEOUT, probe={"resolve": True, "program": program})
+    place = f"{room.place}/"
+    ran = ran.replace(rows=near(ran.rows, place), out=near(ran.out, place), err=near(ran.err, place))
     end = next((row for row in ran.rows if row["row"] == "end"), {})
     failures = [failure for row in ran.rows if (failure := failure_of(row)) is not None]
     tests = _tests([row for row in ran.rows if row["row"] == "test"])

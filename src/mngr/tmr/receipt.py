@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mngr.tmr.collect import Test
-    from mngr.tmr.rooms import Room, Rooms
+    from mngr.tmr.rooms import Rooms
 
 _SHOWN = 2_000  # characters of an explanation
 
@@ -82,7 +82,7 @@ def verify(
                     runs.append((one, run))
                     if done is not None:
                         done(one, run)
-                return _judge(blank.replace(commit=room.commit, tree=room.tree), room, test, runs, program)
+                return _judge(blank.replace(commit=room.commit, tree=room.tree), test, runs, program)
         except Broken as error:
             if last:
                 return blank.replace(reason=f"the clean room broke twice: {error.message}")
@@ -100,19 +100,17 @@ def _order(test: Test, witnesses: Sequence[Test], k: int, seed: int) -> list[Tes
     return order
 
 
-def _judge(
-    blank: Receipt, room: Room, test: Test, runs: list[tuple[Test, TestRun]], program: str | None
-) -> Receipt:
+def _judge(blank: Receipt, test: Test, runs: list[tuple[Test, TestRun]], program: str | None) -> Receipt:
     own = [run for one, run in runs if one.id == test.id]
     others = [run for one, run in runs if one.id != test.id]
     imported = {name: path for _, run in runs for name, path in run.imported_from.items()}
     found = blank.replace(
         results=[_row(run) for run in own],
         witnesses=[{"test": run.test, **_row(run)} for run in others],
-        imported_from={name: path.removeprefix(room.place + "/") for name, path in sorted(imported.items())},
+        imported_from=dict(sorted(imported.items())),
         seconds=sum(run.seconds for _, run in runs),
     )
-    verdict, reason = decide(own, others, _wrong_code(room, runs, program))
+    verdict, reason = decide(own, others, _wrong_code(runs, program))
     return found.replace(verdict=verdict, reason=reason)
 
 
@@ -146,9 +144,9 @@ def decide(own: Sequence[TestRun], others: Sequence[TestRun], wrong: str = "") -
     return "confirmed", f"it passed {passed} of {len(own)} times{also}"
 
 
-def _wrong_code(room: Room, runs: list[tuple[Test, TestRun]], program: str | None) -> str:
+def _wrong_code(runs: list[tuple[Test, TestRun]], program: str | None) -> str:
     for _, run in runs:
-        found = [*run.wrong_code, *problems(run.resolved, room.place, program)]
+        found = [*run.wrong_code, *problems(run.resolved, program)]
         if found:
             return found[0]
     return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mngr.tmr.testing import PROBE, is_own, texts
+from mngr.tmr.testing import PROBE, is_own, near, texts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,21 +24,19 @@ def check_resolves(
     if end is None:
         said = (ran.err.strip() or ran.out.strip() or f"exit code {ran.code}").splitlines()
         return [f"pytest could not begin: {said[-1]}"]
-    return problems(end.get("resolved"), room.place, program, end.get("strays"))
+    return problems(near(end.get("resolved"), f"{room.place}/"), program, end.get("strays"))
 
 
-def problems(resolved: Any, place: str, program: str | None = None, strays: Any = ()) -> list[str]:
-    """What is wrong with where packages and programs lead, as the probe told it; `place` is the room's work dir."""
+def problems(resolved: Any, program: str | None = None, strays: Any = ()) -> list[str]:
+    """What is wrong with where packages and programs lead, as a run or `collect` tells it, each with the fix in words."""
     if not isinstance(resolved, dict):
         return []
     found = [
-        _package(name, path)
-        for name, path in texts(resolved.get("packages")).items()
-        if not is_own(path, place)
+        _package(name, path) for name, path in texts(resolved.get("packages")).items() if not is_own(path)
     ]
     scripts = resolved.get("scripts")
     for name, facts in scripts.items() if isinstance(scripts, dict) else ():
-        if text := _script(str(name), texts(facts), place, program):
+        if text := _script(str(name), texts(facts), program):
             found.append(text)
     if not found and isinstance(strays, list | tuple) and strays:
         found.append(f"{strays[0]} is imported, from the checkout that the workspace is a copy of; {_OWN}")
@@ -54,12 +52,12 @@ def _package(name: str, path: str) -> str:
     return f"`import {name}` takes {path}, outside the workspace; {_OWN}"
 
 
-def _script(name: str, facts: dict[str, str], place: str, program: str | None) -> str | None:
+def _script(name: str, facts: dict[str, str], program: str | None) -> str | None:
     at, code = facts.get("path", ""), facts.get("code", "")
     if not at:
         return f"the program {name} is not on the PATH of the tests; {_OWN}" if name == program else None
-    if code and not is_own(code, place):
+    if code and not is_own(code):
         return f"the program {name} is {at} and runs {code}, not the workspace's code; {_OWN}"
-    if not code and name == program and not at.startswith(place + "/"):
+    if not code and name == program and at.startswith("/"):
         return f"the program {name} is {at}, outside the workspace; put the workspace's own first on the PATH of the tests, or {_OWN}"
     return None

@@ -119,7 +119,9 @@ def run_test(
 
 
 def judge(test: Test, ran: Ran, line: str, work: str) -> TestRun:
-    """What became of a test, from what the probe saw of it."""
+    """What became of a test, from what the probe saw of it; paths in the room are named from its work dir."""
+    place = f"{work}{os.sep}"
+    ran = ran.replace(rows=near(ran.rows, place), out=near(ran.out, place), err=near(ran.err, place))
     phases = [row for row in ran.rows if row["row"] == "phase"]
     end = next((row for row in reversed(ran.rows) if row["row"] == "end"), None)
     ids, reruns = _ids(phases)
@@ -133,7 +135,7 @@ def judge(test: Test, ran: Ran, line: str, work: str) -> TestRun:
     return TestRun(
         test=test.id, outcome=outcome, why=why, seconds=ran.seconds, cpu=ran.cpu, exit_code=ran.code, ids=ids,
         missing=[one for one in test.ids if one not in ids], failures=failures, reruns=reruns, command=line,
-        imported_from=imported, wrong_code=_wrong(imported, (end or {}).get("strays"), work),
+        imported_from=imported, wrong_code=_wrong(imported, (end or {}).get("strays")),
         resolved=resolved if isinstance(resolved := (end or {}).get("resolved"), dict) else {},
         output=_tail(ran.out + ran.err), transcripts={row.get("test", ""): row.get("text", "") for row in scenes},
         artifacts=[row["path"] for row in scenes if _is_inside(row.get("path", ""))], left=ran.left,
@@ -221,19 +223,28 @@ def _said(test: Test, ran: Ran, why: str) -> Failure:
     return Failure(id=test.id, when="collect", exception="", message=why, text=_tail(ran.err or ran.out))
 
 
-def _wrong(imported: dict[str, str], strays: object, work: str) -> list[str]:
+def near(value: Any, place: str) -> Any:
+    """The same with every path in a room named from its work dir: what is told of a test is the same in all rooms."""
+    if isinstance(value, str):
+        return value.replace(place, "")
+    if isinstance(value, list):
+        return [near(one, place) for one in value]
+    if isinstance(value, dict):
+        return {key: near(one, place) for key, one in value.items()}
+    return value
+
+
+def _wrong(imported: dict[str, str], strays: object) -> list[str]:
     """What of the project's own code was not the room's: from elsewhere, or installed as a copy."""
-    wrong = [f"{name} came from {path}" for name, path in imported.items() if not is_own(path, work)]
+    wrong = [f"{name} came from {path}" for name, path in imported.items() if not is_own(path)]
     if isinstance(strays, list):
-        wrong += [text for path in strays if (text := f"{path} was imported") and isinstance(path, str)]
+        wrong += [f"{path} was imported" for path in strays if isinstance(path, str)]
     return wrong
 
 
-def is_own(path: str, work: str) -> bool:
-    """Whether a file is the room's own source: in the work dir, and no installed copy."""
-    return path.startswith(work + os.sep) and not {"site-packages", "dist-packages"}.intersection(
-        path.split(os.sep)
-    )
+def is_own(path: str) -> bool:
+    """Whether a file, named from the work dir, is the room's own source: in there, and no installed copy."""
+    return not os.path.isabs(path) and {"site-packages", "dist-packages"}.isdisjoint(path.split(os.sep))
 
 
 def _is_inside(path: str) -> bool:

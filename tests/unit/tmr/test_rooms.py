@@ -122,7 +122,7 @@ def test_collected_is_what_pytest_has(world: World) -> None:
     assert adds.doc.startswith("Adds two numbers.\n\nTutorial block:\n    tally add 1 2")
     assert times.ids == [f"{times.id}[{n}]" for n in ("1", "a b", "it's")] and "slow_one" in times.markers
     assert load.id == "tests/test_tally.py::TestTable::test_load"
-    assert resolve.problems(found.resolved, world.room.place) == []
+    assert resolve.problems(found.resolved) == []
 
 
 def test_a_pass_tells_command_ids_and_where_the_code_came_from(world: World) -> None:
@@ -130,7 +130,7 @@ def test_a_pass_tells_command_ids_and_where_the_code_came_from(world: World) -> 
     assert (run.outcome, run.why, run.failures, run.missing) == ("pass", "", [], [])
     assert set(run.ids.values()) == {"pass"} and len(run.ids) == 3
     assert shlex.split(run.command) == [*PYTEST, run.test]
-    assert run.imported_from == {"tally": f"{world.room.place}/tally/__init__.py"} and run.wrong_code == []
+    assert run.imported_from == {"tally": "tally/__init__.py"} and run.wrong_code == []
     assert run.cpu > 0 and run.seconds > 0
     assert TestRun.from_dict(run.to_dict()) == run
 
@@ -223,26 +223,24 @@ def test_a_flood_of_output_is_cut(world: World) -> None:
 
 def test_code_from_elsewhere_is_found_out(world: World) -> None:
     """The trap: an environment that has the user's checkout, or an installed copy, in front of the workspace."""
-    place = world.room.place
     line = 'PYTHONPATH="$0:$PYTHONPATH" PYTHONSAFEPATH=1 exec "$@"'
     run = run_test(
         world.room, ["sh", "-c", line, str(world.repo), *PYTEST], world.test("test_adds"), resolve=True
     )
     assert run.outcome == "pass"
     assert run.wrong_code[0] == f"tally came from {world.repo}/tally/__init__.py"
-    (problem,) = resolve.problems(run.resolved, place)
+    (problem,) = resolve.problems(run.resolved)
     assert problem.startswith(f"`import tally` takes {world.repo}/tally/__init__.py, outside the workspace")
-    copy = {"packages": {"tally": f"{place}/.venv/lib/python3/site-packages/tally/__init__.py"}}
-    assert "installed copy" in resolve.problems(copy, place)[0]
+    copy = {"packages": {"tally": ".venv/lib/python3/site-packages/tally/__init__.py"}}
+    assert "installed copy" in resolve.problems(copy)[0]
 
 
 def test_programs_must_be_the_workspaces_too(world: World) -> None:
-    place = world.room.place
     script = {"path": "/usr/bin/tally", "module": "tally", "code": "/home/me/tally/tally/__init__.py"}
-    (problem,) = resolve.problems({"scripts": {"tally": script}}, place)
+    (problem,) = resolve.problems({"scripts": {"tally": script}})
     assert "the program tally is /usr/bin/tally and runs /home/me/tally" in problem
-    fine = {"path": "/usr/bin/tally", "module": "tally", "code": f"{place}/tally/__init__.py"}
-    assert resolve.problems({"scripts": {"tally": fine}}, place, "tally") == []
+    fine = {"path": "/usr/bin/tally", "module": "tally", "code": "tally/__init__.py"}
+    assert resolve.problems({"scripts": {"tally": fine}}, "tally") == []
     assert resolve.check_resolves(world.room, PYTEST) == []
     (missing,) = resolve.check_resolves(world.room, PYTEST, program="no-such-tally")
     assert "no-such-tally is not on the PATH" in missing
