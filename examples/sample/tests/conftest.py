@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from mngr.e2e import E2eSession
 
 BIN = Path(__file__).parents[1] / "bin"

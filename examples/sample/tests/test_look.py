@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import pytest
+
 from mngr.e2e import E2eSession, expect
 
 
 @pytest.fixture(autouse=True)
 def stocked(e2e: E2eSession, pantry_on_path: None) -> None:
-    steps = ["init", "add rice --amount 10 --unit kg", "add jam --amount 3 --shelf top", "add beans --amount 2"]
+    steps = [
+        "init",
+        "add rice --amount 10 --unit kg",
+        "add jam --amount 3 --shelf top",
+        "add beans --amount 2",
+    ]
     expect(e2e.run(" && ".join(f"pantry {step}" for step in steps))).to_succeed()
 
 

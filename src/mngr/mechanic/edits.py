@@ -12,12 +12,15 @@ CITE = "write_tutorial_block"
 
 
 class Module:
-    """A file of Python; raises SyntaxError or ValueError when it is none."""
+    """A file of Python; raises ValueError when it is none."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.data = text.encode()
-        self.tree = ast.parse(self.data)
+        try:
+            self.tree = ast.parse(self.data)
+        except (SyntaxError, RecursionError, MemoryError) as error:
+            raise ValueError(f"this is no Python: {error}") from None
         self._starts = [0, *(found.end() for found in re.finditer(rb"\r\n|\r|\n", self.data))]
 
     def span(self, node: ast.AST) -> tuple[int, int]:
@@ -39,6 +42,8 @@ class Module:
     def splice(self, splices: list[Splice]) -> str:
         """The text with pieces of it replaced."""
         data = self.data
+        if b"\r\n" in data:
+            splices = [(start, end, re.sub("\r?\n", "\r\n", new)) for start, end, new in splices]
         for start, end, new in sorted(splices, key=lambda one: one[:2], reverse=True):
             data = data[:start] + new.encode() + data[end:]
         return data.decode()

@@ -75,12 +75,20 @@ class _Found:
             (number, run)
             for case in self.cases
             for number, run in enumerate(case.runs)
-            if self.desk.is_test_file(run.path) and call.lineno <= run.line <= (call.end_lineno or run.line)
+            if self._is_of(run, call)
         ]
 
     def checks(self, call: ast.Call) -> list[Check]:
-        numbers = {number for number, _ in self.runs(call)}
-        return [check for case in self.cases for check in case.checks if check.run in numbers]
+        """What is said of a call."""
+        return [
+            check
+            for case in self.cases
+            for check in case.checks
+            if check.run is not None and self._is_of(case.runs[check.run], call)
+        ]
+
+    def _is_of(self, run: Run, call: ast.Call) -> bool:
+        return self.desk.is_test_file(run.path) and call.lineno <= run.line <= (call.end_lineno or run.line)
 
     def has_code_checked(self, call: ast.Call) -> bool:
         if any(check.method in EXIT for check in self.checks(call)):
@@ -168,7 +176,7 @@ class _Found:
         indent, source = self.module.indent(statement), self.module.source(call)
         start, end = self.module.span(statement)
         value = getattr(statement, "value", None)
-        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
         if value is call and len(targets) == 1 and isinstance(targets[0], ast.Name):
             self.splices.append((end, end, self._rows(checks, targets[0].id, indent)))
         elif isinstance(statement, ast.Expr) and value is call and len(checks) == 1 and _IT in checks[0]:

@@ -34,7 +34,7 @@ def mend(desk: Desk, trial: Trial) -> str | Trouble:
     crash = next((run for run in case.runs if _CRASH in run.err and run.code), None)
     if crash:
         return _crash(desk, crash)
-    check = case.failed
+    check = case.failed or _asserted(desk, case)
     if check is None:
         frames = _project_frames(desk, case.frames)
         title = f"{case.exception}: {case.message.strip().partition(chr(10))[0][:150]}"
@@ -121,7 +121,7 @@ def _rename_block(desk: Desk, block: str, old: str, new: str) -> None:
     for path in citing.test_files(desk.work, desk.test):
         try:
             module = edits.Module(desk.read(path))
-        except (SyntaxError, ValueError):
+        except ValueError:
             continue
         same = [node for node in edits.citations(module.tree) if citing.normal(str(node.value)) == wanted]
         if same:
@@ -181,12 +181,69 @@ def _not_for_rewording(case: Case, check: Check, run: Run | None) -> str:
 def _expectation(function: ast.AST, check: Check) -> tuple[ast.Constant | None, str]:
     """The text in the source that does not fit."""
     missing = [arg for arg in check.args if check.method != "to_contain" or arg not in check.text][:1]
-    for call in edits.calls(function, check.method):
-        if call.lineno <= check.line <= (call.end_lineno or call.lineno):
-            for arg in call.args:
-                if isinstance(arg, ast.Constant) and [arg.value] == missing and isinstance(arg.value, str):
-                    return arg, arg.value
+    places: list[tuple[ast.expr | ast.stmt, list[ast.expr]]] = [
+        (call, call.args) for call in edits.calls(function, check.method)
+    ]
+    places += [(node, _compared(node)) for node in _asserts(function)]
+    for place, texts in places:
+        if place.lineno <= check.line <= (place.end_lineno or place.lineno):
+            for text in texts:
+                if isinstance(text, ast.Constant) and [text.value] == missing and isinstance(text.value, str):
+                    return text, text.value
     return None, ""
+
+
+def _compared(node: ast.Assert) -> list[ast.expr]:
+    """The two sides of a comparison."""
+    sides = [node.test.left, *node.test.comparators] if isinstance(node.test, ast.Compare) else []
+    return sides if len(sides) == 2 else []
+
+
+def _asserts(function: ast.AST) -> list[ast.Assert]:
+    return [node for node in edits.statements(function) if isinstance(node, ast.Assert)]
+
+
+def _asserted(desk: Desk, case: Case) -> Check | None:
+    """A plain `assert "text" in result.stdout`, or one with ==, that ended the test, as the expectation that it is."""
+    where = [int(line) for path, line, _ in case.frames[-1:] if desk.is_test_file(str(path))]
+    function = desk.module().function(desk.test)
+    if function is None or not where or case.exception != "AssertionError":
+        return None
+    for node in _asserts(function):
+        if not (
+            node.lineno <= where[0] <= (node.end_lineno or node.lineno) and isinstance(node.test, ast.Compare)
+        ):
+            continue
+        texts = [text for text in map(edits.text_of, _compared(node)) if text is not None]
+        method = {ast.In: "to_contain", ast.Eq: "to_equal"}.get(type(node.test.ops[0]))
+        origin = _origin(desk, function, case, node)
+        if method and origin and len(texts) == 1:
+            number, stream = origin
+            run = case.runs[number]
+            shown = {"stdout": run.out, "stderr": run.err, "output": run.out + run.err}[stream]
+            return Check(str(case.frames[-1][0]), node.lineno, method, texts, number, stream, shown, False)
+    return None
+
+
+def _origin(desk: Desk, function: ast.AST, case: Case, node: ast.Assert) -> tuple[int, str] | None:
+    """Which command an assertion is about, and which stream: by the name that its result was given last."""
+    for part in ast.walk(node.test):
+        if not (isinstance(part, ast.Attribute) and part.attr in ("stdout", "stderr", "output")):
+            continue
+        given = [
+            one
+            for one in edits.statements(function)
+            if isinstance(one, ast.Assign) and one.lineno < node.lineno and edits.called(one.value) == "run"
+            and ast.dump(one.targets[0]) == ast.dump(part.value).replace("Load()", "Store()")
+        ]  # fmt: skip
+        for number, run in reversed(list(enumerate(case.runs))):
+            if (
+                given
+                and desk.is_test_file(run.path)
+                and given[-1].lineno <= run.line <= (given[-1].end_lineno or 0)
+            ):
+                return number, part.attr
+    return None
 
 
 def _held(function: ast.AST, case: Case) -> wording.Held:

@@ -11,7 +11,7 @@ from typing import Any
 
 from mngr.mechanic import edits, improving, mending
 from mngr.mechanic.desk import Desk, Trouble, put
-from mngr.mechanic.trial import Trial, try_once
+from mngr.mechanic.trial import PATIENCE, Trial, try_once
 
 KINDS = ("FIX_TUTORIAL", "FIX_TEST", "IMPROVE_TEST")
 _MOST_STEPS = 8  # failures of one test that are mended one after the other
@@ -36,7 +36,12 @@ def repair(job: dict[str, Any], work: str, outputs: str, between: Callable[[], N
             first.update(files)
             put(ledger, json.dumps({"task": job["test"], "first": first, "plan": None}))
 
-        plan = _Repair(job, work, outputs, between, keep).plan()
+        worker = _Repair(job, work, outputs, between, keep)
+        try:
+            plan = worker.plan()
+        except (OSError, ValueError) as error:  # no such program, no such file, no Python
+            worker.desk.back_to(worker.desk.first)
+            plan = worker.failed(str(error))
         put(ledger, json.dumps({"task": job["test"], "first": {}, "plan": plan}))
     result = _finish(plan, work)
     put(os.path.join(outputs, "result.json"), json.dumps(result, indent=1) + "\n")
@@ -62,6 +67,7 @@ class _Repair:
         self.job = job
         self.outputs = outputs
         self.between = between
+        self.patience = float(job.get("timeout") or PATIENCE)
         self.k = max(1, int(job.get("k", 2)))
         self.desk = Desk(work, job["test"], job.get("tutorial"), keep)
         self.troubles: list[Trouble] = []
@@ -74,9 +80,14 @@ class _Repair:
         trials = self._try("before")
         before = after = self._verdict(trials)
         if trials[0].outcome in ("none", "skip"):
-            said = f"there is no such test, or it is skipped:\n\n```\n{trials[0].tail}\n```"
-            return self._result("failed", "fail", "fail", said)
-        if before != "flaky":
+            said = f"There is no such test, or it is skipped:\n\n```\n{trials[0].tail}\n```"
+            return self.failed(said)
+        if trials[0].uncollected:
+            detail = f"```\n{trials[0].uncollected[-1500:]}\n```"
+            self.troubles.append(
+                Trouble("HARNESS_DEFECT", "it cannot be collected", detail, [(self.desk.path, 1)])
+            )
+        elif before != "flaky":
             trials = self._mend(trials)
             after = self._verdict(trials)
         if after == "flaky" or (after != before and not self._has_changed()):
@@ -86,6 +97,11 @@ class _Repair:
             self._give_up()
             after = before
         return self._conclude(before, after)
+
+    def failed(self, why: str) -> dict[str, Any]:
+        """That it could not be tried at all."""
+        self.stages = {}
+        return self._result("failed", "fail", "fail", why)
 
     def _has_changed(self) -> bool:
         return self.desk.now() != self.desk.first
@@ -99,7 +115,7 @@ class _Repair:
     def _try(self, name: str, times: int | None = None) -> list[Trial]:
         trials = []
         for number in range(1, (self.k if times is None else times) + 1):
-            trial = try_once(self.job["command"], self.desk.work, self.between)
+            trial = try_once(self.job["command"], self.desk.work, self.between, self.patience)
             self._show(f"{name}-{number}", trial)
             trials.append(trial)
         return trials

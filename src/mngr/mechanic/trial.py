@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-PATIENCE = 300.0  # seconds
+PATIENCE = 300.0  # seconds for one run of a test where nothing else is said
 _PROBE = "mngr_mechanic_probe"
 _TAIL = 4000  # characters
 
@@ -83,13 +83,15 @@ class Trial:
         return next((case for case in self.cases if case.outcome in ("fail", "error")), None)
 
 
-def try_once(command: list[str], work: str, between: Callable[[], None] = lambda: None) -> Trial:
+def try_once(
+    command: list[str], work: str, between: Callable[[], None] = lambda: None, patience: float = PATIENCE
+) -> Trial:
     """Run exactly this command in `work`; only variables of its environment say that the probe is to be loaded."""
     place = tempfile.mkdtemp(prefix="mechanic-")
     began = time.monotonic()
     try:
         _put_probe(place)
-        code = _run(command, work, _environment(place), place, between)
+        code = _run(command, work, place, between, patience)
         rows = _rows(os.path.join(place, "rows"))
         with open(os.path.join(place, "out"), "rb") as file:
             tail = file.read().decode("utf-8", "replace")[-_TAIL:]
@@ -115,20 +117,20 @@ def _environment(place: str) -> dict[str, str]:
 
 
 def _run(
-    command: list[str], work: str, env: dict[str, str], place: str, between: Callable[[], None]
+    command: list[str], work: str, place: str, between: Callable[[], None], patience: float
 ) -> int | None:
     """The exit code; None when it took too long. Nothing of it outlives this."""
     with open(os.path.join(place, "out"), "wb") as out:
         process = subprocess.Popen(
             command,
             cwd=work,
-            env=env,
+            env=_environment(place),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
             start_new_session=True,
         )
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + patience
         try:
             while process.poll() is None:
                 if time.monotonic() > deadline:

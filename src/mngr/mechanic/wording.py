@@ -135,10 +135,16 @@ def _differing(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
 
 
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
-_SUGGESTS = re.compile(
-    r"did you mean|do you mean|perhaps|instead|renamed|is called|now called|replaced|similar|maybe|use|try",
+_UNKNOWN = re.compile(
+    r"\b(no such|there is no|no option|unknown|unrecogni[sz]ed|not recogni[sz]ed|unexpected|invalid|illegal|bad|deprecated|removed"
+    r"|renamed|replaced|is called|now called|did you mean)\b",
     re.IGNORECASE,
 )
+_SUGGESTS = re.compile(
+    r"\b(did you mean|do you mean|perhaps|instead|renamed|is called|now called|replaced|similar|maybe|use|try)\b",
+    re.IGNORECASE,
+)
+_ALWAYS_THERE = ("--help", "-h", "--version", "--usage")
 
 
 def renamed(command: str, said: str) -> tuple[str, str] | None:
@@ -151,8 +157,10 @@ def renamed(command: str, said: str) -> tuple[str, str] | None:
         if not old:
             continue
         told = " ".join(rows[at : at + 2])
-        news = {option for option in _OPTION.findall(told) if option not in given}
-        if _SUGGESTS.search(told) and len(set(old)) == 1:
+        news = {
+            option for option in _OPTION.findall(told) if option not in given and option not in _ALWAYS_THERE
+        }
+        if _UNKNOWN.search(row) and _SUGGESTS.search(told) and len(set(old)) == 1:
             pairs |= {(old[0], new) for new in news}
     return pairs.pop() if len(pairs) == 1 else None
 

@@ -91,7 +91,9 @@ def take(args: argparse.Namespace) -> None:
     thing = store.get(things, args.item)
     less = amounts.parse(args.amount)
     if less > thing["amount"]:
-        raise store.PantryError(f"there is only {amounts.show(thing['amount'], thing['unit'])} of {args.item}")
+        raise store.PantryError(
+            f"there is only {amounts.show(thing['amount'], thing['unit'])} of {args.item}"
+        )
     thing["amount"] -= less
     store.save(things)
     print(f"{args.item}: {amounts.show(thing['amount'], thing['unit'])} left")
@@ -111,7 +113,7 @@ def show_list(args: argparse.Namespace) -> None:
     rows.insert(0, ["ITEM", "AMOUNT", "SHELF"])
     widths = [max(len(row[at]) for row in rows) for at in range(3)]
     for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+        print("  ".join(row[at].ljust(widths[at]) for at in range(3)).rstrip())
 
 
 def find(args: argparse.Namespace) -> None:
