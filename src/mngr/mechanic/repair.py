@@ -236,7 +236,7 @@ class _Repair:
                 commits.append({"kind": kind, "subject": subject, "said": self.said[kind], "files": files})
             last = files
         result = {
-            "v": 1, "task": self.job["test"], "outcome": outcome, "before": before, "after": after, "summary": summary,
+            "v": 1, "task": self.job.get("task") or self.job["test"], "outcome": outcome, "before": before, "after": after, "summary": summary,
             "changes": [], "escalations": [one.to_dict() for one in self.troubles], "runs": self.shown,
         }  # fmt: skip
         head = _git(self.desk.work, "rev-parse", "HEAD").strip()

@@ -1,0 +1,132 @@
+"""A test is run for real, mended or not, and what is left are commits and a result."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mngr.mechanic import repair as job
+from mngr.mechanic.desk import put
+from tests.conftest import git
+
+HEAD = "from mngr.e2e import E2eSession, expect\n\n\n"
+PYTEST = [
+    sys.executable,
+    "-m",
+    "pytest",
+    "-q",
+    "-p",
+    "no:xdist",
+    "-p",
+    "no:hypothesispytest",
+    "-p",
+    "no:cacheprovider",
+]
+
+
+@pytest.fixture
+def project(repo: Path) -> Path:
+    """Nothing but a configuration; the programs under test are those of the shell."""
+    (repo / "pytest.ini").write_text("[pytest]\n")
+    return repo
+
+
+def repair(project: Path, body: str, **more: Any) -> dict[str, Any]:
+    (project / "test_x.py").write_text(HEAD + body)
+    git(project, "add", ".")
+    git(project, "commit", "-qm", "tests")
+    return again(project, **more)
+
+
+def again(project: Path, **more: Any) -> dict[str, Any]:
+    asked = {"test": "test_x.py::test_x", "command": [*PYTEST, "test_x.py::test_x"], "k": 1, **more}
+    outputs = project.parent / "outputs"
+    made = job.repair(asked, str(project), str(outputs), lambda: None)
+    assert json.loads((outputs / "result.json").read_text()) == made
+    assert git(project, "status", "--porcelain", "--untracked-files=no") == ""
+    return made
+
+
+def test_several_failures_one_after_the_other(project: Path) -> None:
+    say = project.parent / "say"
+    say.write_text("case $1 in 1) echo the first word;; 2) echo what is done; echo done;; esac\n")
+    body = f"""def test_x(e2e: E2eSession) -> None:
+    one = e2e.run("sh {say} 1")
+    expect(one).to_succeed()
+    assert "that first word" in one.stdout
+    two = e2e.run("sh {say} 2")
+    expect(two.stdout).to_contain("what was done")
+"""
+    made = repair(project, body)
+    assert (made["outcome"], made["before"], made["after"]) == ("fixed", "fail", "pass"), made
+    assert [one["kind"] for one in made["changes"]] == ["FIX_TEST", "IMPROVE_TEST"]
+    assert (
+        git(project, "log", "-2", "--format=%H %s")
+        .split("\n")[1]
+        .startswith(made["changes"][0]["commits"][0] + " [FIX_TEST]")
+    )
+    text = (project / "test_x.py").read_text()
+    assert 'assert "the first word" in' in text and 'to_contain("what is done")' in text
+    assert "    expect(two).to_succeed()\n" in text
+
+
+def test_what_passes_only_at_times_is_not_touched(project: Path) -> None:
+    mark = project.parent / "mark"
+    body = f'def test_x(e2e: E2eSession) -> None:\n    assert e2e.run("mkdir {mark}").exit_code == 0\n'
+    made = repair(project, body, k=2)
+    assert (made["outcome"], made["before"], made["after"]) == ("blocked", "flaky", "flaky")
+    assert made["changes"] == [] and "1 of 2 runs" in made["escalations"][0]["title"]
+
+
+def test_it_goes_on_after_being_cut_off(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once while it tries an edit, once between the commit and the result."""
+    body = 'def test_x(e2e: E2eSession) -> None:\n    e2e.run("true")\n'
+
+    class CutOff(BaseException):
+        pass
+
+    def cut_off(*_: object) -> None:
+        raise CutOff
+
+    with monkeypatch.context() as during, pytest.raises(CutOff):
+        during.setattr(job._Repair, "_conclude", cut_off)
+        repair(project, body)
+    assert "to_succeed" in (project / "test_x.py").read_text()
+    with monkeypatch.context() as during, pytest.raises(CutOff):
+        during.setattr(
+            job, "put", lambda path, text: cut_off() if path.endswith("result.json") else put(path, text)
+        )
+        again(project)
+    made = again(project)
+    assert made["outcome"] == "improved"
+    assert git(project, "log", "--format=%s").count("[IMPROVE_TEST]") == 1
+    assert made["changes"][0]["commits"] == [git(project, "rev-parse", "HEAD").strip()]
+
+
+def test_what_cannot_be_tried(project: Path) -> None:
+    made = repair(project, "def test_y(e2e): pass\n")
+    assert made["outcome"] == "failed" and "no such test" in made["summary"]
+    made = again(project, command=["no-such-program"])
+    assert made["outcome"] == "failed" and "no-such-program" in made["summary"]
+    made = repair(project, "def test_x(e2e)\n")
+    assert made["outcome"] == "blocked" and made["escalations"][0]["kind"] == "HARNESS_DEFECT"
+
+
+def test_the_probe_does_not_stay(project: Path) -> None:
+    """What the mechanic needs in order to see goes in by the environment alone."""
+    made = repair(
+        project, 'def test_x(e2e: E2eSession) -> None:\n    expect(e2e.run("true; exit 3")).to_fail(3)\n'
+    )
+    assert made["outcome"] == "unchanged" and made["escalations"] == []
+    assert (
+        project.parent / "outputs" / "runs" / "before-1" / "transcript.txt"
+    ).read_text() == "$ true; exit 3\n? 3\n"
+    done = subprocess.run(
+        [*PYTEST, "--trace-config"], cwd=project, capture_output=True, text=True, check=True
+    )
+    assert "mechanic" not in done.stdout
