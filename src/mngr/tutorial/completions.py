@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 from mngr.errors import MngrError
 from mngr.fanout import fanout
@@ -17,9 +18,12 @@ _HELP = (("--help",),)
 _SYSTEM = "/usr/share/bash-completion"
 _AT_ONCE = 8  # questions to one bash, which has the script to read first
 _END = "\x1e"
-_ANSWER = """
-grep -Eq '_init_completion|_get_comp_words_by_ref|_comp_' "$1" && . /usr/share/bash-completion/bash_completion
-. "$1"
+_ANSWER = (
+    f"""
+exec 2>/dev/null
+grep -Eq '_init_completion|_get_comp_words_by_ref|_comp_' "$1" && . {_SYSTEM}/bash_completion
+"""
+    + """. "$1"
 shift
 compopt() { :; }
 answer() {
@@ -33,12 +37,13 @@ for word; do
     if [[ $word == $'\\x1e' ]]; then (answer "${question[@]}"); printf '\\x1e\\n'; question=(); else question+=("$word"); fi
 done
 """
+)
 Words = tuple[str, ...]
 
 
 def read_completion(asker: Asker) -> list[Command]:
     """Everything that is offered, command by command; raises MngrError when there is no completion."""
-    script = os.path.join(asker.place, "completion")
+    script = os.path.join(asker.place, ".completion")  # hidden, or it would be offered too
     with open(script, "w", encoding="utf-8") as file:
         file.write(_script(asker, asker.name))
     asker.env["PATH"] = os.path.dirname(asker.program[0]) + ":" + asker.env["PATH"]
@@ -83,7 +88,7 @@ class _Completion:
         """The words that may follow each."""
         found = self._offered([command.words for command in commands], "")
         return [
-            [(*command.words, word) for word in words if word[:1].isalnum()]
+            [(*command.words, word) for word in words if re.fullmatch(r"[A-Za-z0-9][\w:-]*", word)]
             for command, words in zip(commands, found, strict=True)
         ]
 

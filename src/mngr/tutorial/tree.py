@@ -22,8 +22,9 @@ _SECONDS = 20.0
 _DEEPEST = 4
 _UNREAD = 5  # commands whose help cannot be read, by name
 # Programs that list all their commands elsewhere than in their help, and those that tell their options only by -h.
-_LISTS = {"git": ("help", "-a"), "tmux": ("list-commands",)}
+_LISTS = {"git": ("help", "-a"), "npm": ("-l",), "tmux": ("list-commands",)}
 _BY_H = ("git",)
+_FIRST = {"git": ("init", "-q")}  # without which some of its commands say nothing
 _MOST_BYTES = 200_000  # of one help
 _RUN = f'cd "$1" && shift && "$@" </dev/null 2>&1 | head -c {_MOST_BYTES}'
 
@@ -152,6 +153,8 @@ def read_tree(program: list[str], root: str, source: str = "help") -> Tree:
     found = find_program(program[0], root)
     with tempfile.TemporaryDirectory(prefix="mngr-") as place:
         asker = Asker([found, *program[1:]], place)
+        if asker.name in _FIRST:
+            asker.ask([*asker.program, *_FIRST[asker.name]])
         commands = read_completion(asker) if source == "completion" else _read_help(asker)
     if not any(command.options or command.words for command in commands):
         said = [problem.message for problem in asker.problems if not problem.line]
@@ -182,6 +185,7 @@ def _read_help(asker: Asker) -> list[Command]:
     commands: dict[tuple[str, ...], Command] = {}
     unread: list[tuple[tuple[str, ...], str]] = []
     listed = _listed(asker)
+    told = {name for child in listed if child.usage for name in (child.name, *child.aliases)}
     level = [_Asked(words=(), child=Child(name=""), above="")]
     for _ in range(_DEEPEST):
         texts = fanout(lambda one: asker.help(one.words), level, at_once=4)
@@ -197,10 +201,9 @@ def _read_help(asker: Asker) -> list[Command]:
                 unread.append((asked.words, text))
             command = Command(words=asked.words, aliases=asked.child.aliases, options=help.options)
             commands.setdefault(asked.words, command)
-            children = [*help.children, *(child for child in listed if not asked.words and not child.usage)]
-            for child in children:
+            for child in [*help.children, *(listed if not asked.words else ())]:
                 words = (*asked.words, *child.name.split())
-                if words not in commands:
+                if words not in commands and (asked.words or child.name not in told):
                     deeper.append(_Asked(words=words, child=child, above=text))
         level = list({one.words: one for one in deeper}.values())
     for child in listed:
@@ -212,18 +215,31 @@ def _read_help(asker: Asker) -> list[Command]:
 
 
 def _listed(asker: Asker) -> list[Child]:
-    """The commands that a program lists by one of its own: `name  what it does`, or `name (alias) [-abc] [-t target]`."""
+    """The commands that a program lists by one of its own, some with their usage."""
     if asker.name not in _LISTS:
         return []
+    found = parse_list(asker.ask([*asker.program, *_LISTS[asker.name]]))
+    return [child for child in found if child.name != asker.name]
+
+
+def parse_list(text: str) -> list[Child]:
+    """Commands of lines such as `name  what it does`, perhaps with more under it, or `name (alias) [-abc] [-t target]`."""
     found: list[Child] = []
-    for line in _plain_lines(asker.ask([*asker.program, *_LISTS[asker.name]])):
-        entry = _entry(line.strip(), (), alone=False) if line[0] == " " else None
-        match = None if line[0] == " " else _LISTED.fullmatch(line)
-        if entry:
-            found.append(entry.replace(is_sure=False))
-        elif match and match["usage"]:
+    depth = 0
+    for line in _plain_lines(text):
+        indent = len(line) - len(line.lstrip())
+        match = None if indent else _LISTED.fullmatch(line)
+        if match and match["usage"]:
             aliases = (match["alias"],) if match["alias"] else ()
-            found.append(Child(name=match["name"], aliases=aliases, is_sure=True, usage=match["usage"]))
+            found.append(Child(name=match["name"], aliases=aliases, usage=match["usage"]))
+        elif found and depth and indent > depth + 4:
+            named = re.match(r"\s+alias(?:es)?: (.+)", line)
+            more = tuple(re.findall(r"[\w-]+", named[1])) if named else ()
+            usage = f"{found[-1].usage}{line.strip()}\n"
+            found[-1] = found[-1].replace(usage=usage, aliases=(*found[-1].aliases, *more))
+        elif indent and (entry := re.match(r"\s+([a-z][\w-]*) +\S", line)):
+            depth = indent
+            found.append(Child(name=entry[1]))
     return found
 
 
@@ -279,9 +295,23 @@ def usage_options(text: str) -> tuple[tuple[str, ...], ...]:
             is_many = len(flags) == 1 and group.strip() == flags[0] and re.fullmatch(r"-\w{2,}", flags[0])
             if is_many and len(set(flags[0])) == len(flags[0]):
                 found.update({(f"-{letter}",): None for letter in flags[0][1:]})
-            elif flags:
-                found.setdefault(tuple(dict.fromkeys(flags)))
+            else:
+                found.update(dict.fromkeys(_alternatives(flags)))
     return tuple(found)
+
+
+def _alternatives(flags: list[str]) -> list[tuple[str, ...]]:
+    """Flags between bars: a short one and its long one are one option, and so is a flag with its --no-flag."""
+    found: list[tuple[str, ...]] = []
+    for flag in flags:
+        last = found[-1] if found else ()
+        plain = flag.replace("--no-", "--", 1)
+        is_long_of = flag.startswith("--") and len(last) == 1 and not last[0].startswith("--")
+        if is_long_of or any(plain == other.replace("--no-", "--", 1) for other in last):
+            found[-1] = (*last, flag)
+        else:
+            found.append((flag,))
+    return found
 
 
 def _in_usage(text: str, words: tuple[str, ...]) -> list[str]:
@@ -353,10 +383,15 @@ def without_inherited(commands: list[Command]) -> list[Command]:
             for option in by_words[command.words[:length]].options
             for flag in option
         }
-        own = tuple(option for option in command.options if not above.issuperset(option))
+        own = tuple(option for option in command.options if not _is_inherited(option, above))
         is_group = any(
             other.words[: len(command.words)] == command.words and len(other.words) > len(command.words)
             for other in commands
         )
         found.append(command.replace(options=own, is_group=is_group))
     return found
+
+
+def _is_inherited(option: tuple[str, ...], above: set[str]) -> bool:
+    """Whether it is one of those above; a letter alone mostly means something else there."""
+    return above.issuperset(option) and (option == ("-h",) or any(flag.startswith("--") for flag in option))

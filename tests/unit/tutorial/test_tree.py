@@ -14,7 +14,7 @@ from mngr.errors import MngrError
 from mngr.tutorial import tree
 from mngr.tutorial.coverage import resolve
 from mngr.tutorial.shell_words import calls
-from mngr.tutorial.tree import Command, Tree, parse_help, read_tree
+from mngr.tutorial.tree import Command, Tree, parse_help, parse_list, read_tree, usage_options
 from tests.conftest import BIN
 
 ARGPARSE = f"""#!{sys.executable}
@@ -125,11 +125,55 @@ def test_our_own_program() -> None:
         ("positional arguments:\n  file    the file\n  {a,b}   a choice\n", [], ["a", "b"]),
         ("\x1b[1mCommands:\x1b[0m\n  \x1b[32mgo\x1b[0m     go on and on and\n         on\n", [], ["go"]),
         ("Examples:\n  run  --all\n  --all\n", [], []),
+        ("usage: x [<options>] [--] <path>...\n\n    -n, --dry-run   dry run\n    --chmod (+|-)x  bits\n",
+         [("-n", "--dry-run"), ("--chmod",)], []),
+        ("All commands:\n\n    access, adduser, ci,\n    view, whoami\n\nMore: x help\n", [], ["access", "adduser", "ci", "view", "whoami"]),
+        ("Usage:\nx [<a>]\n\nOptions:\n[-a|--all] [--save|--save-dev] [--no-wait|--wait]\n",
+         [("-a", "--all"), ("--save",), ("--save-dev",), ("--no-wait", "--wait")], []),
     ],
 )  # fmt: skip
 def test_help_of_other_makes(text: str, options: list[tuple[str, ...]], children: list[str]) -> None:
     found = parse_help(text, ("x",))
     assert (list(found.options), [one.name for one in found.children]) == (options, children)
+
+
+def test_commands_that_are_told_in_a_usage() -> None:
+    found = parse_help(
+        "usage: g remote [-v | --verbose]\n   or: g remote add [-f] <name>\n   or: g remote [-v] show [-n] <name>\n",
+        ("g", "remote"),
+    )
+    assert [one.name for one in found.children] == ["add", "show"]
+    assert found.options == (("-v", "--verbose"), ("-f",), ("-v",), ("-n",))
+
+
+def test_lists_of_commands_with_their_usage() -> None:
+    npm = parse_list(
+        "npm <command>\n\nAll commands:\n\n    access          Set it\n                    Usage:\n                    npm access\n"
+        "                    Options:\n                    [--json] [--otp <otp>]\n                    alias: acc\n"
+        "    bugs            Report bugs\n"
+    )
+    assert [(one.name, one.aliases, usage_options(one.usage)) for one in npm[1:]] == [
+        ("access", ("acc",), (("--json",), ("--otp",))),
+        ("bugs", (), ()),
+    ]
+    commands = told(read_tree(["tmux"], "/"))
+    assert {("-L",), ("-V",)} <= set(commands[""][1])
+    assert {("-d",), ("-c",), ("-t",)} <= set(commands["attach-session"][1])
+
+
+def test_a_help_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    program = tmp_path / "p"
+    program.write_text(
+        "#!/bin/sh\ncase \"$*\" in --help) printf 'Commands:\\n  go   on\\n  no   more\\n' ;;\n"
+        "'go --help') echo 'illegal option --help' ;; 'go -h') printf 'usage: p go [-ab] [-f file]\\n' ;;\n"
+        "*) echo 'Nothing to see here.' ;; esac\n"
+    )
+    program.chmod(0o755)
+    found = read_tree(["./p"], str(tmp_path))
+    assert told(found)["go"] == (False, (("-a",), ("-b",), ("-f",)))
+    assert [str(problem) for problem in found.problems] == [
+        "p no --help:1: neither options nor commands can be read in it: Nothing to see here."
+    ]
 
 
 def test_a_program_is_asked_in_an_empty_place_with_nothing_of_the_users(
