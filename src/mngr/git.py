@@ -114,6 +114,11 @@ def find_repo(host: Host, where: str) -> Repo | None:
     return Repo(root=lines[0], common_dir=lines[1], head=lines[2], branch=branch)
 
 
+def is_bare(host: Host, where: str) -> bool:
+    """Whether `where` is a repository without files."""
+    return run(host, where, "rev-parse", "--is-bare-repository").text == "true"
+
+
 def resolve(host: Host, where: str, name: str) -> str | None:
     """The commit a name stands for."""
     result = run(host, where, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")

@@ -140,6 +140,7 @@ def test_conversation_and_the_graveyard(fleet: Noting, mngr: Mngr) -> None:
     fleet.create("room", command=["true"], transfer="mirror", labels={"role": "room"})
     assert [outcome.ok for outcome in fleet.discard(["room", "back"])] == [True, False]
     assert all(outcome.ok for outcome in fleet.gc(dry_run=True))
+    fleet.watch().close()
     assert fleet._called == METHODS - WORK - HOSTS | {"create", "create_many", "get"}
 
 

@@ -27,6 +27,7 @@ class Expectation:
 
     def to_succeed(self) -> Expectation:
         """Its exit code is 0."""
+        __tracebackhide__ = True
         return self.to_have_exit_code(0)
 
     def to_fail(self, code: int | None = None) -> Expectation:

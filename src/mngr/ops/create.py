@@ -313,9 +313,10 @@ def _set_up(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
     if record.transfer == "none":
         return
     source = plan.source
-    settings = ctx.settings_of(*((host, record.work_dir) if source.is_bare else (source.host, source.top)))
-    if not source.is_bare:
-        project.carry(source.host, source.top, host, record, settings, by=source.by)
+    files = source.files if source.is_bare else source.top
+    settings = ctx.settings_of(*((source.host, files) if files else (host, record.work_dir)))
+    if files:
+        project.carry(source.host, files, host, record, settings, by=source.by)
     project.set_up(host, record, settings)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mngr import git, names, shell
+from mngr import git, names, paths, shell
 from mngr.errors import MngrError, UsageError
 from mngr.lock import Lock
 from mngr.model import TRANSFERS, Record
@@ -31,7 +31,8 @@ class Source(Record):
     kept: str  # what stays when a worktree goes: the repository's main one, or the directory
     project: str
     transfers: tuple[str, ...] = TRANSFERS  # those that make sense
-    is_bare: bool = False  # a copy of a remote repository: it has no files
+    is_bare: bool = False  # a copy of a remote repository, or a pipeline's own: it has no files
+    files: str | None = None  # the project that a bare one lies in: its settings and ignored files count
     by: tuple[str, ...] = (
         git.GIT
     )  # what to run as git there: with a guard when the repository is an agent's own
@@ -89,11 +90,31 @@ def _on_host(ctx: Context, given: str) -> Source:
 
 def _directory(host: Host, path: str) -> Source:
     repo = git.find_repo(host, path)
+    if (
+        repo is None
+        and host.is_here
+        and os.path.isfile(os.path.join(path, "HEAD"))
+        and git.is_bare(host, path)
+    ):
+        return _bare(host, path)
     kept = path
     if repo is not None:
         main, name = os.path.split(repo.common_dir)
         kept = main if name == ".git" else repo.root
     return Source(host=host, path=path, repo=repo, kept=kept, project=os.path.basename(kept) or "root")
+
+
+def _bare(host: Host, path: str) -> Source:
+    """A repository without files of its own: what a pipeline keeps the work of agents in, inside of the project."""
+    head = git.resolve(host, path, "HEAD")
+    if head is None:  # it may have no branches, only commits
+        head = git.run(host, path, "for-each-ref", "--count=1", "--format=%(objectname)").text or None
+    repo = git.Repo(root=path, common_dir=path, head=head, branch=None)
+    files = paths.find_project_root(os.path.dirname(path))
+    return Source(
+        host=host, path=path, repo=repo, kept=path, project=os.path.basename(files or path), transfers=("mirror",),
+        is_bare=True, files=files,
+    )  # fmt: skip
 
 
 def _agent(ctx: Context, name: str) -> Source:

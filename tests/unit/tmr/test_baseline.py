@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from mngr.contract.program import commit, git
 from mngr.tmr.baseline import Baseline, baseline
 from mngr.tmr.cluster import clusters, signature
 from mngr.tmr.collect import Test
@@ -95,6 +98,21 @@ FILES = {
             done = subprocess.run([sys.executable, "-m", "shop.cli", "pear"], capture_output=True, text=True)
             assert done.returncode == 0, f"it said: {done.stderr}"
         """,
+    "shop.sh": 'echo "shop: shelf 0x$$ is empty" >&2\nexit 3\n',
+    "tests/test_session.py": """
+        import os
+
+        from mngr.e2e import expect
+
+
+        def test_list(e2e):
+            expect(e2e.run(f"sh {os.getcwd()}/shop.sh list")).to_succeed()
+
+
+        def test_show(e2e):
+            assert os.path.exists(".venv/made")
+            expect(e2e.run(f"sh {os.getcwd()}/shop.sh show", comment="look")).to_succeed()
+        """,
     "tests/test_verdicts.py": """
         import os
 
@@ -119,6 +137,7 @@ FILES = {
         def test_skips():
             pytest.skip("later")
         """,
+    ".mngr/settings.toml": '[project]\nsetup = "mkdir -p .venv && touch .venv/made"\n',
     "pytest.ini": "[pytest]\naddopts = -p no:cacheprovider\npythonpath = tests .\n",
 }
 
@@ -173,15 +192,29 @@ def test_a_fixture_and_a_program_are_shared_causes(failed: dict[str, TestRun]) -
     assert program.signature.exception == "KeyError" and "shop/__init__.py:3 price" in program.signature.frame
 
 
+def test_a_session_shows_what_its_program_said(world: World, tmp_path: Path) -> None:
+    runs = {}
+    for name in ("test_list", "test_show"):
+        plugin = ["-p", "mngr.e2e.plugin"]
+        runs[name] = run_test(world.room, PYTEST, world.test(name), args=plugin, keep=str(tmp_path / name))
+    (one,) = clusters(runs)
+    assert (one.shared, one.signature.kind) == (True, "program")
+    assert one.title == "exit code 3 in sh: shop: shelf HEX is empty"
+    show = runs["test_show"]
+    ((test, text),) = show.transcripts.items()
+    assert (
+        test == show.test and "# look\n$ sh shop.sh show\n! shop: shelf 0x" in text and text.endswith("? 3\n")
+    )
+    (place,) = (tmp_path / "test_show").iterdir()
+    assert sorted(path.name for path in place.iterdir()) == ["meta.json", "transcript.txt"]
+
+
 def test_a_signature_does_not_change_with_the_room_or_the_run(
     world: World, failed: dict[str, TestRun]
 ) -> None:
-    again = run_test(world.room, PYTEST, world.test("test_total_0"))
+    with rooms_of(world, "another").room(world.base) as room:
+        again = run_test(room, PYTEST, world.test("test_total_0"))
     assert signature(again) == signature(failed[again.test])
-    frozen = [cluster.id for cluster in clusters(failed)]
-    assert [cluster.id for cluster in clusters(dict(reversed(failed.items())))] != [] and len(
-        set(frozen)
-    ) == len(frozen)
 
 
 def test_baseline_tells_pass_fail_flaky_and_skip(world: World) -> None:
@@ -242,13 +275,15 @@ def test_receipts(world: World) -> None:
     """A repair that holds, one that leaves a witness broken, a lie, and a test made to be skipped."""
     rooms = rooms_of(world, "receipt")
     test, witness = world.test("test_total_1"), world.test("test_total_2")
-    honest = world.write(
-        {
-            "shop/__init__.py": SHOP.replace(
-                'raise ValueError(f"bad value {value!r} at {hex(id(value))}")', "return int(value)"
-            )
-        }
-    )
+    # What agents claim is in the run's own repository only, and brings no settings along.
+    claims = world.repo / ".mngr/runs/r/repo.git"
+    git(world.repo, "init", "-q", "--bare", str(claims))
+    agent = world.root / "agent"
+    git(world.root, "clone", "-q", str(world.repo), str(agent))
+    (agent / ".mngr/settings.toml").write_text('[project]\nsetup = "exit 1"\n')
+    raises = 'raise ValueError(f"bad value {value!r} at {hex(id(value))}")'
+    honest = commit(agent, "shop/__init__.py", textwrap.dedent(SHOP.replace(raises, "return int(value)")))
+    git(agent, "push", "-q", str(claims), "HEAD:refs/mngr/runs/r/task")
     partly = world.write(
         {"shop/__init__.py": SHOP.replace("raise", "if value == '1':\n            return 1\n        raise")}
     )
@@ -259,7 +294,7 @@ def test_receipts(world: World) -> None:
         }
     )
 
-    good = verify(rooms, honest, test, PYTEST, witnesses=[witness], k=2)
+    good = verify(rooms, honest, test, PYTEST, witnesses=[witness], k=2, source=str(claims))
     assert (good.verdict, good.reason) == ("confirmed", "it passed 2 of 2 times, and so did its witness"), (
         good
     )
