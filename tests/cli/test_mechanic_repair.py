@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from mngr.tmr.result import Result, read_result
 from tests.conftest import Mngr, git
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
@@ -19,8 +20,9 @@ def repair(mngr: Mngr, test: str, k: int) -> dict[str, Any]:
     message = f"Please mend it.\n\n```mngr-job\n{json.dumps(job)}\n```\n"
     mngr("message", "mech", "--wait", "--timeout", "120", stdin=message)
     mngr("pull", "mech")
-    made: dict[str, Any] = json.loads((mngr.repo / ".mngr" / "outputs" / "mech" / "result.json").read_text())
-    assert made["v"] == 1 and made["task"] == test and made["runs"]
+    path = mngr.repo / ".mngr" / "outputs" / "mech" / "result.json"
+    assert isinstance(read_result(str(path), test), Result)
+    made: dict[str, Any] = json.loads(path.read_text())
     return made
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from mngr.mechanic import edits
 
+_TITLE = 200  # characters
+
 
 @dataclass(frozen=True)
 class Trouble:
@@ -20,7 +22,8 @@ class Trouble:
 
     def to_dict(self) -> dict[str, object]:
         rows = [{"path": path, "line": line} for path, line in self.locations]
-        return {"kind": self.kind, "title": self.title, "detail": self.detail, "locations": rows}
+        title = " ".join(self.title.split())[:_TITLE]
+        return {"kind": self.kind, "title": title, "detail": self.detail or title, "locations": rows}
 
 
 class Desk:

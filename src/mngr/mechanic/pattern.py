@@ -20,7 +20,7 @@ ANY = "\x00...\x00"
 
 def pattern(outputs: list[str], names: list[dict[str, str]]) -> list[str]:
     """Lines for `to_match_lines`; `names` has what varies from run to run: [NAME] to the text it was in that run."""
-    runs = [_prepare(text, known) for text, known in zip(outputs, names, strict=True)]
+    runs = list(map(_prepare, outputs, names))
     merged = runs[0]
     for other in runs[1:]:
         merged = _merge(merged, other)
@@ -48,7 +48,7 @@ def _merge(left: list[str], right: list[str]) -> list[str]:
         if tag == "equal":
             merged += left[a1:a2]
         elif a2 - a1 == b2 - b1:
-            merged += [_join(one, other) for one, other in zip(left[a1:a2], right[b1:b2], strict=True)]
+            merged += map(_join, left[a1:a2], right[b1:b2])
         else:
             merged.append(ANY)
     return merged
@@ -63,9 +63,9 @@ def _join(one: str, other: str) -> str:
     left, right = re.split(r"(\s+)", one), re.split(r"(\s+)", other)
     if len(left) != len(right):
         return _ends(one, other)
-    if any(a != b and (a.isspace() or b.isspace()) for a, b in zip(left, right, strict=True)):
+    if any(left[at] != right[at] for at in range(1, len(left), 2)):
         return _ends(one, other)  # columns of another width
-    return "".join(_join_words(a, b) for a, b in zip(left, right, strict=True))
+    return "".join(map(_join_words, left, right))
 
 
 def _join_words(one: str, other: str) -> str:

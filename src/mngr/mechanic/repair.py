@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from mngr.mechanic import edits, improving, mending
@@ -15,46 +16,104 @@ from mngr.mechanic.trial import PATIENCE, Trial, try_once
 
 KINDS = ("FIX_TUTORIAL", "FIX_TEST", "IMPROVE_TEST")
 _MOST_STEPS = 8  # failures of one test that are mended one after the other
-_LEDGER = ".repair.json"  # in the outputs while it works: what a repair that is cut off has to put right
+_MOST_SHOWN = 100  # runs that a result may name
+_LEDGER = ".repair.json"  # in the outputs while it works
+_BEST_FIRST = ("unchanged", "improved", "fixed", "blocked", "failed")
 
 
 def repair(job: dict[str, Any], work: str, outputs: str, between: Callable[[], None]) -> dict[str, Any]:
     """Do it, or what is left of it after being cut off; the result, as it was written."""
     os.makedirs(outputs, exist_ok=True)
-    ledger = os.path.join(outputs, _LEDGER)
-    kept = _read(ledger)
-    if kept and kept["task"] == job["test"]:
-        for path, text in kept["first"].items():
-            put(os.path.join(work, path), text)
-        plan = kept["plan"]
-    else:
-        plan = None
-    if plan is None:
-        first: dict[str, str] = {}
-
-        def keep(files: dict[str, str]) -> None:
-            first.update(files)
-            put(ledger, json.dumps({"task": job["test"], "first": first, "plan": None}))
-
-        worker = _Repair(job, work, outputs, between, keep)
-        try:
-            plan = worker.plan()
-        except (OSError, ValueError) as error:  # no such program, no such file, no Python
-            worker.desk.back_to(worker.desk.first)
-            plan = worker.failed(str(error))
-        put(ledger, json.dumps({"task": job["test"], "first": {}, "plan": plan}))
-    result = _finish(plan, work)
+    ledger = _Ledger(os.path.join(outputs, _LEDGER), job.get("task") or job["test"])
+    tests = [job["test"], *job.get("witnesses", [])]
+    while len(ledger.done) < len(tests):  # what is wrong with the first is wrong with all
+        if ledger.done and ledger.done[-1]["after"] != "pass":
+            break
+        test = tests[len(ledger.done)]
+        one = {**job, "test": test, "command": _command(job, test), "shared": len(tests) > 1}
+        plan = _planned(one, work, outputs, between, ledger)
+        ledger.save(done=[*ledger.done, _finish(plan, work)], plan=None)
+    result = _together(ledger.task, ledger.done)
     put(os.path.join(outputs, "result.json"), json.dumps(result, indent=1) + "\n")
-    os.unlink(ledger)
+    os.unlink(ledger.path)
     return result
 
 
-def _read(path: str) -> Any:
+class _Ledger:
+    """What a repair that is cut off has to put right: files as they were, commits to be made, tests that are done."""
+
+    def __init__(self, path: str, task: str) -> None:
+        self.path = path
+        self.task = task
+        self.first: dict[str, str] = {}
+        self.plan: dict[str, Any] | None = None
+        self.done: list[dict[str, Any]] = []
+        try:
+            with open(path, encoding="utf-8") as file:
+                kept = json.load(file)
+        except (FileNotFoundError, ValueError):
+            return
+        if kept["task"] == task:
+            self.first, self.plan, self.done = kept["first"], kept["plan"], kept["done"]
+
+    def save(self, **changes: Any) -> None:
+        """Write it down with what is new."""
+        self.__dict__.update(changes)
+        kept = {"task": self.task, "first": self.first, "plan": self.plan, "done": self.done}
+        put(self.path, json.dumps(kept))
+
+
+def _command(job: dict[str, Any], test: str) -> list[str]:
+    """The exact command, for this test in the place of the one it is for."""
+    own = [arg for arg in job["command"] if arg.partition("[")[0] == job["test"]]
+    if test == job["test"] or not own:
+        return list(job["command"])
+    return [test if arg == own[0] else arg for arg in job["command"] if arg not in own[1:]]
+
+
+def _planned(
+    job: dict[str, Any], work: str, outputs: str, between: Callable[[], None], ledger: _Ledger
+) -> dict[str, Any]:
+    """What to commit and say for one test; no file is changed then."""
+    if ledger.plan is not None:
+        return ledger.plan
+    for path, text in ledger.first.items():
+        put(os.path.join(work, path), text)
+    worker = _Repair(job, work, outputs, between, lambda first: ledger.save(first=dict(first)))
     try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except (FileNotFoundError, ValueError):
-        return None
+        plan = worker.plan()
+    except (OSError, ValueError) as error:  # no such program, no such file, no Python
+        worker.desk.back_to(worker.desk.first)
+        plan = worker.failed(str(error))
+    ledger.save(plan=plan, first={})
+    return plan
+
+
+def _together(task: str, results: list[dict[str, Any]]) -> dict[str, Any]:
+    """One result of all: as good as the worst of them."""
+    worst = max(results, key=lambda one: _BEST_FIRST.index(one["outcome"]))
+    after = next((one["after"] for one in results if one["after"] != "pass"), "pass")
+    changes = []
+    for kind in KINDS:
+        same = [change for one in results for change in one["changes"] if change["kind"] == kind]
+        if same:
+            summary = "\n".join(
+                dict.fromkeys(row for change in same for row in change["summary"].split("\n"))
+            )
+            commits = [commit for change in same for commit in change["commits"]]
+            changes.append({"kind": kind, "summary": summary, "commits": commits})
+    outcome = "fixed" if after == "pass" and results[0]["outcome"] == "fixed" else worst["outcome"]
+    return {
+        "v": 1,
+        "task": task,
+        "outcome": outcome,
+        "before": results[0]["before"],
+        "after": after,
+        "summary": "\n".join(dict.fromkeys(one["summary"] for one in results)),
+        "changes": changes,
+        "escalations": [row for one in results for row in one["escalations"]],
+        "runs": [row for one in results for row in one["runs"]][:_MOST_SHOWN],
+    }
 
 
 class _Repair:
@@ -122,6 +181,7 @@ class _Repair:
 
     def _show(self, name: str, trial: Trial) -> None:
         """Keep what can be seen of a run, by its name."""
+        name = f"{self.desk.test.rpartition('::')[2]}-{name}" if self.job.get("shared") else name
         case = trial.first_bad
         said = f": {case.exception} {case.message.strip().partition(chr(10))[0]}"[:200] if case else ""
         self.shown.append({"name": name, "description": f"{trial.outcome} in {trial.seconds:.1f} s{said}"})
@@ -145,7 +205,9 @@ class _Repair:
             return trials
         trials += self._try("mended", max(0, self.k - len(trials)))
         self._stage()
-        return self._improve(trials) if self._verdict(trials) == "pass" else trials
+        if self.job.get("shared") or self._verdict(trials) != "pass":
+            return trials
+        return self._improve(trials)
 
     def _mend_one(self, trial: Trial) -> bool:
         before = self.desk.now()
@@ -175,6 +237,8 @@ class _Repair:
             said = mending.evidence(run, "It runs nothing, and the block that it cites fails in its place.")
             self.troubles.append(Trouble("AMBIGUOUS", "it checks nothing", said, [(self.desk.path, 1)]))
             return trials
+        if len(seen) < 2:  # what was seen once may be another next time
+            seen = [*seen, *self._try("seen", 1)]
         done = improving.improve(self.desk, [trial.cases for trial in seen])
         self._note("IMPROVE_TEST", [*([filled] if filled else []), *done])
         if self.desk.now() == before:
@@ -223,22 +287,26 @@ class _Repair:
         return self._result(outcome, before, after, "\n".join(f"- {row}" for row in told) or "Nothing to do.")
 
     def _result(self, outcome: str, before: str, after: str, summary: str) -> dict[str, Any]:
-        is_shared = bool(self.job.get("witnesses"))
-        for at, one in enumerate(self.troubles):
-            if is_shared and one.kind == "BLOCKER":
-                self.troubles[at] = Trouble("SHARED_CAUSE", one.title, one.detail, one.locations)
+        if self.job.get("shared"):
+            self.troubles = [
+                replace(one, kind="SHARED_CAUSE") if one.kind == "BLOCKER" else one for one in self.troubles
+            ]
         name = self.job["test"].rpartition("::")[2]
         commits, last = [], self.desk.first
         for kind, staged in self.stages.items():
             files = {**last, **staged}
             if files != last:
-                subject = f"[{kind}] {name}: {self.said[kind][0]}"[:100]
+                subject = " ".join(f"[{kind}] {name}: {self.said[kind][0]}"[:100].split())
                 commits.append({"kind": kind, "subject": subject, "said": self.said[kind], "files": files})
             last = files
         result = {
-            "v": 1, "task": self.job.get("task") or self.job["test"], "outcome": outcome, "before": before, "after": after, "summary": summary,
-            "changes": [], "escalations": [one.to_dict() for one in self.troubles], "runs": self.shown,
-        }  # fmt: skip
+            "outcome": outcome,
+            "before": before,
+            "after": after,
+            "summary": summary,
+            "escalations": [one.to_dict() for one in self.troubles],
+            "runs": self.shown,
+        }
         head = _git(self.desk.work, "rev-parse", "HEAD").strip()
         return {"head": head, "commits": commits, "result": result}
 

@@ -75,6 +75,23 @@ def test_several_failures_one_after_the_other(project: Path) -> None:
     assert "    expect(two).to_succeed()\n" in text
 
 
+def test_one_cause_of_several(project: Path) -> None:
+    """Each witness is mended too, and what is no part of the cause is left alone."""
+    say = project.parent / "say"
+    say.write_text('case $1 in --old) echo "unknown option --old; did you mean --new?" >&2; exit 2;; esac\n')
+    test = f'(e2e: E2eSession) -> None:\n    e2e.run("true")\n    expect(e2e.run("sh {say} --old")).to_succeed()\n\n\n'
+    body = f"def test_x{test}def test_y{test}"
+    made = repair(project, body, task="cause-1", witnesses=["test_x.py::test_y"])
+    assert (made["task"], made["outcome"], made["after"]) == ("cause-1", "fixed", "pass"), made
+    [change] = made["changes"]
+    assert change["kind"] == "FIX_TEST" and len(change["commits"]) == 2
+    assert (project / "test_x.py").read_text() == HEAD + body.replace("--old", "--new")
+    assert {row["name"] for row in made["runs"]} >= {"test_x-before-1", "test_y-before-1"}
+    say.write_text("exit 3\n")
+    made = again(project, witnesses=["test_x.py::test_y"])
+    assert made["outcome"] == "blocked" and [row["kind"] for row in made["escalations"]] == ["SHARED_CAUSE"]
+
+
 def test_what_passes_only_at_times_is_not_touched(project: Path) -> None:
     mark = project.parent / "mark"
     body = f'def test_x(e2e: E2eSession) -> None:\n    assert e2e.run("mkdir {mark}").exit_code == 0\n'
