@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mngr.cli.table import COMMANDS
+from mngr.paths import socket_for
 from mngr.tutorial.blocks import read_script
 from tests.conftest import Mngr, git
 
@@ -32,6 +33,8 @@ def test_it_runs_from_top_to_bottom_and_leaves_nothing_behind(mngr: Mngr, tmp_pa
         for link in place.glob("*/home/tmux.socket"):
             subprocess.run(["tmux", "-S", os.readlink(link), "kill-server"], capture_output=True, check=False)
         pytest.fail(f"exit {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}")
+    (home,) = set(re.findall(r"^\+ export MNGR_HOME=(\S+)$", done.stderr, re.MULTILINE))
+    os.unlink(socket_for(home, os.getuid()))  # tmux leaves it
     assert list(place.iterdir()) == []
     assert not mngr.home.exists()
     assert git(mngr.repo, "for-each-ref", "--format=%(refname)") == "refs/heads/main"

@@ -14,6 +14,7 @@ from pathlib import Path
 PLACES = "/tmp"  # short: a socket's path has 108 bytes
 PREFIX = "e2e-"
 _OWNER = "owner"
+_LISTENS = "00010000"  # of the flags in /proc/net/unix
 
 
 def make() -> Path:
@@ -84,10 +85,12 @@ def _take_away(root: Path) -> None:
 def end_all_of(root: Path, knows: Callable[[int, str], bool] | None = None) -> list[int]:
     """Kill every process that has to do with a directory which no other test has; their numbers."""
     found: list[int] = []
+    sockets: list[str] = []
     for _ in range(20):  # one may start another while we look
         pids = [pid for pid in _pids() if pid != os.getpid() and (knows or _knows)(pid, str(root))]
         if not pids:
             break
+        sockets += _sockets_of(pids)
         for pid in pids:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -95,7 +98,27 @@ def end_all_of(root: Path, knows: Callable[[int, str], bool] | None = None) -> l
                 pass
         found += pids
         time.sleep(0.01)
+    for path in sockets:  # nobody else can, and nobody answers there any more
+        Path(path).unlink(missing_ok=True)
     return found
+
+
+def _sockets_of(pids: list[int]) -> list[str]:
+    """Where these processes wait for others, such as servers of tmux; it may be outside of the place."""
+    try:
+        rows = [row.split(maxsplit=7) for row in Path("/proc/net/unix").read_text().splitlines()[1:]]
+    except OSError:
+        return []
+    listening = {f"socket:[{row[6]}]": row[7] for row in rows if row[3] == _LISTENS and row[7:]}
+    names = {name for pid in pids for name in _open_files(pid)}
+    return [path for name, path in listening.items() if name in names and path.startswith("/")]
+
+
+def _open_files(pid: int) -> list[str]:
+    try:
+        return [os.readlink(entry.path) for entry in os.scandir(f"/proc/{pid}/fd")]
+    except OSError:
+        return []
 
 
 def _pids() -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
@@ -11,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 KEPT = 4_000_000  # bytes of each stream that are kept in memory from its beginning, and as many from its end
+MUCH = 100_000  # bytes of a stream after which speed counts for more than the order
 QUIET = 0.05  # seconds without a word after which a line without an end is shown
 LINGER, LONGEST = (
     0.3,
@@ -44,6 +46,62 @@ class Kept:
         return head + gap + tail.decode("utf-8", "backslashreplace")
 
 
+class Ear:
+    """One stream of a command: a pipe with room for one write.
+
+    Who writes to two of them in turn waits until he is heard, so that the order in which they have something is the order in
+    which he wrote, however late we come.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        try:
+            self.fd, self.writer = os.pipe2(os.O_CLOEXEC | os.O_DIRECT)  # each write is a packet of its own
+        except OSError:  # not on every kernel; writes may then come together
+            self.fd, self.writer = os.pipe()
+        self._resize(4096)
+        os.set_blocking(self.fd, False)
+        self.has_ended = self.has_more = False
+        self._size = 0
+
+    def listen(self) -> None:
+        """The other end is now the command's alone."""
+        os.close(self.writer)
+
+    def hear(self, *, to_the_end: bool) -> bytes:
+        """One packet; of much output, and of what is left when all writers are gone, many."""
+        many = to_the_end or self._size > MUCH
+        parts, size = [], 0
+        self.has_more = False
+        while size < 65536:
+            try:
+                data = os.read(self.fd, 65536)
+            except BlockingIOError:
+                break
+            if not data:
+                self.has_ended = True
+                break
+            parts.append(data)
+            size += len(data)
+            if not many:
+                break
+        else:
+            self.has_more = True
+        if self._size <= MUCH < self._size + size:
+            self._resize(65536)
+        self._size += size
+        return b"".join(parts)
+
+    def _resize(self, size: int) -> None:
+        try:
+            fcntl.fcntl(self.fd, fcntl.F_SETPIPE_SZ, size)
+        except OSError:
+            pass  # not on every kernel, and not for somebody with too many pipes
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+
 @dataclass(frozen=True)
 class Ended:
     """How a command ended."""
@@ -66,16 +124,21 @@ def run(
 ) -> Ended:
     """Run to the end, or to its limit: then its whole process group is killed. What it left running goes on."""
     began = time.monotonic()
-    process = subprocess.Popen(
-        argv,
-        cwd=cwd,
-        env=dict(env),
-        stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        bufsize=0,
-    )
+    out, err = Ear("out"), Ear("err")
+    try:
+        process = subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env=dict(env),
+            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+            stdout=out.writer,
+            stderr=err.writer,
+            start_new_session=True,
+            bufsize=0,
+        )
+    finally:
+        out.listen()
+        err.listen()
     kept = {"out": Kept(), "err": Kept(), "both": Kept()}
 
     def take(stream: str, data: bytes) -> None:
@@ -85,11 +148,11 @@ def run(
 
     timed_out = True
     try:
-        timed_out = _follow(process, stdin, began + timeout, take, pause)
+        timed_out = _follow(process, [out, err], stdin, began + timeout, take, pause)
     finally:
         if timed_out:  # or we were interrupted
             os.killpg(process.pid, signal.SIGKILL)
-        for pipe in (process.stdin, process.stdout, process.stderr):
+        for pipe in (process.stdin, out, err):
             if pipe is not None:
                 pipe.close()
         code = process.wait()
@@ -98,49 +161,51 @@ def run(
 
 def _follow(
     process: subprocess.Popen[bytes],
+    ears: list[Ear],
     stdin: bytes,
     deadline: float,
     take: Callable[[str, bytes], None],
     pause: Callable[[], None],
 ) -> bool:
     """Read until both streams end, or the process has ended and its children are silent; whether time ran out."""
-    assert process.stdout is not None and process.stderr is not None
-    poll = select.poll()
-    names = {process.stdout.fileno(): "out", process.stderr.fileno(): "err"}
-    for fd in names:
-        poll.register(fd, select.POLLIN)
     left = memoryview(stdin)
     feed = process.stdin.fileno() if process.stdin is not None else -1
-    if feed >= 0:
-        os.set_blocking(feed, False)
-        poll.register(feed, select.POLLOUT)
+    open_ = {ear.fd: ear for ear in ears}
     ended_at: float | None = None
-    while names:
-        now = time.monotonic()
-        if now >= deadline:
-            return True
-        ready = poll.poll(min(deadline - now, QUIET) * 1000)
-        for fd, _ in ready:
-            if fd == feed:
-                left = _feed(feed, left)
-                if not left:
-                    poll.unregister(feed)
-                    assert process.stdin is not None
-                    process.stdin.close()
-                    feed = -1
-                continue
-            data = os.read(fd, 65536)
-            if data:
-                take(names[fd], data)
-            else:
-                poll.unregister(fd)
-                del names[fd]
-        if not ready:
-            pause()
-        if ended_at is None and has_ended(process):
-            ended_at = time.monotonic()
-        if ended_at is not None and time.monotonic() - ended_at > (LONGEST if ready else LINGER):
-            return False
+    with select.epoll() as poll:
+        for fd in open_:
+            poll.register(fd, select.EPOLLIN | select.EPOLLET)
+        if feed >= 0:
+            os.set_blocking(feed, False)
+            poll.register(feed, select.EPOLLOUT)
+        while open_:
+            now = time.monotonic()
+            if now >= deadline:
+                return True
+            ready = poll.poll(min(deadline - now, QUIET))  # in the order in which they became so
+            for fd, event in ready:
+                if fd == feed:
+                    left = _feed(feed, left)
+                    if not left:
+                        poll.unregister(feed)
+                        assert process.stdin is not None
+                        process.stdin.close()
+                        feed = -1
+                    continue
+                ear = open_[fd]
+                if data := ear.hear(to_the_end=bool(event & select.EPOLLHUP)):
+                    take(ear.name, data)
+                if ear.has_ended:
+                    poll.unregister(fd)
+                    del open_[fd]
+                elif ear.has_more:
+                    poll.modify(fd, select.EPOLLIN | select.EPOLLET)
+            if not ready:
+                pause()
+            if ended_at is None and has_ended(process):
+                ended_at = time.monotonic()
+            if ended_at is not None and time.monotonic() - ended_at > (LONGEST if ready else LINGER):
+                return False
     while not has_ended(process):  # it closed its streams and goes on
         if time.monotonic() >= deadline:
             return True
