@@ -71,7 +71,7 @@ def test_limits(e2e: E2eSession) -> None:
     run_all(e2e, "mngr create w-1 -- sleep 1000")
     expect(e2e.run("mngr limit w-1 --idle 30m --lifetime 1d", comment="stop it when it is idle")).to_succeed()
     result = e2e.run("mngr limit w-1", comment="see the limits")
-    expect(result).to_succeed().to_equal("w-1: idle 1800s, lifetime 86400s")
+    expect(result).to_succeed().to_equal("w-1: idle 30m, lifetime 1d")
     expect(e2e.run("mngr limit w-1 --idle soon")).to_fail(2).to_match_lines("""
         Error: ...'soon' is not a length of time
         Hint: write it as 90s, 10m, 1h30m or 2d
