@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 KEPT = 4_000_000  # bytes of each stream that are kept in memory from its beginning, and as many from its end
 MUCH = 100_000  # bytes of a stream after which speed counts for more than the order
+_SET_SIZE = getattr(fcntl, "F_SETPIPE_SZ", 1031)  # Python has it from 3.10 on
 QUIET = 0.05  # seconds without a word after which a line without an end is shown
 LINGER, LONGEST = (
     0.3,
@@ -94,7 +95,7 @@ class Ear:
 
     def _resize(self, size: int) -> None:
         try:
-            fcntl.fcntl(self.fd, fcntl.F_SETPIPE_SZ, size)
+            fcntl.fcntl(self.fd, _SET_SIZE, size)
         except OSError:
             pass  # not on every kernel, and not for somebody with too many pipes
 
