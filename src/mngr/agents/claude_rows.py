@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from mngr import clock
 from mngr.agents.program import own_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
+
+_LATE = 5.0  # seconds: what is missing for longer will not come
 
 
 def parse(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
@@ -18,7 +21,7 @@ def parse(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     calls: dict[str, dict[str, Any]] = {}
     counted: set[str] = set()
     aside: list[dict[str, Any]] = []
-    for row in own_rows(lines):
+    for row in _in_order(own_rows(lines)):
         message = row.get("message")
         if row.get("isSidechain"):
             aside += _used_aside(message, row.get("timestamp"), counted)
@@ -43,6 +46,33 @@ def parse(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
             yield from _user(message, at, calls)
     yield from aside
     yield from calls.values()
+
+
+def _in_order(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Each row after the one that it follows: on a busy machine an answer can be written down before its question."""
+    known = {"None"}
+    held: list[dict[str, Any]] = []
+    for row in rows:
+        if row.get("isSidechain"):
+            yield row
+            continue
+        if held and _time_of(row) - _time_of(held[0]) > _LATE:
+            known.update(str(one.get("uuid")) for one in held)
+            yield from held
+            held.clear()
+        held.append(row)
+        while ready := [one for one in held if str(one.get("parentUuid")) in known][:1]:
+            known.add(str(ready[0].get("uuid")))
+            held.remove(ready[0])
+            yield ready[0]
+    yield from held
+
+
+def _time_of(row: dict[str, Any]) -> float:
+    try:
+        return clock.parse_stamp(str(row.get("timestamp")))
+    except ValueError:
+        return 0.0
 
 
 def _used_aside(message: object, at: object, counted: set[str]) -> list[dict[str, Any]]:

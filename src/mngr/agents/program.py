@@ -45,7 +45,7 @@ class ProgramKind:
     pasted: tuple[str, ...] = ()  # how it shows a long text that waits for Enter
     ready = "status"  # files in the agent's directory that are there once it takes messages
     asking = ""  # what is on the screen when it asks for a permission, one way a line
-    clear = ""  # the key that takes away a piece of what stands in its input box
+    clear = ""  # the keys that take away a piece of what stands in its input box
     empty = ""  # how the line of the cursor looks when nothing does
     obeyed = ""  # first characters that are orders to the program
     shut: tuple[str, ...] = (
@@ -272,12 +272,13 @@ def own_rows(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def mark_of(text: str) -> str:
-    """How a message looks in the JSON of a hook: its beginning, as every JSON writer encodes it."""
+    """How a message looks in the JSON of a hook, or the beginning of a long one, as every JSON writer encodes it."""
     import json
 
     plain = text.strip().partition("\t")[0][:_START]  # a tab may become spaces
     start = json.dumps(plain, ensure_ascii=False)[1:-1].rstrip("\\")
-    return start if text[:1].isspace() else f'"prompt":"{start}'
+    end = '"' if plain == text and not text.endswith("\\") else ""
+    return start if text[:1].isspace() else f'"prompt":"{start}{end}'
 
 
 def hook(kind: str, state: str, reason: str = "") -> str:

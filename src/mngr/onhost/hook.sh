@@ -5,24 +5,49 @@ umask 077
 said=$(cat)
 case $said in '{'*'}') ;; *) said={} ;; esac
 cd "$MNGR_AGENT_DIR" 2>/dev/null || exit 0
-path=
-case $said in *'"transcript_path":"'*)
-    path=${said#*\"transcript_path\":\"}
-    path=${path%%\"*}
-    ;;
-esac
-# Who waits has the whole conversation: the answer that ended the turn may still be on its way into the program's record of it.
-see_answer() {
+value_of() { # KEY: the beginning of its text in what was said, up to what JSON writes in a way of its own
+    value=
+    case $said in *"\"$1\":\""*)
+        value=${said#*"\"$1\":\""}
+        value=${value%%[\"\\]*}
+        ;;
+    esac
+}
+value_of transcript_path
+path=$value
+# Who waits has the whole conversation: what ended the turn or asks something, and even the message that began it, may still be on
+# their way into the program's record of it.
+see_record() {
     case $path in */claude/projects/*) ;; *) return ;; esac
+    case $said in *'"agent_id":"'*) return ;; esac # a sub-agent has a record of its own
+    value_of prompt_id
+    prompt=$value
+    if [ "$1" = permission ]; then
+        value_of tool_name
+        text="\"name\":\"$value\""
+    else
+        value_of last_assistant_message
+        text=$(printf %.100s "$value")
+    fi
     tries=0
-    while [ -f "$path" ] && [ $tries -lt 25 ]; do
-        row=$(tail -n 60 "$path" 2>/dev/null | grep -e '"type":"user"' -e '"type":"assistant"' | tail -n 1)
-        case $row in *'"type":"assistant"'*) return ;; esac
+    until is_written || [ $tries -ge 100 ]; do
         sleep 0.02 2>/dev/null || return
         tries=$((tries + 1))
     done
 }
-[ "$1" != turn_end ] || see_answer
+is_written() {
+    tail -n 60 "$path" 2>/dev/null | LC_ALL=C awk -v prompt="$prompt" -v text="$text" '
+        { at = match($0, /"timestamp":"[^"]*/) ? substr($0, RSTART, RLENGTH) : "" }
+        /"type":"assistant"/ { is_told = text == "" || index($0, text); told = at; next }
+        !/"type":"user"/ { next }
+        prompt != "" && index($0, "\"promptId\":\"" prompt "\"") {
+            if (!asked) asked = at
+            if (!/"type":"tool_result"/) next # the message itself, which may come late
+        }
+        { is_told = 0 }
+        END { exit !(is_told && (prompt == "" || asked) && told >= asked) }'
+}
+case $1 in turn_end | turn_failed | permission) see_record "$1" ;; esac
 # A question to the user passes some programs' gate for permissions; nobody may allow it, for that would be an answer.
 # (Not by ${said#…}: for what is not in a long text, some shells take minutes.)
 case $1$said in
@@ -39,7 +64,7 @@ count_waiting() {
 if [ -L events.jsonl ] || { [ -e events.jsonl ] && ! [ -f events.jsonl ]; }; then exit 0; fi
 exec 9>>events.jsonl || exit 0
 if command -v flock >/dev/null 2>&1; then flock 9; fi # a status and its row belong together
-more= error= alone= was=
+more= alone= was=
 if [ -f status ]; then read -r was <status; fi
 # A message that found nothing under way, and after which none came: when its turn ends, none can begin the next.
 case $1$was in
@@ -66,17 +91,12 @@ if [ "$1" = turn_end ]; then
 fi
 case $3 in end_of_turn | queued) alone= ;; esac
 if [ "$2" != - ]; then
-    case $said in *'"error":"'*)
-        error=${said#*\"error\":\"}
-        more=",\"error\":\"${error%%\"*}\""
-        ;;
-    esac
-    case ${error:+x}$said in x*'"last_assistant_message":"'*)
-        text=${said#*\"last_assistant_message\":\"}
-        text=${text%%[\"\\]*}
-        [ ${#text} -gt 300 ] || more="$more,\"message\":\"$text\""
-        ;;
-    esac
+    value_of error
+    if [ -n "$value" ]; then
+        more=",\"error\":\"$value\""
+        value_of last_assistant_message
+        [ -z "$value" ] || [ ${#value} -gt 300 ] || more="$more,\"message\":\"$value\""
+    fi
     [ ${#more} -le 400 ] || more=
     row="{\"state\":\"$2\",\"reason\":\"$3\",\"at\":\"$at\"$more$alone}"
     if [ -w . ]; then

@@ -87,7 +87,7 @@ if [ -n "$key" ] && [ -n "$shown" ]; then
     until asks; do
         late && answer not-ready
         if [ -n "$clear" ] && [ $napped -ge 400 ] && has_text; then
-            press -N 5 "$clear" >/dev/null
+            press -N 5 $clear >/dev/null
         fi
         nap 50
     done
@@ -95,7 +95,7 @@ elif [ -n "$clear" ] && [ -z "$key" ]; then
     tries=0 # a few keys a time, for many at once would be taken for a paste
     while has_text && [ $tries -lt 60 ]; do
         # Keys that come before there is a box would become text in it.
-        ! has_box || press -N 5 "$clear" >/dev/null
+        ! has_box || press -N 5 $clear >/dev/null
         tries=$((tries + 1))
         nap 40
     done

@@ -150,6 +150,24 @@ def test_a_conversation_in_our_schema() -> None:
     assert len(answers) == len(ids)  # every answer is counted once
 
 
+def row_of(text: str, parent: str | None, second: float, role: str = "assistant") -> bytes:
+    """A row as the program writes it down; it is named as its text."""
+    told = {"type": role, "uuid": text, "parentUuid": parent, "timestamp": at(second)}
+    return json.dumps({**told, "message": {"role": role, "content": text}}).encode()
+
+
+def test_an_answer_that_is_written_down_first_follows_its_question() -> None:
+    file = [row_of("b", "a", 2), row_of("c", "b", 3), row_of("a", None, 1, "user"), row_of("d", "c", 9)]
+    assert [row["text"] for row in KIND.parse(file)] == ["a", "b", "c", "d"]
+
+
+def test_what_is_missing_is_not_waited_for_for_long() -> None:
+    file = iter([row_of("b", "gone", 2), row_of("c", "b", 3), row_of("d", "c", 8), row_of("e", "d", 8.1)])
+    rows = KIND.parse(file)
+    assert [next(rows)["text"] for _ in range(3)] == ["b", "c", "d"]
+    assert len(list(file)) == 1
+
+
 def test_what_has_another_price_is_told() -> None:
     def used(**told: Any) -> Any:
         message = {"id": "msg_1", "model": "m", "content": "x", "usage": {"input_tokens": 5, **told}}
@@ -179,5 +197,7 @@ def test_what_is_no_conversation_does_no_harm() -> None:
 
 def test_names_that_the_program_takes() -> None:
     assert session_of("a-0123456789ab") == "01234567-89ab-4000-8000-0123456789ab"
-    assert mark_of('say "hi"\nnow') == '"prompt":"say \\"hi\\"\\nnow'
+    assert mark_of('say "hi"\nnow') == '"prompt":"say \\"hi\\"\\nnow"'
+    assert mark_of("now\n") == '"prompt":"now' and mark_of("x" * 500) == '"prompt":"' + "x" * 400
+    assert mark_of("a\\") == '"prompt":"a'
     assert mark_of("a\tb") == '"prompt":"a' and mark_of("  indented") == "indented"

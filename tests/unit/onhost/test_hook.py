@@ -81,32 +81,61 @@ def test_a_message_of_long_ago_begins_no_turn(plain: Land, tmp_path: Path) -> No
     assert "message_at" not in (tmp_path / "status").read_text()
 
 
+def said_at(second: int, role: str, text: str, prompt: str = "") -> str:
+    """A row of Claude Code's record."""
+    kind = "tool_result" if text == "result" else "text"
+    row = {"type": role, "message": {"content": [{"type": kind, "text": text}]}, "promptId": prompt}
+    return json.dumps({**row, "timestamp": f"2026-11-16T04:00:0{second}.000Z"}, separators=(",", ":"))
+
+
+BEFORE, ASKED, TOLD = (
+    said_at(1, "assistant", "fine"),
+    said_at(2, "user", "q", "p"),
+    said_at(3, "assistant", "fine"),
+)
+CALL, RESULT = said_at(3, "assistant", "on it"), said_at(4, "user", "result", "p")
+
+
 @pytest.mark.parametrize("plain", ["dash", "bash"], indirect=True)  # busybox has its own sleep
 @pytest.mark.parametrize(
-    ("place", "first", "waits"),
+    ("there", "late"),
     [
-        (
-            "claude/projects/w",
-            '{"type":"mode"}',
-            True,
-        ),  # some write nothing of the conversation until it rests
-        ("claude/projects/w", '{"type":"user"}', True),
-        ("claude/projects/w", '{"type":"assistant"}', False),
-        ("gemini/chats", '{"type":"user"}', False),
+        ([ASKED, TOLD], ""),
+        ([TOLD, ASKED], ""),  # some write it down in this order
+        (['{"type":"mode"}'], f"{ASKED}\n{TOLD}"),  # or nothing of the conversation until it rests
+        ([BEFORE, ASKED], TOLD),
+        ([BEFORE], f"{ASKED}\n{TOLD}"),
+        ([TOLD], ASKED),
+        ([BEFORE, ASKED, CALL, RESULT], TOLD),
+        ([BEFORE, ASKED, TOLD, RESULT], said_at(5, "assistant", "fine")),
     ],
 )
-def test_a_turn_ends_when_its_answer_is_written_down(
-    plain: Land, tmp_path: Path, place: str, first: str, waits: bool
+def test_a_turn_ends_when_it_is_written_down(
+    plain: Land, tmp_path: Path, there: list[str], late: str
 ) -> None:
-    record = tmp_path / place / "s.jsonl"
+    said = {"prompt_id": "p", "last_assistant_message": "fine"}
+    assert record_after(plain, tmp_path, "claude/projects/w", said, there, late) == [*there, *late.split()]
+
+
+@pytest.mark.parametrize("plain", ["dash"], indirect=True)
+def test_other_records_are_not_waited_for(plain: Land, tmp_path: Path) -> None:
+    there = ['{"type":"user"}']
+    assert record_after(plain, tmp_path, "gemini/chats", {}, there, TOLD) == there
+
+
+def record_after(
+    plain: Land, folder: Path, place: str, said: dict[str, str], there: list[str], late: str
+) -> list[str]:
+    """The record of a conversation when the hook ends; what is late comes each time that it waits."""
+    record = folder / place / "s.jsonl"
     record.parent.mkdir(parents=True)
-    record.write_text(first + "\n")
-    late = plain.bin / "sleep"  # the answer comes while the hook waits
-    late.unlink(missing_ok=True)
-    late.write_text(f'#!/bin/sh\necho \'{{"type":"assistant"}}\' >>{record}\n')
-    late.chmod(0o755)
-    tell(plain, tmp_path, {"transcript_path": str(record)}, *END)
-    assert record.read_text().splitlines() == [first, *['{"type":"assistant"}'] * waits]
+    record.write_text("".join(f"{row}\n" for row in there))
+    sleep = plain.bin / "sleep"
+    sleep.unlink(missing_ok=True)
+    sleep.write_text(f"#!/bin/sh\ncat >>{record} <<'end'\n{late}\nend\n")
+    sleep.chmod(0o755)
+    tell(plain, folder, {"transcript_path": str(record), **said}, *END)
+    return record.read_text().splitlines()
 
 
 def test_a_tool_that_asks_is_at_work_before(plain: Land, tmp_path: Path) -> None:
