@@ -45,16 +45,41 @@ def generalise(
 ) -> list[str]:
     """The lines as they are, in the words of the old expectation where those still fit: `...`, `<name>`, `[TIME]`."""
     made: list[str] = []
-    left = list(expected)
-    for row in actual:
-        at = next((n for n, old in enumerate(left) if _fits(old, row, names, patterns)), None)
-        if at is None:
-            made.append(_escape(row, patterns))
-            continue
-        made.append(left[at])
-        if lines.parse(left[at]).most == 1:
-            left = left[at + 1 :]
-    return [row for n, row in enumerate(made) if n == 0 or row != made[n - 1] or lines.parse(row).most == 1]
+    last = (-1, -1)
+    for here in [*_fitting(expected, actual, names, patterns), (len(expected), len(actual))]:
+        old, rows = expected[last[0] + 1 : here[0]], actual[last[1] + 1 : here[1]]
+        made += _between(old, [_escape(row, patterns) for row in rows])
+        if here[1] < len(actual) and (
+            rows or here[0] != last[0]
+        ):  # one that may come often stands there once
+            made.append(expected[here[0]])
+        last = here
+    fits = lines.match(made, actual, names, patterns).fits
+    return made if fits else [_escape(row, patterns) for row in actual]
+
+
+def _fitting(
+    expected: list[str], actual: list[str], names: Mapping[str, str], patterns: Mapping[str, str]
+) -> list[tuple[int, int]]:
+    """Which old line each line fits, by their places, in order; `...` aside."""
+    found: list[tuple[int, int]] = []
+    first = 0
+    for at, row in enumerate(actual):
+        fits = (n for n in range(first, len(expected)) if _fits(expected[n], row, names, patterns))
+        if (old := next(fits, None)) is not None:
+            found.append((old, at))
+            first = old if lines.parse(expected[old]).most > 1 else old + 1
+    return found
+
+
+def _between(old: list[str], rows: list[str]) -> list[str]:
+    """New lines in the place of old ones; where these left lines out, as many as they named stand there."""
+    if "..." not in old:
+        return rows
+    before, after = old.index("..."), old[::-1].index("...")
+    if before + after > len(rows):
+        return rows
+    return [*rows[:before], "...", *rows[len(rows) - after :]]
 
 
 def _fits(old: str, row: str, names: Mapping[str, str], patterns: Mapping[str, str]) -> bool:

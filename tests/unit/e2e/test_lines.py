@@ -80,6 +80,30 @@ def test_every_output_can_be_written_as_an_expectation(actual: list[str]) -> Non
     assert lines.match(made, actual, {}, lines.PATTERNS).fits
 
 
+@given(
+    st.lists(st.sampled_from(["a", "b", "...", "c (*)", "<n>", "x..."]), max_size=6),
+    st.lists(st.sampled_from(["a", "b", "c", "xy", "..."]), max_size=8),
+)
+def test_what_is_updated_fits(expected: list[str], actual: list[str]) -> None:
+    made = update.generalise(expected, actual, {}, lines.PATTERNS)
+    assert lines.match(made, actual, {}, lines.PATTERNS).fits
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "made"),
+    [
+        ("a\n...\nz", "a\n1\n2\ny", "a\n...\ny"),
+        ("x\n...", "a\n1\n2", "a\n..."),
+        ("...\nb\n...", "1\nb\n2", "...\nb\n..."),
+        ("a\n...\nb\nc", "1\nb\n2", "1\n...\nb\n2"),
+        ("x (*)\nend\nb", "x\nx\nx\nfin\nb", "x (*)\nfin\nb"),
+    ],
+)
+def test_an_update_keeps_what_was_left_out(expected: str, actual: str, made: str) -> None:
+    found = update.generalise(expected.split("\n"), actual.split("\n"), {}, lines.PATTERNS)
+    assert found == made.split("\n")
+
+
 @given(st.lists(TEXT, max_size=5), st.lists(TEXT, max_size=8))
 def test_no_expectation_breaks_it(expected: list[str], actual: list[str]) -> None:
     lines.match(expected, actual, {}, lines.PATTERNS)
