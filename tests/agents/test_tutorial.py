@@ -27,7 +27,7 @@ shop open
 """
 SHOP = """#!/bin/sh
 case "$1 $2" in
-*--help) printf 'usage: shop [open|sell]\\n\\ncommands:\\n  open  open it\\n  sell  sell something\\n' ;;
+*--help*) printf 'usage: shop [open|sell]\\n\\ncommands:\\n  open  open it\\n  sell  sell something\\n' ;;
 *--fast) echo "shop $1: unknown option --fast" >&2; exit 2 ;;
 open*) touch ~/.open; echo open ;;
 sell*) if test -e ~/.open; then echo "sold $2"; else echo "shop sell: it is closed" >&2; exit 3; fi ;;

@@ -70,6 +70,12 @@ def test_what_is_never_closed_is_named_and_the_rest_is_shown(mngr: Mngr) -> None
         {"path": "tutorial.sh", "line": 3, "message": "the here-document 'EOF' has no end"}
     ]
     assert "tutorial.sh:3: the here-document 'EOF' has no end" in done.err
+    (mngr.repo / "tutorial.sh").write_text(
+        "# one\r\nls\r\n\r\n## A title (or so)\r\n\r\nSome text (and more).\r\n\r\nls\r\n"
+    )
+    done = mngr("tutorial", "blocks", "--format", "{slug}", code=1)
+    assert done.out == "one\nsome-text-and-more\nls\n"
+    assert "tutorial.sh:6: this is no shell: syntax error near unexpected token `('" in done.err
 
 
 @pytest.mark.parametrize(
@@ -77,6 +83,8 @@ def test_what_is_never_closed_is_named_and_the_rest_is_shown(mngr: Mngr) -> None
     [
         (b"\x7fELF\0", "t:1: this is no text, so it is no shell script"),
         (b"import os\nos.getcwd()\n", "t:1: this is Python, not a shell script"),
+        (b'{"a": [1]}\n', "t:1: this is JSON, not a shell script"),
+        (b"#!/usr/bin/env node\n1\n", "t:1: this is a script for /usr/bin/env node, not a shell script"),
         (None, "there is no script t"),
     ],
 )

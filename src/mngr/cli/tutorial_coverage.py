@@ -80,7 +80,10 @@ def run(cli: Cli, args: Args) -> int:
         cli.say("there is no transcript in .mngr/e2e: run the tests to see what they run")
     if found.problems:
         sys.stdout.flush()
-        raise MngrError("; ".join(map(_said, found.problems)), "mend it, and ask again")
+        *others, last = map(_said, found.problems)
+        if others:
+            cli.say("\n".join(others))
+        raise MngrError(last, "mend it, and ask again")
     return 0
 
 

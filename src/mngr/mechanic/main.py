@@ -41,15 +41,16 @@ class Mechanic(player.Player):
             self._in_block = False
             raise player.Ended(128 + number)
 
-    def _run(
-        self, what: Callable[[observe.Block, observe.Bench], T], block: observe.Block, job: dict[str, Any]
+    def _bench(self, job: dict[str, Any]) -> observe.Bench:
+        path = observe.search_path(self.work)
+        timeout = float(job.get("timeout") or observe.TIMEOUT)
+        return observe.Bench(job["shell"], path, timeout, lambda: self._pump(0))
+
+    def _with(
+        self, block: observe.Block, what: Callable[[observe.Block, observe.Bench], T], bench: observe.Bench
     ) -> T:
         """Have something done with a block."""
         self._show(f"* {block.slug}\n")
-        path = observe.search_path(self.work)
-        bench = observe.Bench(
-            job["shell"], path, float(job.get("timeout") or observe.TIMEOUT), lambda: self._pump(0)
-        )
         self._in_block = True
         try:
             return what(block, bench)
@@ -80,8 +81,9 @@ class Mechanic(player.Player):
     def _try(self, job: dict[str, Any]) -> str:
         """Run each block once, after what it needs; what became of it, as JSON."""
         rows = []
+        bench = self._bench(job)
         for block in _blocks(job):
-            ok, outcome = self._run(observe.attempt, block, job)
+            ok, outcome = self._with(block, observe.attempt, bench)
             rows.append({"id": block.id, "ok": ok, "outcome": outcome})
         return json.dumps(rows)
 
@@ -98,11 +100,12 @@ class Mechanic(player.Player):
         seen: list[observe.Seen] = []
         rows: list[str] = []
         failing: set[str] = set()
+        bench = self._bench(job)
         for block in _blocks(job):
             if writing.cites(old, block):  # we were stopped after that
                 rows.append(f"- {block.slug}: has a test already")
                 continue
-            found = self._run(observe.observe, block.without(failing), job)
+            found = self._with(block.without(failing), observe.observe, bench)
             if isinstance(found, observe.Seen):
                 seen.append(found)
                 rows.append(f"- {block.slug}: seen {observe.TIMES} times")

@@ -66,6 +66,7 @@ class Bench:
     path: str
     timeout: float
     between: Callable[[], None]
+    hopeless: list[str] = field(default_factory=list)  # what came before blocks and failed itself
 
 
 def observe(block: Block, bench: Bench) -> Seen | Unseen:
@@ -91,16 +92,22 @@ def attempt(block: Block, bench: Bench) -> tuple[bool, str]:
 def _first(block: Block, bench: Bench) -> tuple[str, _Ran | str]:
     """The least that must come before it, and its run after that; a text says why it fails even after everything."""
     setups = _setups(block)
-    why = ""
+    found = "", ""
     while setups:
         setup = setups.pop(0)
+        if any(setup.startswith(other) for other in bench.hopeless):
+            continue
         ran = _run(block, setup, bench)
         if isinstance(ran, _Ran):
             return setup, ran
-        why = ran.why if ran.began or not why else why  # else what comes before it is to blame
-        if ran.is_endless:  # so that it does not take for ever four times
+        if ran.began or not setup:
+            found = setup, ran.why
+        else:
+            bench.hopeless.append(setup)
+        if ran.why == _endless(bench):  # so that it does not take for ever four times
             setups = setups[-1:]
-    if not ran.is_endless and isinstance(_run(block, setup, bench, stdin="\n" * 20), _Ran):
+    setup, why = found
+    if why != _endless(bench) and isinstance(_run(block, setup, bench, stdin="\n" * 20), _Ran):
         why = f"it asks for input: {why}"
     return setup, why
 
@@ -134,7 +141,6 @@ class _Ran:
 class _Failed:
     why: str
     began: bool  # the block itself, after what comes before it
-    is_endless: bool = False
 
 
 def _run(block: Block, setup: str, bench: Bench, stdin: str = "") -> _Ran | _Failed:
@@ -152,12 +158,15 @@ def _run(block: Block, setup: str, bench: Bench, stdin: str = "") -> _Ran | _Fai
         names = {"HOME": str(session.home), "CWD": str(session.cwd), "ROOT": str(session.root)}
         return _Ran(result.stdout, result.stderr, names)
     except CommandTimeout:
-        why = f"it did not end within {bench.timeout:g} s, or waits for something"
-        return _Failed(why, mark.exists(), is_endless=True)
+        return _Failed(_endless(bench), mark.exists())
     finally:
         session.close()
         shutil.rmtree(place, ignore_errors=True)
         bench.between()
+
+
+def _endless(bench: Bench) -> str:
+    return f"it did not end within {bench.timeout:g} s, or waits for something"
 
 
 def _why(result: Result) -> str:

@@ -164,6 +164,14 @@ def _stranger(text: str) -> str | None:
     first = text.split("\n", 1)[0].strip()
     if first.startswith("#!") and not _SHELLS.match(first):
         return f"a script for {first[2:].strip()}"
+    if text.lstrip()[:1] in ("{", "["):
+        import json
+
+        try:
+            json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        return "JSON"
     if not _PYTHON.search(text):
         return None
     import ast
