@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mngr.mechanic import edits
+from mngr.mechanic.sources import Sources
 
 _TITLE = 200  # characters
 
@@ -36,6 +37,7 @@ class Desk:
         self.test = test
         self.path = test.partition("::")[0]
         self.tutorial = tutorial if tutorial and os.path.isfile(os.path.join(work, tutorial)) else None
+        self.sources = Sources(self.work, self.tutorial)
         self.first: dict[str, str] = {}
         self._keep = keep  # is told what the files said before the first of them is changed
 

@@ -150,7 +150,7 @@ def _reword(desk: Desk, case: Case, check: Check) -> str | Trouble:
     if reason or run is None or node is None or function is None:
         detail = evidence(run, reason or "") if run else f"{reason}\n\n```\n{case.message[-_SHOWN:]}\n```"
         return Trouble("BLOCKER", f"{check.method}: {reason}", detail, where)
-    found = _say_again(check, expected, _held(function, case))
+    found = _say_again(check, expected, _held(desk, function, case))
     if isinstance(found, wording.Doubt):
         return Trouble("AMBIGUOUS", found.why[:200], evidence(run, f"{check.method}: {found.why}."), where)
     exact = check.method != "to_match_lines"
@@ -246,10 +246,11 @@ def _origin(desk: Desk, function: ast.AST, case: Case, node: ast.Assert) -> tupl
     return None
 
 
-def _held(function: ast.AST, case: Case) -> wording.Held:
+def _held(desk: Desk, function: ast.AST, case: Case) -> wording.Held:
     assert isinstance(function, edits.Function)
     cited = [str(node.value) for node in edits.citations(function)]
-    return wording.Held.of([run.command for run in case.runs], [ast.get_docstring(function) or "", *cited])
+    about = [ast.get_docstring(function) or "", *cited]
+    return wording.Held.of([run.command for run in case.runs], about, desk.sources.say)
 
 
 def _say_again(check: Check, expected: str, held: wording.Held) -> str | wording.Doubt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
@@ -11,6 +12,9 @@ from mngr.e2e import lines
 CLOSE = 0.7  # how much of an expectation must be left in a line
 _WORD = re.compile(r"[\w./@:+%-]*\w")
 _MARKED = re.compile(r"\.\.\.|<[a-z_][a-z0-9_]*>|\[[A-Z][A-Z0-9_]*\]")
+_SMALL = frozenset("a an the this that it its of to".split())
+_SIGNS = "<>=~^$€£¥*|&!-"  # that say something between words
+_OF_VALUES = "./@:%+"  # in a word: a path, a version, a time
 # Words that turn what is said into its contrary.
 _TURNS = frozenset(
     "no not never none nothing without cannot can't don't isn't wasn't fail fails failed failure error errors wrong "
@@ -31,9 +35,10 @@ class Held:
 
     words: frozenset[str]  # of the commands, the blocks and the docstring
     given: frozenset[str]  # of the commands alone, but for the names of programs
+    say: Callable[[str], bool]  # whether the program's own code has a word in its texts
 
     @classmethod
-    def of(cls, commands: list[str], texts: list[str]) -> Held:
+    def of(cls, commands: list[str], texts: list[str], say: Callable[[str], bool]) -> Held:
         """Of what the test typed, and of what it says it is about."""
         typed = [
             _WORD.findall(part.lower()) for command in commands for part in re.split(r"[;&|\n]+", command)
@@ -41,7 +46,7 @@ class Held:
         given = frozenset(word for words in typed for word in words[1:])
         programs = frozenset(word for words in typed for word in words[:1])
         said = frozenset(word.lower() for text in texts for word in _WORD.findall(text))
-        return cls((given | said) - programs, given - programs)
+        return cls((given | said) - programs, given - programs, say)
 
 
 def reworded(expected: str, shown: str, held: Held) -> str | Doubt:
@@ -106,22 +111,26 @@ def _other_meaning(expected: str, found: str, held: Held) -> Doubt | None:
     old, new = _WORD.findall(expected), _WORD.findall(found)
     lost, won = _differing(old, new)
     said = f"the test expects {expected!r}, and {found!r} is printed"
-    if not lost and not won:
-        return None  # only signs between the words
+    if [sign for sign in expected if sign in _SIGNS] != [sign for sign in found if sign in _SIGNS]:
+        return Doubt(f"{said}: a sign in it may turn the meaning round")
     for word in (*lost, *won):
-        if any(char.isdigit() for char in word):
+        if any(char.isdigit() or char in _OF_VALUES for char in word):
             return Doubt(f"{said}: {word!r} is a value, and either of the two may be wrong")
         if word.lower() in _TURNS:
             return Doubt(f"{said}: {word!r} may turn the meaning round")
-    if not lost:
-        return None  # it says all that it said, and more
     stands = [word for word in lost if word.lower() in held.words and word not in won]
     if stands:
         return Doubt(
             f"{said}: {stands[0]!r} stands in a command, the block or the docstring, so the test may be right"
         )
-    given = [word for word in won if word.lower() in held.given]
-    return Doubt(f"{said}: {given[0]!r} is what a command was given") if given else None
+    given = [word for word in won if lost and word.lower() in held.given]
+    if given:
+        return Doubt(f"{said}: {given[0]!r} is what a command was given")
+    still = [word for word in lost if word.lower() not in _SMALL and held.say(word)]
+    if still:
+        return Doubt(f"{said}: the program can still say {still[0]!r}")
+    strange = [word for word in won if word.lower() not in held.given and not held.say(word)]
+    return Doubt(f"{said}: where {strange[0]!r} comes from is not in this project") if strange else None
 
 
 def _differing(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:

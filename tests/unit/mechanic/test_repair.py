@@ -53,7 +53,7 @@ def again(project: Path, **more: Any) -> dict[str, Any]:
 
 
 def test_several_failures_one_after_the_other(project: Path) -> None:
-    say = project.parent / "say"
+    say = project / "say"
     say.write_text("case $1 in 1) echo the first word;; 2) echo what is done; echo done;; esac\n")
     body = f"""def test_x(e2e: E2eSession) -> None:
     one = e2e.run("sh {say} 1")

@@ -7,8 +7,11 @@ import pytest
 from mngr.e2e import lines
 from mngr.mechanic.wording import Doubt, Held, rename_option, renamed, reworded, reworded_lines
 
+SAID = "added rice to the pantry was wrote this file ITEM a bag milk kept at noon heading red".split()
 HELD = Held.of(
-    ["shop add rice --to top"], ["# put something in\nshop add rice --to top", "It is kept in a box."]
+    ["shop add rice --to top"],
+    ["# put something in\nshop add rice --to top", "It is kept in a box."],
+    SAID.__contains__,
 )
 
 
@@ -40,6 +43,10 @@ def test_one_close_match(expected: str, shown: str, found: str | None) -> None:
         ("rice is on the shelf", "rice was on the shelf\nrice is on a shelf\n", "several lines"),
         ("added rice to the larder", "gone\n", "nothing that is printed"),
         ("added rice to the larder", "", "nothing that is printed"),
+        ("the light is red now", "the light is on now\n", "can still say 'red'"),
+        ("the light is green now", "the light is blue now\n", "where 'blue' comes from"),
+        ("wrote it to a.txt", "wrote it to b.txt\n", "'a.txt' is a value"),
+        ("wrote it > here", "wrote it < here\n", "a sign in it"),
         ("one\ntwo", "one\ntwe\n", "several lines"),
         ("added rice to the larder", "added rice to\n", "nothing that is printed"),  # not with fewer words
     ],
@@ -58,7 +65,7 @@ def test_lines() -> None:
     assert again("NAME  SHELF\n...\nrice  [NUMBER]", "ITEM  SHELF\njam  1\nrice  3\n") == [
         "ITEM  SHELF", "...", "rice  [NUMBER]",
     ]  # fmt: skip
-    assert again("the heading\nx", "the <heading>\nx\n") == [r"the \<heading>", "x"]
+    assert again("the heading\nx", "the heading...\nx\n") == [r"the heading\...", "x"]
 
 
 @pytest.mark.parametrize(
