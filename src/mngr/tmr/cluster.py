@@ -10,6 +10,7 @@ import os
 import re
 
 from mngr.model import Record
+from mngr.tmr.testing import first_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ _RAISED = re.compile(
     r"^[!\s]*((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|[a-z]))(?:: (.*))?$"
 )
 _UNEXPECTED_EXIT = re.compile(
-    r"^\$ (?P<command>.*)\nthe exit code is (?P<code>-?\d+), expected 0$", re.MULTILINE
+    r"^\$ (?P<command>.*)\nthe exit code is (?P<code>-?[1-9]\d*), expected \d+$", re.MULTILINE
 )
 _VOLATILE = (
     (re.compile(r"\x1b\[[0-9;?]*[A-Za-z]"), ""),
@@ -139,7 +140,7 @@ def _of_code(failure: Failure, kind: str, test: str) -> Signature:
         )
     exception, message = (
         failure.exception,
-        _first_line(failure.message or failure.text.strip().rpartition("\n")[2]),
+        first_line(failure.message or failure.text.strip().rpartition("\n")[2]),
     )
     is_check = exception.rpartition(".")[2] == "AssertionError" or not exception
     frame = _place(failure, shared=kind != "call" or not is_check)
@@ -203,7 +204,7 @@ def _inner(failure: Failure) -> tuple[str, str, str] | None:
         last = trace[-1]
         for row in text[last.end() :].splitlines():
             if raised := _RAISED.match(row.rstrip()):
-                place = f"{last[1]}:{last[2]} {last[3]}"
+                place = f"{os.path.normpath(last[1])}:{last[2]} {last[3]}"
                 return raised[1], raised[2] or "", place
     return None
 
@@ -225,17 +226,10 @@ def template(exception: str, message: str) -> str:
 
 def volatile(message: str) -> str:
     """A message without what changes from run to run: ids, times, directories, numbers, temporary names."""
-    line = _first_line(message)
+    line = first_line(message)
     for pattern, word in _VOLATILE:
         line = pattern.sub(word, line)
     return _cut(line)
-
-
-def _first_line(message: str) -> str:
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    if len(lines) > 1 and lines[0].endswith(":"):
-        return f"{lines[0]} {lines[1]}"
-    return lines[0] if lines else ""
 
 
 def _cut(line: str) -> str:

@@ -53,7 +53,8 @@ def _say(
 @pytest.hookimpl(hookwrapper=True)
 def pytest_cmdline_main(config: Any) -> Any:
     option = config.option
-    for name, value in (("numprocesses", 0), ("dist", "no"), ("tx", [])):  # one test needs no workers
+    # One test needs no workers; and a failure is one, even if a second attempt passes.
+    for name, value in (("numprocesses", 0), ("dist", "no"), ("tx", []), ("reruns", 0)):
         if hasattr(option, name):
             setattr(option, name, value)
     if FACTS.get("seed") is not None and hasattr(option, "randomly_seed"):
@@ -138,7 +139,7 @@ def _reason(report: Any) -> str:
 
 def pytest_exception_interact(node: Any, call: Any, report: Any) -> None:
     """What could not be collected."""
-    if isinstance(report, pytest.CollectReport):
+    if report.when == "collect":
         text = _tail(_safe(lambda: report.longreprtext), _TEXT)
         _say(
             "uncollected", id=report.nodeid, failure={**_failure(call.excinfo), "text": text, "sections": {}}

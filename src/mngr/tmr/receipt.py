@@ -133,7 +133,7 @@ def decide(own: Sequence[TestRun], others: Sequence[TestRun], wrong: str = "") -
             return "refuted", f"the witness {name} does not pass: {_why(bad)}"
     reruns = sum(run.reruns for run in own)
     if reruns:
-        return "flaky", f"it passed only after {reruns} attempts that a plugin repeated"
+        return "flaky", f"it passed only because a plugin repeated it: {reruns}"
     also = (
         f", and so did {len(kinds)} witnesses"
         if len(kinds) > 1

@@ -12,6 +12,7 @@ import threading
 
 from mngr.errors import MngrError, TimedOut
 from mngr.model import Record
+from mngr.store import NameTaken
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mngr.fleet import Fleet
+    from mngr.model import AgentView
 
 LABEL = {"role": "room"}
 _HERE = os.path.dirname(__file__)
@@ -92,15 +94,22 @@ class Rooms:
 
     def _make(self, number: int, commit: str, source: str | None) -> Room:
         name = f"tmr-{self.run}-room-{number}"
-        view = self.fleet.create(
-            name + self._on, "command", ["true"], source=source or self.repo, branch=f"{commit}:mngr/{name}", transfer="mirror",
-            dirty="ignore", env=self._env, labels={**LABEL, "run": self.run}, sandbox=self._sandbox, network=self._network,
-        )  # fmt: skip
+        try:
+            view = self._create(name, commit, source)
+        except NameTaken:  # by one that was left behind: nobody else makes rooms for this run
+            self.fleet.discard([name])
+            view = self._create(name, commit, source)
         try:
             return Room(self.fleet, view.name, view.work_dir, commit, self.repo)
         except BaseException:
             self.fleet.discard([name])
             raise
+
+    def _create(self, name: str, commit: str, source: str | None) -> AgentView:
+        return self.fleet.create(
+            name + self._on, "command", ["true"], source=source or self.repo, branch=f"{commit}:mngr/{name}", transfer="mirror",
+            dirty="ignore", env=self._env, labels={**LABEL, "run": self.run}, sandbox=self._sandbox, network=self._network,
+        )  # fmt: skip
 
     def sweep(self) -> list[str]:
         """Take away the rooms that a killed orchestrator of this run left; their names."""

@@ -125,7 +125,7 @@ def judge(test: Test, ran: Ran, line: str, work: str) -> TestRun:
     phases = [row for row in ran.rows if row["row"] == "phase"]
     end = next((row for row in reversed(ran.rows) if row["row"] == "end"), None)
     ids, reruns = _ids(phases)
-    failures = [failure for row in ran.rows if (failure := failure_of(row)) is not None]
+    failures = [failure for row in _last_attempts(ran.rows) if (failure := failure_of(row)) is not None]
     outcome, why = _outcome(ran, ids, failures, phases, end)
     if outcome in ("fail", "error") and not failures:
         failures = [_said(test, ran, why)]
@@ -158,6 +158,14 @@ def _ids(phases: list[dict[str, Any]]) -> tuple[dict[str, str], int]:
         elif when == "call":
             found.setdefault(name, "pass")
     return found, sum(begun.values()) - len(begun)
+
+
+def _last_attempts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows without those of attempts that were repeated."""
+    begins = {str(row.get("id")): at for at, row in enumerate(rows) if row.get("when") == "setup"}
+    return [
+        row for at, row in enumerate(rows) if row["row"] != "phase" or at >= begins.get(str(row.get("id")), 0)
+    ]
 
 
 def _outcome(
@@ -253,8 +261,15 @@ def _is_inside(path: str) -> bool:
 
 def _headline(failures: list[Failure]) -> str:
     first = failures[0]
-    message = next((line for line in first.message.splitlines() if line.strip()), "")
-    return f"{first.exception}: {message}".strip(": ") or first.text.strip().rpartition("\n")[2]
+    return f"{first.exception}: {first_line(first.message)}".strip(": ") or first_line(first.text)
+
+
+def first_line(message: str) -> str:
+    """What a message begins with; a heading, or the command that it is about, with what follows it."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    if len(lines) > 1 and (lines[0].endswith(":") or lines[0].startswith("$ ")):
+        return f"{lines[0].rstrip(':')}: {lines[1]}"
+    return lines[0] if lines else ""
 
 
 def _last_line(ran: Ran) -> str:

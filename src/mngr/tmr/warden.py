@@ -86,6 +86,7 @@ def run(numbers: dict[str, float], texts: dict[str, str]) -> None:
     adopt_orphans()
     used, began = cpu(), time.monotonic()
     command = Command(JOB["argv"], env, JOB["most"])
+    command.watch_asker()
     timed_out = command.wait(JOB["timeout"])
     numbers.update(seconds=time.monotonic() - began, timed_out=int(timed_out), left=command.end_all())
     numbers.update(code=command.code or 0, cpu=cpu() - used)
@@ -160,6 +161,10 @@ class Command:
             self._exit = os.pidfd_open(self.pid)
             self._poll.register(self._exit, select.POLLIN)
 
+    def watch_asker(self) -> None:
+        """From now on, when nobody is left to read the answer, all of it ends."""
+        self._poll.register(1, 0)
+
     def wait(self, timeout: float | None) -> bool:
         """Until it has ended; whether it had to be."""
         if self._until(None if timeout is None else time.monotonic() + timeout):
@@ -195,6 +200,9 @@ class Command:
         for fd, _ in ready:
             if fd == self._exit:
                 continue
+            if fd == 1:
+                self.end_all()
+                os._exit(1)
             data = os.read(fd, 1 << 16)
             kept = self._open[fd]
             kept += data

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from mngr.tmr import resolve
 from mngr.tmr.collect import collect
 from mngr.tmr.rooms import Rooms
 from mngr.tmr.testing import TestRun, run_test
-from tests.conftest import wait_for
+from tests.conftest import BIN, wait_for
 from tests.unit.tmr.world import BARE, PYTEST, RUN, World, new_world
 
 FILES = {
@@ -176,6 +177,28 @@ def test_nothing_outlives_a_test(world: World) -> None:
     wait_for(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
+def test_what_runs_ends_with_who_wanted_to_know(world: World) -> None:
+    """The orchestrator may be killed at any moment, and nobody else knows of the command."""
+    room = world.room
+    line = "import sys; from mngr import Fleet; from mngr.tmr.rooms import Room; Room(Fleet(sys.argv[1]), *sys.argv[2:]).run("
+    line += "['sh', '-c', 'echo $$ >~/asked; exec sleep 600'])"
+    words = [
+        str(BIN / "python"),
+        "-c",
+        line,
+        str(world.root / "home"),
+        room.name,
+        room.work,
+        room.commit,
+        room.repo,
+    ]
+    asked = world.root / "user/asked"
+    with subprocess.Popen(words) as process:
+        pid = wait_for(lambda: asked.exists() and asked.read_text().strip())
+        process.kill()
+    wait_for(lambda: not os.path.exists(f"/proc/{pid}"))
+
+
 def test_every_run_begins_clean(world: World) -> None:
     for _ in range(2):
         run = world.run("test_is_clean")
@@ -255,11 +278,11 @@ def test_programs_must_be_the_workspaces_too(world: World) -> None:
 def test_rooms_come_and_go_without_a_trace(world: World) -> None:
     run = "other-run"
     rooms = Rooms(world.fleet, run, str(world.repo), env=BARE, at_once=1)
+    name = f"tmr-{run}-room-1"
+    world.fleet.create(name, command=["true"], transfer="mirror", labels={"role": "room"})  # of a killed one
     with rooms.room(world.base) as room:
-        assert (room.name, room.commit) == (f"tmr-{run}-room-1", world.base)
+        assert (room.name, room.commit) == (name, world.base)
         assert len(room.tree) == 40 and room.tree != room.commit
-        (refused,) = world.fleet.exec([room.name], ["true"])
-        assert refused.ok
     names = [agent.name for agent in world.fleet.list().agents]
     assert names == [world.room.name] and world.graves() == []
     assert os.listdir(world.root / "home/work") == [world.room.name]
