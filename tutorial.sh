@@ -362,6 +362,53 @@ mngr map door wall --name paint --agent player -p 'paint the {item}' --output do
 # go on with a run after a crash, a reboot or Ctrl-C: nothing that is settled is done again
 mngr map --resume paint
 
+# a project with a test that is out of date by a word
+mkdir -p ../toy/tests
+echo "echo 'welcome to the new shop'" > ../toy/greet.sh
+cat > ../toy/tests/test_greet.py <<'EOF'
+from pathlib import Path
+
+from mngr.e2e import E2eSession, expect
+
+GREET = Path(__file__).parents[1] / "greet.sh"
+
+
+def test_greet(e2e: E2eSession) -> None:
+    result = e2e.run(f"sh {GREET}")
+    expect(result).to_succeed()
+    expect(result.stdout).to_contain("welcome to the old shop")
+EOF
+git -C ../toy init -q
+git -C ../toy add .
+git -C ../toy commit -qm 'A toy'
+
+# an agent for each test, here one that needs no model: what it claims is run again by us, and only that counts
+cd ../toy
+mngr tmr run --name greet
+
+# how it stands: what was claimed and what we saw; all runs; what happened, row by row
+mngr tmr status greet
+mngr tmr list
+mngr tmr attach greet
+
+# go on with a run; nothing that is settled is done again
+mngr tmr resume greet
+
+# do a task again, with a hint
+mngr tmr retry tests/test_greet.py::test_greet -m 'mind the word'
+
+# what the next run knows already, and how to make it forget
+mngr tmr memory list
+mngr tmr memory forget
+
+# the emergency stop: the run and all its agents, which keep everything
+mngr tmr stop greet
+
+# put its agents in the graveyard and its refs away; results, receipts and commits stay in its folder
+mngr tmr clean greet --dry-run
+mngr tmr clean greet
+cd ../shop
+
 ##################################################
 # Set-up
 ##################################################

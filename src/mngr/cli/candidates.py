@@ -159,6 +159,13 @@ def _graves(ctx: Context) -> Candidates:
     ]
 
 
+def _runs(ctx: Context) -> Candidates:
+    from mngr.mapreduce.rundir import list_runs
+    from mngr.paths import find_project_root
+
+    return [(name, "a run") for name in reversed(list_runs(find_project_root(ctx.cwd) or ctx.cwd))]
+
+
 def _topics(ctx: Context) -> Candidates:
     from mngr.cli.topics import TOPICS
 
@@ -192,4 +199,5 @@ def _values_set(ctx: Context) -> list[str]:
 _SOURCES = {
     "agents": _agents, "kinds": _kinds, "states": _states, "templates": _templates, "snapshots": _snapshots,
     "graves": _graves, "commands": _topics, "settings": _settings, "targets": _targets, "shells": _shells,
+    "runs": _runs,
 }  # fmt: skip

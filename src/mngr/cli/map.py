@@ -35,7 +35,7 @@ COMMAND = Command(
         Option(flags=("--prompt-file",), metavar="FILE", help="the same from a file", complete="files"),
         Option(flags=("--output",), metavar="FILE", help="what each must leave in $MNGR_OUTPUT_DIR; it is reminded"),
         Option(flags=("--name",), metavar="RUN", help="what to call the run (default: its time)"),
-        Option(flags=("--resume",), metavar="RUN", help="go on with a run"),
+        Option(flags=("--resume",), metavar="RUN", help="go on with a run", complete="runs"),
         *WHO,
         *BOUNDS,
     ),

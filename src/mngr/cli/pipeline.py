@@ -107,6 +107,15 @@ class Progress:
 
 def _line(row: dict[str, Any]) -> str | None:
     kind, slug = row["type"], row.get("slug")
+    if kind == "standing":
+        counts = ", ".join(f"{number} {word}" for word, number in row["counts"].items())
+        return f"{row['tests']} tests, untouched: {counts or 'none was run'}; {row['skipped']} skipped; {row['causes']} shared causes"
+    if kind == "cluster":
+        return f"{row['cluster']['id']}: {len(row['cluster']['tests'])} tests fail alike: {row['cluster']['title']}"
+    if kind == "base":
+        return f"later tasks start with the fix of {row['by']}" if row["added"] else None
+    if kind == "held":
+        return f"{row['cause']}: not repaired, which leaves {len(row['tests'])} tests: {row['why']}"
     if kind == "launched":
         return f"{slug}: runs on {row['host']}"
     if kind == "launch_failed":

@@ -45,6 +45,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tutorial init": ("Tests", "begin a tutorial and its tests in this project"),
     "tutorial install-command": ("Tests", "give Claude Code and Codex a slash command for it"),
     "map": ("Tests", "one agent for each item of a list, governed and journaled"),
+    "tmr run": ("Tests", "one agent for each test: repair it or make it better, and see for ourselves"),
+    "tmr status": ("Tests", "show how a run stands: what is claimed, and what we saw"),
+    "tmr list": ("Tests", "show the runs of this project"),
+    "tmr attach": ("Tests", "watch a run as it goes on"),
+    "tmr resume": ("Tests", "go on with a run after a crash, or with more money or time"),
+    "tmr retry": ("Tests", "do tasks again that came to nothing, with a hint or by another agent"),
+    "tmr stop": ("Tests", "stop a run and all of its agents, at once"),
+    "tmr clean": ("Tests", "put away the agents and refs of a run"),
+    "tmr memory": ("Tests", "show what earlier runs found out, or forget it"),
     "web": ("Tests", "look at runs of tests in a browser: transcripts and recordings"),
     "init": ("Set-up", "look at the project and write .mngr/settings.toml"),
     "config list": ("Set-up", "show all settings and where each comes from"),
@@ -60,7 +69,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "version": ("Set-up", "print the version"),
 }
 ALIASES = {"ls": "list", "conn": "connect", "msg": "message", "rm": "destroy"}
-GROUPS = ("snapshot", "config", "plugin", "tutorial")
+GROUPS = ("snapshot", "config", "plugin", "tutorial", "tmr")
 
 
 def module_name(command: str) -> str:

@@ -150,7 +150,7 @@ class Engine:
     def _launch_one(self, one: TaskState) -> None:
         slug, attempt = one.task.slug, one.attempt + 1
         agent = f"{self._wish.prefix}-{self._run.name}-{slug}" + (f"-{attempt}" if attempt > 1 else "")
-        self._write("launch", slug=slug, agent=agent, attempt=attempt)
+        self._write("launch", slug=slug, agent=agent, attempt=attempt, base=self._recipe.base(one))
         self._make(self._state.tasks[slug])
 
     def _make(self, one: TaskState) -> None:

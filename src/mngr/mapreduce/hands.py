@@ -52,10 +52,10 @@ class Hands:
         if found is not None:
             return found
         branch = None
-        if task.base is not None:
-            branch = f"{task.base}:mngr/{self._run.name}/{task.slug}"
+        if one.base is not None:
+            branch = f"{one.base}:mngr/{self._run.name}/{task.slug}"
         return self._fleet.create(
-            one.agent + wish.on, wish.agent, task.data.get("args", wish.args), source=self._run.root, branch=branch, transfer=wish.transfer,
+            one.agent + wish.on, task.data.get("agent", wish.agent), task.data.get("args", wish.args), source=self._run.root, branch=branch, transfer=wish.transfer,
             dirty="ignore", env=wish.env, sandbox=wish.sandbox, network=wish.network, yolo=wish.yolo,
             labels={"run": self._run.name, "task": task.slug},
         )  # fmt: skip

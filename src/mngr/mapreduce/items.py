@@ -29,19 +29,17 @@ class Items:
 
     def more(self, state: RunState) -> list[dict[str, Any]]:
         """All of them, once."""
-        if state.tasks:
-            return []
         rows = []
         for number, item in enumerate(self._items, 1):
             args = [fill(word, item, number) for word in self._args]
-            task = Task(
-                slug=slug_of(item, f" {number}"),
-                title=item,
-                base=self._base,
-                data={"number": number, "args": args},
-            )
-            rows.append({"type": "task", "task": task.to_dict()})
+            task = Task(slug=slug_of(item, f" {number}"), title=item, data={"number": number, "args": args})
+            if task.slug not in state.tasks:
+                rows.append({"type": "task", "task": task.to_dict()})
         return rows
+
+    def base(self, one: TaskState) -> str | None:
+        """The same for all."""
+        return self._base
 
     def prompt(self, one: TaskState) -> str:
         """The template with the item in its place."""

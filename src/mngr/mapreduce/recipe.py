@@ -36,6 +36,10 @@ class Recipe(Protocol):
         """Rows for the journal that follow from the state and are not in it: tasks (`type: task`), and facts of its own."""
         ...
 
+    def base(self, one: TaskState) -> str | None:
+        """The commit that a task starts from, if it is launched now."""
+        ...
+
     def prompt(self, one: TaskState) -> str:
         """What the agent is told."""
         ...

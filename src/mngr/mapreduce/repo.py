@@ -55,9 +55,17 @@ def keep(local: Host, run: RunDir, name: str, commit: str) -> None:
 
 def forget(local: Host, run: RunDir) -> int:
     """Take away every name that a run has in the user's repository; how many there were."""
-    names = git.must(
-        local, run.root, "for-each-ref", "--format=%(refname)", f"refs/mngr/runs/{run.name}"
-    ).split()
+    names = _names(local, run)
     for name in names:
         git.must(local, run.root, "update-ref", "-d", name)
     return len(names)
+
+
+def count(local: Host, run: RunDir) -> int:
+    """How many names a run has in the user's repository."""
+    return len(_names(local, run))
+
+
+def _names(local: Host, run: RunDir) -> list[str]:
+    place = f"refs/mngr/runs/{run.name}"
+    return git.must(local, run.root, "for-each-ref", "--format=%(refname)", place).split()

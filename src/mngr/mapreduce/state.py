@@ -20,7 +20,6 @@ class Task(Record):
 
     slug: str
     title: str
-    base: str | None = None  # commit to start from
     seconds: float = 0.0  # what it is expected to take
     first: int = 0  # higher goes first
     data: dict[str, Any] = {}  # the recipe's
@@ -35,6 +34,7 @@ class TaskState(Record):
     agent_id: str | None = None
     host: str | None = None
     attempt: int = 0  # how often it was launched
+    base: str | None = None  # commit that it started from
     is_prompted: bool = False
     reminders: int = 0
     commit: str | None = None
@@ -93,7 +93,7 @@ def step(state: RunState, row: dict[str, Any]) -> RunState:
 
 def _launch(one: TaskState, row: dict[str, Any]) -> dict[str, Any]:
     return {
-        "state": "launching", "agent": row["agent"], "attempt": row["attempt"], "agent_id": None,
+        "state": "launching", "agent": row["agent"], "attempt": row["attempt"], "base": row.get("base"), "agent_id": None,
         "is_prompted": False, "reminders": 0, "is_stopped": False, "claim": {}, "check": None,
         "began_at": one.began_at or row["at"],
     }  # fmt: skip
@@ -130,5 +130,8 @@ _STEPS: dict[str, Callable[[TaskState, dict[str, Any]], dict[str, Any]]] = {
     "settled": lambda one, row: {
         "state": "settled", "outcome": row["outcome"], "reason": row.get("reason"), "ended_at": row["at"],
     },
-    "again": lambda one, row: {"state": "queued", "outcome": None, "reason": None, "ended_at": None},
+    "again": lambda one, row: {
+        "state": "queued", "outcome": None, "reason": None, "ended_at": None,
+        "task": one.task.replace(data={**one.task.data, **row.get("data", {})}),
+    },
 }  # fmt: skip

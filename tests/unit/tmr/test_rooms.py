@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from mngr import Fleet
 from mngr.errors import MngrError
 from mngr.tmr import resolve
 from mngr.tmr.collect import collect
 from mngr.tmr.rooms import Rooms
 from mngr.tmr.testing import TestRun, run_test
 from tests.conftest import BIN, wait_for
+from tests.hosts.sshd import Farm
 from tests.unit.tmr.world import BARE, PYTEST, RUN, World, new_world
 
 FILES = {
@@ -303,3 +305,24 @@ def test_leftovers_of_a_killed_run_are_swept_and_nothing_else(world: World) -> N
     finally:
         world.fleet.destroy([work.name, shared.name], force=True)
     assert not os.path.exists(left.work_dir) and sorted(world.graves()) == ["tree", "work"]
+
+
+@pytest.mark.full
+def test_rooms_on_another_host_and_behind_walls(
+    world: World, farm: Farm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MNGR__PROVIDERS__SSH__CONFIG", str(farm.config))
+    fleet = Fleet(str(world.root / "home"), cwd=str(world.repo))
+    pytest_there = [str(BIN / "python"), "-m", "pytest"]
+    there = Rooms(fleet, "there", str(world.repo), env=BARE, on="@h1")
+    walled = Rooms(fleet, "walled", str(world.repo), env=BARE, sandbox=True)
+    for rooms in (there, walled):
+        with rooms.room(world.base) as room:
+            good = run_test(room, pytest_there, world.test("test_adds"), resolve=True)
+            assert (good.outcome, good.imported_from) == ("pass", {"tally": "tally/__init__.py"}), good
+            assert run_test(room, pytest_there, world.test("test_load")).why == "KeyError: 'x'"
+            late = run_test(room, pytest_there, world.test("test_hangs"), timeout=3)
+            assert late.outcome == "timeout"
+            room.write("data.bin", b"\0\xff")
+            assert room.read("data.bin") == b"\0\xff"
+        assert [agent.name for agent in fleet.list().agents] == [world.room.name]

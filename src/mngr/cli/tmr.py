@@ -1,0 +1,67 @@
+"""What the `tmr` commands share."""
+
+from __future__ import annotations
+
+from mngr.cli import render
+from mngr.cli.pipeline import exit_code, summary
+from mngr.cli.spec import Argument
+from mngr.errors import MngrError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from mngr.cli.parse import Args
+    from mngr.cli.run import Cli
+    from mngr.mapreduce.governor import Limits
+    from mngr.mapreduce.rundir import RunDir
+
+RUN = Argument(name="RUN", help="a run (default: the latest)", required=False, complete="runs")
+BAD = ("failed", "blocked", "refuted", "flaky", "unverified")
+
+
+def root_of(cli: Cli) -> str:
+    """The project here."""
+    from mngr.paths import find_project_root
+
+    root = find_project_root(cli.context.cwd)
+    if root is None:
+        raise MngrError(f"{cli.context.cwd} is in no project", "go to a git repository")
+    return root
+
+
+def finish(cli: Cli, place: RunDir, limits: Limits, say: Callable[[dict[str, Any]], None]) -> int:
+    """See a run through, and say how it ended."""
+    from mngr.tmr.run import go
+    from mngr.tmr.status import status
+
+    try:
+        state = go(cli.fleet, place, limits, say)
+    except KeyboardInterrupt:
+        cli.say(
+            f"no more launches; agents go on. Go on: mngr tmr resume {place.name}; end it: mngr tmr stop {place.name}"
+        )
+        raise
+    if cli.format != "jsonl":
+        report = status(place)
+        render.rows(
+            cli,
+            "tasks",
+            report["tasks"],
+            f"{summary(state)}: {place.path}",
+            **{k: v for k, v in report.items() if k != "tasks"},
+        )
+    code = max(exit_code(state, BAD), 4 if state.facts.get("held") else 0)
+    if code == 5:
+        error = MngrError("the run is not over: some of it is parked", f"go on: mngr tmr resume {place.name}")
+        error.exit_code = 5
+        raise error
+    return code
+
+
+def run_of(cli: Cli, args: Args) -> RunDir:
+    """The run that is meant; raises NotFound."""
+    from mngr.mapreduce.rundir import find_run
+
+    return find_run(root_of(cli), args["run"])

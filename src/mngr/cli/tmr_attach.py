@@ -1,0 +1,42 @@
+"""`mngr tmr attach`."""
+
+from __future__ import annotations
+
+import time
+
+from mngr.cli.pipeline import Progress
+from mngr.cli.spec import Command
+from mngr.cli.table import COMMANDS
+from mngr.cli.tmr import RUN, run_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.parse import Args
+    from mngr.cli.run import Cli
+
+_LOOK = 0.3  # seconds between two looks at the journal
+
+COMMAND = Command(
+    name="tmr attach",
+    summary=COMMANDS["tmr attach"][1],
+    description="Shows the run as it goes on, from its journal, until it ends; Ctrl-C leaves it alone.",
+    arguments=(RUN,),
+    examples=(("mngr tmr attach", "watch the latest run"),),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Show every row as it comes."""
+    from mngr.mapreduce.journal import find_writer, read_journal
+
+    place = run_of(cli, args)
+    say, seen = Progress(cli), 0
+    while True:
+        goes_on = find_writer(place.journal) is not None
+        rows = read_journal(place.journal)
+        for row in rows[seen:]:
+            say(row)
+        seen = len(rows)
+        if not goes_on:
+            return 0
+        time.sleep(_LOOK)

@@ -1,0 +1,44 @@
+"""`mngr tmr clean`."""
+
+from __future__ import annotations
+
+from mngr.cli import render
+from mngr.cli.spec import Command, Option
+from mngr.cli.table import COMMANDS
+from mngr.cli.tmr import RUN, run_of
+from mngr.errors import PartialFailure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.parse import Args
+    from mngr.cli.run import Cli
+
+COMMAND = Command(
+    name="tmr clean",
+    summary=COMMANDS["tmr clean"][1],
+    description=(
+        "Its agents go to the graveyard, its names (refs/mngr/runs/RUN/…) leave your repository. Its folder stays: results,\n"
+        "receipts, transcripts and the commits themselves; delete that yourself when you are done with it."
+    ),
+    arguments=(RUN,),
+    options=(Option(flags=("--dry-run",), help="say what there is, and change nothing"),),
+    examples=(
+        ("mngr tmr clean --dry-run", "what the latest run still has"),
+        ("mngr tmr clean nightly", "clean up after it"),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Clean up."""
+    from mngr.tmr.control import clean
+
+    place = run_of(cli, args)
+    found = clean(cli.fleet, place, dry_run=args["dry_run"])
+    word = "there are" if args["dry_run"] else "gone:"
+    size = f"{found.bytes / 1e6:.1f} MB"
+    human = f"{word} {len(found.agents)} agents and {found.refs} refs of {place.name}; {size} in {place.path}"
+    render.one(cli, {"run": place.name, **found.to_dict()}, human)
+    for problem in found.problems:
+        cli.say(problem)
+    return PartialFailure.exit_code if found.problems else 0

@@ -1,0 +1,57 @@
+"""`mngr tmr memory`."""
+
+from __future__ import annotations
+
+from mngr.cli import render
+from mngr.cli.spec import Argument, Command
+from mngr.cli.table import COMMANDS
+from mngr.cli.tmr import root_of
+from mngr.errors import NotFound, UsageError, closest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.parse import Args
+    from mngr.cli.run import Cli
+
+COMMAND = Command(
+    name="tmr memory",
+    summary=COMMANDS["tmr memory"][1],
+    description=(
+        "A run leaves out tests that an earlier one has confirmed and that have not changed since: neither they, nor the\n"
+        "conftest files above them, the tutorial or the code under test. `forget` makes the next run take them up again."
+    ),
+    arguments=(
+        Argument(name="ACTION", help="list or forget", required=False),
+        Argument(name="TEST", help="the tests to forget (default: all)", many=True, required=False),
+    ),
+    examples=(("mngr tmr memory list", "what is known"), ("mngr tmr memory forget", "begin anew")),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Show what is known, or forget it."""
+    from mngr.tmr.memory import Memory
+
+    action, tests = args["action"] or "list", args["test"] or []
+    memory = Memory(root_of(cli))
+    if action == "list":
+        known = [one for one in memory.tests.values() if not tests or one.test in tests]
+        lines = [(one.outcome, one.verdict or "-", one.run, one.test) for one in known]
+        human = (
+            render.table(("OUTCOME", "SEEN", "RUN", "TEST"), lines)
+            if lines
+            else "nothing is known of earlier runs"
+        )
+        render.rows(cli, "tests", [one.to_dict() for one in known], human)
+        return 0
+    if action != "forget":
+        raise UsageError(f"memory cannot {action!r}", closest(action, ["list", "forget"]) or "list or forget")
+    for test in tests:
+        if test not in memory.tests:
+            raise NotFound(
+                f"nothing is known of {test}",
+                closest(test, list(memory.tests)) or "see: mngr tmr memory list",
+            )
+    gone = memory.forget(tests or None)
+    render.rows(cli, "tests", [{"test": test} for test in gone], f"{len(gone)} forgotten")
+    return 0

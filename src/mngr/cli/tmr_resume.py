@@ -1,0 +1,49 @@
+"""`mngr tmr resume`."""
+
+from __future__ import annotations
+
+from mngr.cli.pipeline import BOUNDS, Progress, limits_of
+from mngr.cli.spec import Command
+from mngr.cli.table import COMMANDS
+from mngr.cli.tmr import RUN, finish, run_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.parse import Args
+    from mngr.cli.run import Cli
+    from mngr.mapreduce.governor import Limits
+    from mngr.mapreduce.rundir import RunDir
+
+COMMAND = Command(
+    name="tmr resume",
+    summary=COMMANDS["tmr resume"][1],
+    description=(
+        "Takes up agents that run, launches those that are missing, and repeats nothing that is settled. The limits are those\n"
+        "that the run began with, unless others are given here: more money, more time. A run that goes on already is left alone."
+    ),
+    arguments=(RUN,),
+    options=BOUNDS,
+    examples=(
+        ("mngr tmr resume", "go on with the latest run"),
+        ("mngr tmr resume nightly --budget 20", "with more money"),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Go on."""
+    place = run_of(cli, args)
+    cli.say(f"run {place.name}")
+    return finish(cli, place, kept_limits(place, args), Progress(cli))
+
+
+def kept_limits(place: RunDir, args: Args) -> Limits:
+    """What the run began with, and what is given now."""
+    from mngr.tmr.plan import load_plan
+
+    now = limits_of(args)
+    before = load_plan(place).limits
+    given = {option.key for option in BOUNDS if option.key in args.chosen}
+    return now.replace(
+        **{key: value for key, value in before.items() if key in now.to_dict() and key not in given}
+    )

@@ -1,0 +1,51 @@
+"""`mngr tmr retry`."""
+
+from __future__ import annotations
+
+from mngr.cli.pipeline import BOUNDS, Progress
+from mngr.cli.spec import Argument, Command, Option
+from mngr.cli.table import COMMANDS
+from mngr.cli.tmr import finish, root_of
+from mngr.cli.tmr_resume import kept_limits
+from mngr.errors import MngrError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.parse import Args
+    from mngr.cli.run import Cli
+
+COMMAND = Command(
+    name="tmr retry",
+    summary=COMMANDS["tmr retry"][1],
+    description="Without TASK, everything that came to nothing: blocked, failed, refuted, flaky or unverified. Each gets a new agent.",
+    arguments=(Argument(name="TASK", help="a test, or a task's slug", many=True, required=False),),
+    options=(
+        Option(flags=("--run",), metavar="RUN", help="which run (default: the latest)", complete="runs"),
+        Option(flags=("-m", "--message"), metavar="HINT", help="what the agents should know this time"),
+        Option(flags=("--agent",), metavar="KIND", help="another kind of agent", complete="kinds"),
+        *BOUNDS,
+    ),
+    examples=(
+        ("mngr tmr retry", "all that came to nothing"),
+        (
+            "mngr tmr retry tests/test_x.py::test_y -m 'the clock is UTC' --agent claude",
+            "one, with a hint, by another",
+        ),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Put them back and go on."""
+    from mngr.mapreduce.rundir import find_run
+    from mngr.tmr.control import again
+
+    place = find_run(root_of(cli), args["run"])
+    limits = kept_limits(place, args)
+    slugs = again(place, args["task"] or [], hint=args["message"] or "", agent=args["agent"])
+    if not slugs:
+        raise MngrError(
+            f"nothing of the run {place.name} came to nothing", "name tasks to do them again all the same"
+        )
+    cli.say(f"run {place.name}: {len(slugs)} again")
+    return finish(cli, place, limits, Progress(cli))

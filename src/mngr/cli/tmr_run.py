@@ -1,0 +1,99 @@
+"""`mngr tmr run`."""
+
+from __future__ import annotations
+
+import shlex
+
+from mngr.cli.pipeline import BOUNDS, WHO, Progress, limits_of, wish_of
+from mngr.cli.spec import Argument, Command, Option
+from mngr.cli.table import COMMANDS
+from mngr.cli.tmr import finish, root_of
+from mngr.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.parse import Args
+    from mngr.cli.run import Cli
+    from mngr.tmr.plan import Plan
+
+COMMAND = Command(
+    name="tmr run",
+    summary=COMMANDS["tmr run"][1],
+    description=(
+        "Collects the tests, runs each of them untouched, puts those together that fail for one cause, and makes an agent for\n"
+        "each cause and each test: to repair it, or to make it better. What an agent claims is fetched into the run's own\n"
+        "repository and run again by us in a clean copy; only that counts. No agent is made while the tests cannot be collected\n"
+        "or would not run the copy's own code. Everything is journaled: tmr resume goes on after a crash.\n"
+        "Exit code 4 when something is blocked or refuted, 5 when time or money ran out and the rest is parked."
+    ),
+    arguments=(Argument(name="PATH", help="the tests to work on, as for pytest (default: all)", many=True, required=False, complete="files"),),
+    options=(
+        Option(flags=("--pytest",), metavar="CMD", help="the command that runs pytest (default: [project] pytest)"),
+        Option(flags=("--only",), metavar="WHAT", choices=("failing", "changed", "all"), default="all", help="which tests get an agent"),
+        Option(flags=("--changed-since",), metavar="REF", help="only tests whose file has changed since"),
+        Option(flags=("--runs",), metavar="K", kind="int", default=2, help="how often each test is run untouched, and again for a receipt"),
+        Option(flags=("--test-timeout",), metavar="TIME", kind="length", default=600.0, help="how long one test may take"),
+        Option(flags=("--tries",), metavar="N", kind="int", default=3, help="agents for one shared cause"),
+        Option(flags=("--agent-arg",), metavar="WORD", many=True, help="a word for the agent's program"),
+        Option(flags=("--name",), metavar="RUN", help="what to call the run (default: its time)"),
+        *WHO,
+        *BOUNDS,
+    ),
+    rest="PYTEST ARGS",
+    examples=(
+        ("mngr tmr run", "every test, by the mechanic, which needs no model"),
+        ("mngr tmr run tests/e2e --agent claude --sandbox --yolo --max-agents 20 --budget 50", "by Claude Code"),
+        ("mngr tmr run --only failing -- -m 'not slow'", "what fails, without the slow ones"),
+    ),
+)  # fmt: skip
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Make the run and see it through."""
+    from mngr import git
+    from mngr.mapreduce.repo import make_repo
+    from mngr.mapreduce.rundir import new_run
+    from mngr.tmr.plan import save_plan
+
+    limits = limits_of(args)
+    root = root_of(cli)
+    plan = _plan(cli, args, root).replace(limits=limits.to_dict())
+    place = new_run(root, args["name"])
+    save_plan(place, plan.replace(base=make_repo(cli.context.local, place)))
+    cli.say(f"run {place.name}")
+    dirty = git.status(cli.context.local, root)
+    if dirty:
+        cli.say(f"{len(dirty)} uncommitted changes are not part of it")
+    return finish(cli, place, limits, Progress(cli))
+
+
+def _plan(cli: Cli, args: Args, root: str) -> Plan:
+    import os
+
+    from mngr.tmr.plan import Plan
+
+    settings = cli.context.settings
+    for key in ("runs", "tries"):
+        if args[key] < 1:
+            raise UsageError(f"--{key} must be at least 1", "leave it out for the default")
+    try:
+        pytest = shlex.split(args["pytest"] or settings.get("project.pytest") or "python3 -m pytest")
+    except ValueError as error:
+        raise UsageError(f"--pytest: {error}", "write it as for a shell: --pytest 'uv run pytest'") from None
+    wish = wish_of(args, "tmr", args["agent"] or "mechanic")
+    tutorial = str(settings.get("tutorial.file") or "tutorial.sh")
+    return Plan(
+        base="", pytest=pytest, paths=[_from_root(cli, root, path) for path in args["path"] or []], args=args.rest or [],
+        program=settings.get("project.program"), agent=wish.agent, agent_args=args["agent_arg"] or [], on=wish.on,
+        transfer=wish.transfer or "mirror", sandbox=wish.sandbox, network=wish.network, yolo=wish.yolo, only=args["only"],
+        changed_since=args["changed_since"], k=args["runs"], verify_k=args["runs"], test_timeout=args["test_timeout"],
+        tutorial=tutorial if os.path.exists(os.path.join(root, tutorial)) else None, tries=args["tries"],
+    )  # fmt: skip
+
+
+def _from_root(cli: Cli, root: str, path: str) -> str:
+    """A path or node id as pytest will see it in the root of a copy."""
+    import os
+
+    name, colons, rest = path.partition("::")
+    return os.path.relpath(cli.context.path(name), root) + colons + rest

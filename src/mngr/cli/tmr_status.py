@@ -1,0 +1,61 @@
+"""`mngr tmr status`."""
+
+from __future__ import annotations
+
+from mngr.cli import render
+from mngr.cli.spec import Command
+from mngr.cli.table import COMMANDS
+from mngr.cli.tmr import RUN, run_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.cli.parse import Args
+    from mngr.cli.run import Cli
+
+COMMAND = Command(
+    name="tmr status",
+    summary=COMMANDS["tmr status"][1],
+    description="What is claimed and what we saw stand side by side. Everything is read from the run's journal, so it costs nothing.",
+    arguments=(RUN,),
+    examples=(
+        ("mngr tmr status", "how the latest run stands"),
+        ("mngr tmr status --format '{task} {claimed} {verdict}'", "claims and receipts"),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Show it."""
+    from mngr.tmr.status import status
+
+    found = status(run_of(cli, args))
+    rest = {key: value for key, value in found.items() if key != "tasks"}
+    render.rows(cli, "tasks", found["tasks"], _human(found), **rest)
+    return 0
+
+
+def _human(found: dict[str, Any]) -> str:
+    counts = (
+        ", ".join(f"{number} {word}" for word, number in sorted(found["counts"].items())) or "no tasks yet"
+    )
+    text = f"{found['run']} is {found['state']}: {counts}\n"
+    if found["skipped"]:
+        text += f"{len(found['skipped'])} tests skipped, the first: {found['skipped'][0]['why']}\n"
+    for cluster in found["clusters"]:
+        text += f"{cluster['id']}: {len(cluster['tests'])} tests: {cluster['title']}\n"
+    if found["alarm"]:
+        text += f"ALARM: {found['alarm']}\n"
+    cost = found["budget"]["cost_usd"]
+    tokens = found["budget"]["input_tokens"] + found["budget"]["output_tokens"]
+    if tokens:
+        text += f"{tokens} tokens, {'cost unknown' if cost is None else f'${cost:.2f}'}\n"
+    rows = [
+        (one["outcome"] or one["state"], one["claimed"] or "-", one["verdict"] or "-", f"{one['seconds'] or 0:.0f}s",
+         one["task"], one["reason"] or "")
+        for one in found["tasks"]
+    ]  # fmt: skip
+    return render.clean(text) + (
+        render.table(("STATE", "CLAIMED", "SEEN", "TIME", "TASK", "WHY"), rows) if rows else ""
+    )

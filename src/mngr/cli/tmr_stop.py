@@ -1,0 +1,30 @@
+"""`mngr tmr stop`."""
+
+from __future__ import annotations
+
+from mngr.cli.spec import Command, Option
+from mngr.cli.table import COMMANDS
+from mngr.cli.tmr import RUN, run_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.parse import Args
+    from mngr.cli.run import Cli
+
+COMMAND = Command(
+    name="tmr stop",
+    summary=COMMANDS["tmr stop"][1],
+    description="Ends the process that runs it, then stops all of its agents with all they have; tmr resume goes on another day.",
+    arguments=(RUN,),
+    options=(Option(flags=("--destroy",), help="put the agents in the graveyard, too"),),
+    examples=(("mngr tmr stop", "the emergency stop of the latest run"),),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Stop it."""
+    from mngr.tmr.control import stop
+
+    outcomes = stop(cli.fleet, run_of(cli, args), destroy=args["destroy"])
+    word = "destroyed" if args["destroy"] else "stopped"
+    return cli.results(outcomes, human=lambda outcome: f"{outcome.name} {word}")

@@ -1,0 +1,32 @@
+"""The commit that later tasks start from: the base, and on it the fixes of shared causes that were confirmed."""
+
+from __future__ import annotations
+
+from mngr import git
+from mngr.mapreduce.repo import keep
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.host import Host
+    from mngr.mapreduce.rundir import RunDir
+    from mngr.mapreduce.state import TaskState
+
+_WHO = ("-c", "user.name=mngr", "-c", "user.email=mngr@localhost")
+
+
+def add_fix(local: Host, run: RunDir, base: str, fix: TaskState) -> str | None:
+    """A base with one more fix on it, always the same commit for the same two; None when they do not go together."""
+    assert fix.commit is not None
+    if fix.base == base:
+        keep(local, run, f"base-{fix.task.slug}", fix.commit)
+        return fix.commit
+    merged = git.run(local, run.repo, "merge-tree", "--write-tree", base, fix.commit)
+    if merged.code:
+        return None
+    tree = merged.text.split("\n")[0]
+    at = git.must(local, run.repo, "show", "--no-patch", "--format=%ct", fix.commit)
+    words = ["commit-tree", tree, "-p", base, "-m", f"{fix.task.title}\n\nMngr-Task: {fix.task.slug}"]
+    dated = ["env", f"GIT_AUTHOR_DATE={at} +0000", f"GIT_COMMITTER_DATE={at} +0000", "git"]
+    commit = git.must(local, run.repo, *_WHO, *words, by=dated)
+    keep(local, run, f"base-{fix.task.slug}", commit)
+    return commit

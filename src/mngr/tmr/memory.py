@@ -1,0 +1,108 @@
+"""What earlier runs have found out, beside the runs: so that nothing is done twice that is known."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+
+from mngr import clock, git
+from mngr.lock import Lock
+from mngr.model import Record
+from mngr.tmr.cluster import is_of_tests
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mngr.host import Host
+
+_FILE = os.path.join(".mngr", "runs", "memory.json")
+
+
+class Known(Record):
+    """The last word on a test."""
+
+    test: str
+    outcome: str  # fixed | improved | unchanged | blocked | …
+    verdict: str | None  # of the receipt
+    run: str
+    at: str
+    print: str  # of the test's source, what it shares, and the code under test, as the verdict saw them
+    seconds: float = 0.0
+    tokens: int = 0
+    cost: float | None = None
+    reason: str | None = None
+
+
+class Memory:
+    """`memory.json`: one entry a test."""
+
+    def __init__(self, root: str) -> None:
+        self._path = os.path.join(root, _FILE)
+        self.tests: dict[str, Known] = self._read()
+
+    def _read(self) -> dict[str, Known]:
+        try:
+            with open(self._path, encoding="utf-8") as file:
+                rows = json.load(file)["tests"]
+            return {row["test"]: Known(**row) for row in rows}
+        except FileNotFoundError:
+            return {}
+        except (ValueError, KeyError, TypeError):
+            return {}  # what cannot be read is forgotten: it only saves time
+
+    def add(self, found: Iterable[Known]) -> None:
+        """Remember more; another process may do the same."""
+        os.makedirs(os.path.dirname(self._path), exist_ok=True)
+        with Lock(self._path + ".lock"):
+            self.tests = self._read() | {one.test: one for one in found}
+            self._write()
+
+    def forget(self, tests: list[str] | None = None) -> list[str]:
+        """Forget some, or all; those that were known."""
+        if not os.path.exists(self._path):
+            return []
+        with Lock(self._path + ".lock"):
+            self.tests = self._read()
+            gone = [test for test in (self.tests if tests is None else tests) if test in self.tests]
+            self.tests = {test: known for test, known in self.tests.items() if test not in gone}
+            self._write()
+        return gone
+
+    def _write(self) -> None:
+        rows = [known.to_dict() for _, known in sorted(self.tests.items())]
+        with open(self._path + ".new", "w", encoding="utf-8") as file:
+            json.dump({"v": 1, "at": clock.stamp(), "tests": rows}, file, indent=1)
+        os.replace(self._path + ".new", self._path)
+
+
+class Prints:
+    """What a test depends on at a commit, as a hash: its file, the conftest files above it, the tutorial, all code under test.
+
+    Which code a test runs is not known exactly (programs are run in other processes), so all that is no test counts.
+    """
+
+    def __init__(self, local: Host, repo: str, commit: str, tutorial: str | None) -> None:
+        rows = git.must(local, repo, "ls-tree", "-r", "-z", commit).split("\0")
+        self._blobs = {
+            path: about.split()[2] for about, _, path in (row.partition("\t") for row in rows) if path
+        }
+        code = [
+            f"{path} {blob}"
+            for path, blob in sorted(self._blobs.items())
+            if self._is_code(path) or path == tutorial
+        ]
+        self._code = hashlib.sha256("\n".join(code).encode("utf-8", "surrogateescape")).hexdigest()
+
+    def _is_code(self, path: str) -> bool:
+        return not is_of_tests(path) and not path.endswith((".md", ".rst", ".txt"))
+
+    def of(self, path: str) -> str:
+        """The print of a test in this file."""
+        above = path.split("/")[:-1]
+        shared = ["/".join([*above[:depth], "conftest.py"]) for depth in range(len(above) + 1)]
+        own = [f"{name} {self._blobs[name]}" for name in [path, *shared] if name in self._blobs]
+        return hashlib.sha256("\n".join([*own, self._code]).encode("utf-8", "surrogateescape")).hexdigest()[
+            :24
+        ]

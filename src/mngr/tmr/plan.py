@@ -1,0 +1,65 @@
+"""What a run was asked for: `run.json`, written once and read again by whoever goes on with it."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from mngr.errors import MngrError
+from mngr.model import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.mapreduce.rundir import RunDir
+
+ONLY = ("failing", "changed", "all")
+
+
+class Plan(Record):
+    """The wishes of one run, apart from its limits, which may change when it goes on."""
+
+    base: str
+    pytest: list[str]
+    paths: list[str] = []
+    args: list[str] = []  # for pytest
+    program: str | None = None  # that the project is about
+    agent: str = "mechanic"
+    agent_args: list[str] = []
+    on: str = ""
+    transfer: str = "mirror"
+    sandbox: bool = False
+    network: str | None = None
+    yolo: bool = False
+    only: str = "all"
+    changed_since: str | None = None
+    k: int = 2  # runs of the baseline
+    verify_k: int = 2  # runs of a receipt
+    test_timeout: float = 600.0
+    tutorial: str | None = None  # the script, from the root of the project
+    tries: int = 3  # agents for one shared cause
+    limits: dict[str, Any] = {}
+
+
+def save_plan(run: RunDir, plan: Plan) -> None:
+    """Write it down."""
+    fresh = run.plan + ".new"
+    with open(fresh, "w", encoding="utf-8") as file:
+        json.dump({"v": 1, "kind": "tmr", **plan.to_dict()}, file, indent=2)
+    os.replace(fresh, run.plan)
+
+
+def load_plan(run: RunDir) -> Plan:
+    """Read it; MngrError when the run is of another kind."""
+    try:
+        with open(run.plan, encoding="utf-8") as file:
+            data = json.load(file)
+    except (OSError, ValueError) as error:
+        raise MngrError(
+            f"the plan of {run.name} cannot be read: {error}", "it may have been interrupted: begin a new run"
+        ) from None
+    if data.pop("kind", None) != "tmr":
+        raise MngrError(f"{run.name} is a run of map", f"go on with it: mngr map --resume {run.name}")
+    data.pop("v", None)
+    return Plan(**{key: value for key, value in data.items() if key in Plan._fields})

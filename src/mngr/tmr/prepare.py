@@ -1,0 +1,170 @@
+"""Before any agent is made: which tests there are, how they stand untouched, what they have in common, which need work."""
+
+from __future__ import annotations
+
+import os
+
+from mngr import git
+from mngr.errors import MngrError
+from mngr.mapreduce.state import fold
+from mngr.model import Record
+from mngr.tmr.baseline import baseline, verdict
+from mngr.tmr.cluster import clusters
+from mngr.tmr.collect import Test, collect
+from mngr.tmr.memory import Memory, Prints
+from mngr.tmr.resolve import problems
+from mngr.tmr.testing import TestRun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from mngr.host import Host
+    from mngr.mapreduce.journal import Journal
+    from mngr.mapreduce.rundir import RunDir
+    from mngr.tmr.plan import Plan
+    from mngr.tmr.rooms import Rooms
+
+    Say = Callable[[dict[str, Any]], None]
+
+
+class Standing(Record):
+    """A test and how it stands before anybody has touched it."""
+
+    test: Test
+    verdict: str  # pass | fail | flaky | skip
+    seconds: float
+    evidence: TestRun | None = None
+
+
+class Prepared(Record):
+    """All that is known before agents are made; the journal has it, so that it is found out once."""
+
+    tests: dict[str, Standing]
+    causes: list[dict[str, Any]]  # clusters of several tests
+    skipped: dict[str, str]  # test: why no agent is spent on it
+
+    @property
+    def chosen(self) -> list[Standing]:
+        """The tests that get an agent, now or when their cause is settled."""
+        return [one for test, one in self.tests.items() if test not in self.skipped]
+
+
+def prepare(local: Host, run: RunDir, plan: Plan, rooms: Rooms, journal: Journal, say: Say) -> Prepared:
+    """Find out what is not in the journal yet; raises MngrError when the tests cannot be run as they should be."""
+
+    def note(kind: str, **data: Any) -> None:
+        say(journal.write(kind, sync=False, **data))
+
+    facts = fold(journal.rows).facts
+    if "collected" not in facts:
+        note("collected", tests=[test.to_dict() for test in _collect(plan, rooms)])
+        facts = fold(journal.rows).facts
+    tests = [Test(**row) for row in facts["collected"][0]["tests"]]
+    known: dict[str, list[TestRun]] = {}
+    for row in facts.get("ran", []):
+        known.setdefault(row["run"]["test"], []).append(TestRun.from_dict(row["run"]))
+    memory = Memory(run.root)
+    prints = Prints(local, run.repo, plan.base, plan.tutorial)
+    skipped = {row["test"]: row["why"] for row in facts.get("skip", [])}
+    if "chosen" not in facts:
+        for test in tests:
+            why = _skip(local, run, plan, test, memory, prints)
+            if why is not None:
+                skipped[test.id] = why
+                note("skip", test=test.id, why=why)
+        note("chosen")
+    wanted = [test for test in tests if test.id not in skipped]
+    durations = {test: one.seconds for test, one in memory.tests.items() if one.seconds}
+    baseline(
+        rooms, plan.base, wanted, plan.pytest, args=plan.args, k=plan.k, timeout=plan.test_timeout, known=known,
+        durations=durations, done=lambda test, number, ran: note("ran", run=ran.to_dict()),
+        keep=lambda test, number: _place(run, test, number),
+    )  # fmt: skip
+    return read_prepared(fold(journal.rows).facts, plan.only, note)
+
+
+def _place(run: RunDir, test: Test, number: int) -> str:
+    from mngr.mapreduce.rundir import slug_of
+
+    return os.path.join(run.path, "baseline", slug_of(test.id), str(number + 1))
+
+
+def read_prepared(
+    facts: dict[str, list[dict[str, Any]]], only: str, note: Callable[..., None] | None = None
+) -> Prepared:
+    """What the journal says of it; `note` writes down what follows from it and is not there yet."""
+    tests = [Test(**row) for row in facts.get("collected", [{"tests": []}])[0]["tests"]]
+    runs: dict[str, list[TestRun]] = {}
+    for row in facts.get("ran", []):
+        runs.setdefault(row["run"]["test"], []).append(TestRun.from_dict(row["run"]))
+    skipped = {row["test"]: row["why"] for row in facts.get("skip", [])}
+    found: dict[str, Standing] = {}
+    for test in tests:
+        own = runs.get(test.id, [])
+        if not own:
+            continue
+        bad = next((ran for ran in own if ran.outcome not in ("pass", "skip")), None)
+        found[test.id] = Standing(
+            test=test,
+            verdict=verdict([ran.outcome for ran in own]),
+            seconds=max(ran.seconds for ran in own),
+            evidence=bad,
+        )
+        if test.id not in skipped and only == "failing" and found[test.id].verdict in ("pass", "skip"):
+            skipped[test.id] = "it passes"
+    causes = [row["cluster"] for row in facts.get("cluster", [])]
+    if note is not None and "clustered" not in facts:
+        failing = {
+            name: one.evidence for name, one in found.items() if one.verdict == "fail" and one.evidence
+        }
+        for cluster in clusters(failing):
+            if cluster.shared:
+                causes.append(cluster.to_dict())
+                note("cluster", cluster=cluster.to_dict())
+        note("clustered")
+        counts = {
+            word: sum(one.verdict == word for one in found.values())
+            for word in ("pass", "fail", "flaky", "skip")
+        }
+        counts = {word: number for word, number in counts.items() if number}
+        note("standing", tests=len(tests), counts=counts, skipped=len(skipped), causes=len(causes))
+    return Prepared(tests=found, causes=causes, skipped=skipped)
+
+
+def _collect(plan: Plan, rooms: Rooms) -> list[Test]:
+    with rooms.room(plan.base) as room:
+        found = collect(room, plan.pytest, plan.paths, plan.args, program=plan.program)
+        if found.errors:
+            shown = "\n  ".join(
+                line for error in found.errors[:3] for line in error.strip().splitlines()[-12:]
+            )
+            raise MngrError(
+                f"the tests cannot be collected:\n  {shown}",
+                "no agent was made; mend that first, or name the tests to work on",
+            )
+        wrong = problems(found.resolved, plan.program, found.strays)
+        if wrong:
+            raise MngrError(
+                f"the tests would not run the workspace's own code: {wrong[0]}", "no agent was made"
+            )
+    return found.tests
+
+
+def _skip(local: Host, run: RunDir, plan: Plan, test: Test, memory: Memory, prints: Prints) -> str | None:
+    """Why a test needs no agent, as far as can be told without running it."""
+    if plan.changed_since is not None:
+        changed = git.must(local, run.root, "diff", "--name-only", plan.changed_since, plan.base, "--").split(
+            "\n"
+        )
+        if test.path not in changed:
+            return f"it has not changed since {plan.changed_since}"
+    known = memory.tests.get(test.id)
+    if known is None or known.print != prints.of(test.path):
+        return None
+    if plan.only == "changed":
+        return f"it has not changed since run {known.run} ({known.outcome})"
+    if known.verdict == "confirmed" and known.outcome in ("unchanged", "fixed", "improved"):
+        return f"nothing has changed since run {known.run} confirmed it"
+    return None

@@ -1,0 +1,220 @@
+"""The recipe for tests: a task for each, one for a cause that several share; what is claimed counts when we have seen it."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from mngr.mapreduce.recipe import Judgement
+from mngr.mapreduce.repo import keep
+from mngr.mapreduce.rundir import slug_of
+from mngr.mapreduce.state import Task
+from mngr.tmr import brief
+from mngr.tmr.base import add_fix
+from mngr.tmr.prepare import Standing
+from mngr.tmr.receipt import Receipt, verify
+from mngr.tmr.result import read_result
+from mngr.tmr.testing import command
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.host import Host
+    from mngr.mapreduce.rundir import RunDir
+    from mngr.mapreduce.state import RunState, TaskState
+    from mngr.tmr.plan import Plan
+    from mngr.tmr.prepare import Prepared
+    from mngr.tmr.rooms import Rooms
+
+_CLAIMS = ("fixed", "improved", "unchanged")  # say that the test passes
+
+
+class Tests:
+    """One run on a project's tests."""
+
+    def __init__(
+        self, local: Host, run: RunDir, plan: Plan, prepared: Prepared, rooms: Rooms, blocks: dict[str, str]
+    ) -> None:
+        self._local, self._run, self._plan, self._rooms = local, run, plan, rooms
+        self._tests = prepared.tests
+        self._chosen = prepared.chosen
+        self._causes = prepared.causes
+        self._blocks = blocks  # what each test cites
+        self._template = brief.load(run.root)
+        self._base = plan.base
+        self._shared = {test: cause["id"] for cause in prepared.causes for test in cause["tests"]}
+
+    # What is to be done
+
+    def more(self, state: RunState) -> list[dict[str, Any]]:
+        """Causes and single tests at once; the witnesses of a cause when it is settled."""
+        self._base = (state.facts.get("base") or [{"commit": self._plan.base}])[-1]["commit"]
+        rows = [row for cause in self._causes for row in self._cause(state, cause)]
+        held = {test for cause in self._causes for test in self._witnesses(cause)}
+        for one in self._chosen:
+            if one.test.id not in held:
+                rows += self._task(state, one)
+        return rows
+
+    def _task(self, state: RunState, one: Standing) -> list[dict[str, Any]]:
+        slug = slug_of(one.test.id)
+        if slug in state.tasks:
+            return []
+        first = {"fail": 2, "flaky": 1}.get(one.verdict, 0)
+        task = Task(slug=slug, title=one.test.id, seconds=one.seconds, first=first, data={"kind": "test"})
+        return [{"type": "task", "task": task.to_dict()}]
+
+    def _witnesses(self, cause: dict[str, Any]) -> list[str]:
+        return [test for test in cause["tests"] if test in self._tests]
+
+    def _cause(self, state: RunState, cause: dict[str, Any]) -> list[dict[str, Any]]:
+        """The next try at a cause; once it is settled, what follows for its witnesses."""
+        tries = [one for one in state.tasks.values() if one.task.data.get("cause") == cause["id"]]
+        done = next((one for one in tries if _is_confirmed(one)), None)
+        if done is not None:
+            return self._freed(state, cause, done)
+        if any(one.state != "settled" for one in tries):
+            return []
+        if len(tries) < self._plan.tries:
+            name = f"cause-{cause['id']}-{len(tries) + 1}"
+            data = {
+                "kind": "cause",
+                "cause": cause["id"],
+                "about": cause["title"],
+                "test": self._witnesses(cause)[0],
+            }
+            seconds = max(self._tests[test].seconds for test in self._witnesses(cause))
+            task = Task(slug=name, title=name, seconds=seconds, first=3, data=data)
+            return [{"type": "task", "task": task.to_dict()}]
+        if any(row["cause"] == cause["id"] for row in state.facts.get("held", [])):
+            return []
+        why = tries[-1].reason or tries[-1].outcome
+        return [{"type": "held", "cause": cause["id"], "tests": self._witnesses(cause), "why": why}]
+
+    def _freed(self, state: RunState, cause: dict[str, Any], done: TaskState) -> list[dict[str, Any]]:
+        """The base moves on; witnesses that are still wrong, and those that can be made better, get agents of their own."""
+        rows: list[dict[str, Any]] = []
+        if not any(row["by"] == done.task.slug for row in state.facts.get("base", [])):
+            moved = add_fix(self._local, self._run, self._base, done)
+            self._base = moved or self._base
+            rows.append(
+                {
+                    "type": "base",
+                    "by": done.task.slug,
+                    "commit": self._base,
+                    "added": moved is not None,
+                }
+            )
+        wanted = {one.test.id: one for one in self._chosen}
+        for test in self._witnesses(cause):
+            if test in wanted and test != done.task.data["test"]:
+                rows += self._task(state, wanted[test].replace(verdict="pass"))
+        return rows
+
+    # What agents are told
+
+    def base(self, one: TaskState) -> str | None:
+        """With the fixes that are confirmed so far."""
+        return self._base
+
+    def prompt(self, one: TaskState) -> str:
+        """The brief."""
+        data, cause = one.task.data, None
+        test = self._test(one)
+        standing = self._tests[test]
+        if data["kind"] == "cause":
+            cause = next(cause for cause in self._causes if cause["id"] == data["cause"])
+        evidence = standing.evidence
+        told = brief.compose(
+            self._template,
+            task=one.task.title,
+            test=test,
+            command=command(self._plan.pytest, self._plan.args, test),
+            verdict=standing.verdict,
+            block=self._blocks.get(test, ""),
+            evidence=""
+            if evidence is None
+            else evidence.failures[0].text
+            if evidence.failures
+            else evidence.output,
+            cause=cause["title"] if cause else "",
+            witnesses=[name for name in self._witnesses(cause) if name != test] if cause else (),
+            hint=data.get("hint", ""),
+            tutorial=self._plan.tutorial,
+            k=self._plan.k,
+        )
+        return told.text
+
+    def _test(self, one: TaskState) -> str:
+        return str(one.task.data["test"]) if one.task.data["kind"] == "cause" else one.task.title
+
+    # What came of it
+
+    def judge(self, one: TaskState, folder: str, *, alive: bool) -> Judgement:
+        """Whether the result is one."""
+        found = read_result(os.path.join(folder, "outputs", "result.json"), one.task.title)
+        if isinstance(found, list):
+            return Judgement(problem=brief.remind(found))
+        with open(os.path.join(folder, "result.json"), "w", encoding="utf-8") as file:
+            json.dump(found.to_dict(), file, indent=1)
+        return Judgement(claim=found.to_dict())
+
+    def check(self, one: TaskState) -> dict[str, Any] | None:
+        """The receipt: we run what was claimed. What nobody claims to pass is not run."""
+        if not one.claim.get("outcome") or one.claim["outcome"] not in _CLAIMS or one.commit is None:
+            return None
+        test = self._test(one)
+        standing = self._tests[test]
+        if one.commit == one.base == self._plan.base:  # as it was: that was seen
+            receipt = self._untouched(standing, one.commit)
+        else:
+            others: list[Standing] = []
+            if one.task.data["kind"] == "cause":
+                cause = next(cause for cause in self._causes if cause["id"] == one.task.data["cause"])
+                others = [self._tests[name] for name in self._witnesses(cause) if name != test]
+            keep(self._local, self._run, one.task.slug, one.commit)
+            receipt = verify(
+                self._rooms, one.commit, standing.test, self._plan.pytest, witnesses=[other.test for other in others],
+                k=self._plan.verify_k, args=self._plan.args, timeout=self._plan.test_timeout,
+                program=self._plan.program,
+            )  # fmt: skip
+        row = receipt.to_dict()
+        with open(self._run.task(one.task.slug, "receipt.json"), "w", encoding="utf-8") as file:
+            json.dump(row, file, indent=1)
+        return row
+
+    def _untouched(self, standing: Standing, commit: str) -> Receipt:
+        """The receipt of a test that nobody changed: its baseline."""
+        verdict = {"pass": "confirmed", "flaky": "flaky"}.get(standing.verdict, "refuted")
+        reason = f"nothing was changed, and untouched it was: {standing.verdict}"
+        words = command(self._plan.pytest, self._plan.args, standing.test.id)
+        return Receipt(
+            test=standing.test.id,
+            verdict=verdict,
+            reason=reason,
+            commit=commit,
+            command=words,
+            k=self._plan.k,
+        )
+
+    def settle(self, one: TaskState) -> tuple[str, str | None]:
+        """What was claimed, if it was seen; else what it is instead."""
+        claimed = one.claim.get("outcome")
+        if claimed is None:
+            return "failed", one.claim.get("closed") or one.claim.get("problem") or "it left no result"
+        if claimed not in _CLAIMS:
+            return str(claimed), _first_line(one.claim.get("summary"))
+        receipt = one.check or {"verdict": "unverified", "reason": "there is no commit"}
+        if receipt["verdict"] == "confirmed":
+            return str(claimed), None
+        return str(receipt["verdict"]), str(receipt["reason"])
+
+
+def _is_confirmed(one: TaskState) -> bool:
+    return one.state == "settled" and (one.check or {}).get("verdict") == "confirmed"
+
+
+def _first_line(text: object) -> str | None:
+    lines = str(text or "").strip().splitlines()
+    return lines[0][:300] if lines else None

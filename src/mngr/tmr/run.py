@@ -1,0 +1,99 @@
+"""A run from its plan to its end: prepare, then the engine with the recipe for tests; the same when it goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from mngr import clock, git
+from mngr.mapreduce.engine import Engine
+from mngr.mapreduce.journal import Journal
+from mngr.mapreduce.recipe import Wish
+from mngr.mapreduce.state import fold
+from mngr.tmr.memory import Known, Memory, Prints
+from mngr.tmr.plan import Plan, load_plan
+from mngr.tmr.prepare import prepare
+from mngr.tmr.recipe import Tests
+from mngr.tmr.rooms import Rooms
+from mngr.tutorial.citations import parse_tests
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from mngr.fleet import Fleet
+    from mngr.host import Host
+    from mngr.mapreduce.governor import Limits
+    from mngr.mapreduce.rundir import RunDir
+    from mngr.mapreduce.state import RunState
+    from mngr.tmr.prepare import Prepared
+
+    Say = Callable[[dict[str, Any]], None]
+
+
+def go(fleet: Fleet, run: RunDir, limits: Limits, say: Say) -> RunState:
+    """Take a run as far as it gets; raises MngrError when its tests cannot be run, or when another process has it."""
+    plan = load_plan(run)
+    local = fleet.context.local
+    with Journal(run.journal) as journal:
+        rooms = Rooms(fleet, run.name, run.root)
+        rooms.sweep()
+        prepared = prepare(local, run, plan, rooms, journal, say)
+        _write(os.path.join(run.path, "clusters.json"), {"v": 1, "clusters": prepared.causes})
+        recipe = Tests(local, run, plan, prepared, rooms, cited(local, run.repo, plan.base, prepared))
+        engine = Engine(fleet, run, journal, recipe, wish_of(plan), limits, say, checks=rooms.at_once)
+        try:
+            return engine.run()
+        finally:
+            remember(local, run, plan, fold(journal.rows), prepared)
+
+
+def wish_of(plan: Plan) -> Wish:
+    """Who does it, and where."""
+    return Wish(
+        agent=plan.agent, args=plan.agent_args, on=plan.on, transfer=plan.transfer, sandbox=plan.sandbox,
+        network=plan.network, yolo=plan.yolo, prefix="tmr",
+    )  # fmt: skip
+
+
+def cited(local: Host, repo: str, commit: str, prepared: Prepared) -> dict[str, str]:
+    """The tutorial blocks that each test cites at a commit."""
+    found: dict[str, str] = {}
+    for path in sorted({one.test.path for one in prepared.tests.values()}):
+        blob = git.run(local, repo, "cat-file", "blob", f"{commit}:{path}")
+        if blob.code == 0:
+            for citation in parse_tests(blob.out, path).citations:
+                text = citation.text.strip("\n")
+                found[citation.test] = f"{found[citation.test]}\n\n{text}" if citation.test in found else text
+    return found
+
+
+def remember(local: Host, run: RunDir, plan: Plan, state: RunState, prepared: Prepared) -> None:
+    """What the next run should know of this one."""
+    prints: dict[str, Prints] = {}
+    found = []
+    for one in state.in_state("settled"):
+        if one.task.data.get("kind") != "test" or one.task.title not in prepared.tests:
+            continue
+        standing = prepared.tests[one.task.title]
+        commit = one.commit or one.base or plan.base
+        if commit not in prints:
+            prints[commit] = Prints(local, run.repo, commit, plan.tutorial)
+        used = one.usage
+        found.append(
+            Known(
+                test=one.task.title, outcome=str(one.outcome), verdict=(one.check or {}).get("verdict"), run=run.name,
+                at=one.ended_at or clock.stamp(), print=prints[commit].of(standing.test.path), seconds=standing.seconds,
+                tokens=int(used.get("input_tokens") or 0) + int(used.get("output_tokens") or 0),
+                cost=used.get("cost_usd"), reason=one.reason,
+            )
+        )  # fmt: skip
+    if found:
+        Memory(run.root).add(found)
+
+
+def _write(path: str, data: dict[str, Any]) -> None:
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(data, file, indent=1)
+    os.replace(path + ".new", path)

@@ -1,0 +1,236 @@
+"""`mngr tmr`: one agent for each test or cause, by scripted agents; what they claim counts when we have seen it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mngr.mapreduce.journal import read_journal
+from mngr.mapreduce.rundir import RunDir, slug_of
+from tests.conftest import BIN, FULL, Mngr, git, wait_for
+
+ADD = "def add(a, b):\n    return a {sign} b\n"
+TEST = '''import calc
+
+
+def test_{name}():
+    """Adding {name} gives {sum}."""
+    assert calc.add({a}, {b}) == {sum}
+'''
+FIX: dict[str, Any] = {"edit": {"path": "calc.py", "old": "a - b", "new": "a + b"}}
+
+
+def result(**fields: object) -> dict[str, object]:
+    """A step: the result that an agent leaves."""
+    return {"result": fields}
+
+
+FIXED = [
+    FIX,
+    {"commit": "[FIX_IMPL] Add, not subtract"},
+    result(outcome="fixed", before="fail", after="pass"),
+]
+
+
+@pytest.fixture
+def project(mngr: Mngr) -> Mngr:
+    """A package of one function and some tests of it."""
+    mngr.env["MNGR__PROJECT__PYTEST"] = f"{sys.executable} -m pytest -q -p no:cacheprovider"
+    (mngr.repo / "conftest.py").write_text("")
+    (mngr.repo / "calc.py").write_text(ADD.format(sign="+"))
+    return mngr
+
+
+def tests(project: Mngr, **sums: tuple[int, int, int]) -> None:
+    """Commit tests, a file each."""
+    (project.repo / "tests").mkdir(exist_ok=True)
+    for name, (a, b, total) in sums.items():
+        path = project.repo / "tests" / f"test_{name}.py"
+        path.write_text(TEST.format(name=name, a=a, b=b, sum=total))
+    git(project.repo, "add", "-A")
+    git(project.repo, "commit", "-qm", "tests")
+
+
+def play(
+    project: Mngr, cases: dict[str, list[object]], *words: str, code: int = 0, name: str = "r"
+) -> dict[str, Any]:
+    """A run by scripted agents: the steps of each task, by a pattern of its name."""
+    steps = {
+        "steps": [result(outcome="unchanged")],
+        "cases": [{"task": task, "steps": do} for task, do in cases.items()],
+    }
+    options = (
+        "--name",
+        name,
+        "--agent",
+        "player",
+        "--agent-arg",
+        json.dumps(steps),
+        "--runs",
+        "1",
+        "--format",
+        "json",
+    )
+    found: dict[str, Any] = project("tmr", "run", *options, *words, code=code).json()
+    return found
+
+
+def rows(project: Mngr, *types: str, name: str = "r") -> list[dict[str, Any]]:
+    found = read_journal(RunDir(str(project.repo), name).journal)
+    return [row for row in found if row["type"] in types]
+
+
+def test_many_tests_broken_by_one_line_are_one_task(project: Mngr) -> None:
+    (project.repo / "calc.py").write_text("def add(a, b):\n    return a + c\n")
+    count = 12 if FULL else 4
+    tests(project, **{f"n{n}": (n, 1, n + 1) for n in range(count)})
+    fixed = [
+        {"run": "sed -i s/a.+.c/a+b/ calc.py"},
+        {"commit": "[FIX_IMPL] b"},
+        result(outcome="fixed", before="fail", after="pass"),
+    ]
+    found = play(project, {"cause-*": [*fixed]}, "--max-agents", "4")
+    causes = [task for task in found["tasks"] if task["cluster"]]
+    assert [(task["outcome"], task["verdict"]) for task in causes] == [("fixed", "confirmed")]
+    assert len(found["clusters"]) == 1 and len(found["clusters"][0]["tests"]) == count
+    (base,) = rows(project, "base")
+    launched = {row["slug"]: row["base"] for row in rows(project, "launch")}
+    later = [slug for slug in launched if not slug.startswith("cause-")]
+    assert len(later) == count - 1 and {launched[slug] for slug in later} == {base["commit"]}
+    assert {task["outcome"] for task in found["tasks"] if not task["cluster"]} == {"unchanged"}
+
+
+def test_a_cause_that_nobody_repairs_is_told_once(project: Mngr) -> None:
+    (project.repo / "calc.py").write_text("def add(a, b):\n    return a + c\n")
+    tests(project, one=(1, 1, 2), two=(2, 2, 4), three=(3, 3, 6))
+    found = play(project, {"cause-*": [result(outcome="blocked", after="fail")]}, "--tries", "2", code=4)
+    assert [task["outcome"] for task in found["tasks"]] == ["blocked", "blocked"]
+    assert len(found["held"]) == 1 and len(found["held"][0]["tests"]) == 3
+
+
+def test_what_is_claimed_counts_when_we_have_seen_it(project: Mngr) -> None:
+    tests(project, right=(1, 1, 2), wrong=(2, 2, 5), liar=(3, 3, 7), lazy=(4, 4, 9))
+    mend = [
+        {"edit": {"path": "tests/test_wrong.py", "old": "== 5", "new": "== 4"}},
+        {"commit": "[FIX_TEST] The sum"},
+        result(outcome="fixed", before="fail", after="pass"),
+    ]
+    lie = [
+        {"write": {"path": "note.txt", "content": "it passes\n"}},
+        {"commit": "[FIX_TEST] Nothing of use"},
+        result(outcome="fixed", before="fail", after="pass"),
+    ]
+    cases: dict[str, list[object]] = {
+        "*test_wrong": mend,
+        "*test_liar": lie,
+        "*test_lazy": [result(outcome="unchanged", before="pass", after="pass")],
+    }
+    found = play(project, cases, code=4)
+    seen = {
+        task["task"].rpartition("::")[2]: (task["claimed"], task["verdict"], task["outcome"])
+        for task in found["tasks"]
+    }
+    assert seen == {
+        "test_right": ("unchanged", "confirmed", "unchanged"),
+        "test_wrong": ("fixed", "confirmed", "fixed"),
+        "test_liar": ("fixed", "refuted", "refuted"),
+        "test_lazy": ("unchanged", "refuted", "refuted"),
+    }
+    folder = RunDir(str(project.repo), "r").task(slug_of("tests/test_wrong.py::test_wrong"))
+    receipt = json.loads(Path(folder, "receipt.json").read_text())
+    assert receipt["verdict"] == "confirmed" and receipt["results"][0]["outcome"] == "pass"
+    assert (
+        git(project.repo, "status", "--porcelain") == "" and len(git(project.repo, "branch").split("\n")) == 1
+    )
+    again = play(project, {}, name="s", code=4)
+    skipped = {row["test"]: row["why"] for row in again["skipped"]}
+    assert skipped == {"tests/test_right.py::test_right": "nothing has changed since run r confirmed it"}
+
+
+@pytest.mark.parametrize("moment", range(50 if FULL else 2))
+def test_killed_at_any_moment_it_ends_as_if_nothing_had_been(project: Mngr, moment: int) -> None:
+    count = 40 if FULL else 5
+    sums = {f"n{n}": (n, 1, n + (1 if n % 2 else 2)) for n in range(count)}
+    tests(project, **sums)
+    cases: dict[str, list[object]] = {
+        f"*test_n{n}": [
+            {"run": f"sed -i 's/== {n + 2}/== {n + 1}/' tests/test_n{n}.py"},
+            {"commit": "[FIX_TEST] The sum"},
+            result(outcome="fixed", before="fail", after="pass"),
+        ]
+        for n in range(0, count, 2)
+    }
+    steps = {
+        "steps": [result(outcome="unchanged")],
+        "cases": [{"task": task, "steps": do} for task, do in cases.items()],
+    }
+    words = [
+        "--agent",
+        "player",
+        "--agent-arg",
+        json.dumps(steps),
+        "--runs",
+        "1",
+        "--max-agents",
+        "8",
+        "--canary",
+        "0",
+    ]
+    process = subprocess.Popen(
+        [BIN / "mngr", "tmr", "run", "--name", "r", *words],
+        cwd=project.repo, env=project.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    journal = Path(RunDir(str(project.repo), "r").journal)
+    most = 2 + moment * count * 12 // (50 if FULL else 2)
+    wait_for(
+        lambda: (
+            process.poll() is not None or (journal.exists() and journal.read_bytes().count(b"\n") >= most)
+        ),
+        timeout=300,
+    )
+    if process.poll() is None:
+        assert "goes on in process" in project("tmr", "resume", code=1).err
+        os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    found = project.json("tmr", "resume", timeout=600)
+    seen = {task["task"].rpartition("_")[2]: (task["outcome"], task["verdict"]) for task in found["tasks"]}
+    assert seen == {
+        name: ("fixed" if n % 2 == 0 else "unchanged", "confirmed") for n, name in enumerate(sums)
+    }
+    names = [agent["name"] for agent in project.agents()]
+    assert len(names) == count and not [name for name in names if "-room-" in name]
+    for row in rows(project, "settled"):
+        run = RunDir(str(project.repo), "r")
+        text = git(Path(run.repo), "show", f"{run.ref(row['slug'])}:calc.py")
+        assert "a + b" in text
+
+
+def test_the_emergency_stop_and_on_another_day(project: Mngr) -> None:
+    tests(project, one=(1, 1, 2), two=(2, 2, 4))
+    process = subprocess.Popen(
+        [BIN / "mngr", "tmr", "run", "--name", "r", "--agent", "player", "--agent-arg", '["hang"]', "--runs", "1"],
+        cwd=project.repo, env=project.env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    wait_for(lambda: len(rows(project, "prompted")) == 2)
+    assert "goes on in process" in project("tmr", "clean", code=1).err
+    stopped = project.json("tmr", "stop")["results"]
+    assert len(stopped) == 2 and all(row["ok"] for row in stopped)
+    assert "mngr tmr resume r" in process.communicate()[1] and process.returncode == 130
+    assert {agent["state"] for agent in project.agents()} == {"STOPPED"}
+    assert project.json("tmr", "status")["state"] == "interrupted"
+
+
+def test_bad_wishes_are_refused_before_anything_is_made(project: Mngr) -> None:
+    tests(project, one=(1, 1, 2))
+    assert "--runs must be at least 1" in project("tmr", "run", "--runs", "0", code=2).err
+    assert "No closing quotation" in project("tmr", "run", "--pytest", "'x", code=2).err
+    assert "there is no run" in project("tmr", "status", code=1).err
+    assert "cannot be collected" in project("tmr", "run", "tests/none.py", code=1).err
+    assert project.agents() == []

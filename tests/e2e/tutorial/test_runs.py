@@ -1,0 +1,143 @@
+"""One agent for each test, and what we saw of what it claims."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mngr.e2e import E2eSession, expect
+from tests.e2e.tutorial.conftest import agents, run_all
+
+TOY = """\
+mkdir -p ../toy/tests
+echo "echo 'welcome to the new shop'" > ../toy/greet.sh
+cat > ../toy/tests/test_greet.py <<'EOF'
+from pathlib import Path
+
+from mngr.e2e import E2eSession, expect
+
+GREET = Path(__file__).parents[1] / "greet.sh"
+
+
+def test_greet(e2e: E2eSession) -> None:
+    result = e2e.run(f"sh {GREET}")
+    expect(result).to_succeed()
+    expect(result.stdout).to_contain("welcome to the old shop")
+EOF
+git -C ../toy init -q
+git -C ../toy add .
+git -C ../toy commit -qm 'A toy'"""
+
+
+@pytest.fixture
+def toy(e2e: E2eSession, shop: Path) -> Path:
+    """The project with a test that is out of date."""
+    run_all(e2e, TOY)
+    e2e.cd("../toy")
+    return shop.parent / "toy"
+
+
+def test_a_run_and_all_that_can_be_done_with_it(e2e: E2eSession, toy: Path) -> None:
+    e2e.write_tutorial_block("""
+    # a project with a test that is out of date by a word
+    mkdir -p ../toy/tests
+    echo "echo 'welcome to the new shop'" > ../toy/greet.sh
+    cat > ../toy/tests/test_greet.py <<'EOF'
+    from pathlib import Path
+
+    from mngr.e2e import E2eSession, expect
+
+    GREET = Path(__file__).parents[1] / "greet.sh"
+
+
+    def test_greet(e2e: E2eSession) -> None:
+        result = e2e.run(f"sh {GREET}")
+        expect(result).to_succeed()
+        expect(result.stdout).to_contain("welcome to the old shop")
+    EOF
+    git -C ../toy init -q
+    git -C ../toy add .
+    git -C ../toy commit -qm 'A toy'
+    """)
+    e2e.write_tutorial_block("""
+    # an agent for each test, here one that needs no model: what it claims is run again by us, and only that counts
+    cd ../toy
+    mngr tmr run --name greet
+    """)
+    e2e.write_tutorial_block("""
+    # how it stands: what was claimed and what we saw; all runs; what happened, row by row
+    mngr tmr status greet
+    mngr tmr list
+    mngr tmr attach greet
+    """)
+    e2e.write_tutorial_block("""
+    # go on with a run; nothing that is settled is done again
+    mngr tmr resume greet
+    """)
+    e2e.write_tutorial_block("""
+    # do a task again, with a hint
+    mngr tmr retry tests/test_greet.py::test_greet -m 'mind the word'
+    """)
+    e2e.write_tutorial_block("""
+    # what the next run knows already, and how to make it forget
+    mngr tmr memory list
+    mngr tmr memory forget
+    """)
+    e2e.write_tutorial_block("""
+    # the emergency stop: the run and all its agents, which keep everything
+    mngr tmr stop greet
+    """)
+    e2e.write_tutorial_block("""
+    # put its agents in the graveyard and its refs away; results, receipts and commits stay in its folder
+    mngr tmr clean greet --dry-run
+    mngr tmr clean greet
+    cd ../shop
+    """)
+    result = e2e.run("mngr tmr run --name greet", comment="an agent for each test")
+    expect(result).to_succeed().to_contain("1 tests, untouched: 1 fail", "1 fixed: ")
+    (receipt,) = toy.glob(".mngr/runs/greet/tasks/*/receipt.json")
+    assert json.loads(receipt.read_text())["verdict"] == "confirmed"
+    assert "the old shop" in (toy / "tests/test_greet.py").read_text()  # the checkout is left alone
+    result = e2e.run("mngr tmr status greet", comment="what was claimed and what we saw")
+    expect(result).to_succeed().to_match("^fixed +fixed +confirmed .* tests/test_greet.py::test_greet")
+    expect(e2e.run("mngr tmr list")).to_succeed().to_match("^greet +settled +1 fixed")
+    expect(e2e.run("mngr tmr attach greet")).to_succeed().to_match("test-greet-[0-9a-f]+: fixed")
+    expect(e2e.run("mngr tmr resume greet", comment="nothing is done again")).to_succeed().not_to_contain(
+        "runs on"
+    )
+    result = e2e.run(
+        "mngr tmr retry tests/test_greet.py::test_greet -m 'mind the word'", comment="with a hint"
+    )
+    expect(result).to_succeed().to_contain("1 again", "1 fixed: ")
+    prompt = next(toy.glob(".mngr/runs/greet/tasks/*/prompt.md")).read_text()
+    assert "mind the word" in prompt
+    assert len(agents(e2e)) == 2
+    expect(e2e.run("mngr tmr memory list")).to_succeed().to_match(
+        "^fixed +confirmed +greet +tests/test_greet.py"
+    )
+    expect(e2e.run("mngr tmr memory forget")).to_succeed().to_equal("1 forgotten")
+    expect(e2e.run("mngr tmr stop greet", comment="all of them are stopped already")).to_succeed()
+    expect(e2e.run("mngr tmr clean greet --dry-run")).to_succeed().to_contain("there are 2 agents")
+    expect(e2e.run("mngr tmr clean greet")).to_succeed().to_contain("gone: 2 agents")
+    assert agents(e2e) == {}
+    expect(e2e.run("git for-each-ref refs/mngr")).to_succeed().to_be_empty()
+    assert receipt.exists()
+
+
+def test_what_cannot_be_run_is_said_before_an_agent_is_made(e2e: E2eSession, toy: Path) -> None:
+    e2e.write_tutorial_block("""
+    # an agent for each test, here one that needs no model: what it claims is run again by us, and only that counts
+    cd ../toy
+    mngr tmr run --name greet
+    """)
+    (toy / "tests/test_broken.py").write_text("import nothing_of_that_name\n")
+    run_all(e2e, "git add . && git commit -qm broken")
+    result = e2e.run("mngr tmr run", comment="a test that cannot be loaded")
+    expect(result).to_fail(1).to_contain(
+        "the tests cannot be collected", "nothing_of_that_name", "no agent was made"
+    )
+    assert agents(e2e) == {}
+    expect(e2e.run("mngr tmr status nothing")).to_fail(1).to_contain("there is no run 'nothing'")
+    expect(e2e.run("mngr tmr retry --run nothing")).to_fail(1).to_contain("there is no run 'nothing'")
