@@ -105,6 +105,47 @@ def test_what_is_wrong_is_told(project: Mngr) -> None:
     assert len(found["proposals"]) == 2
 
 
+def test_what_else_was_changed_is_told_reported_and_not_in_the_patch(project: Mngr) -> None:
+    """Not under the blank, another blank, another file; and the heading may become the comment of the first block."""
+    tail = "\n# by number\n\n# list them\ngreet 1"
+    (project.repo / "tutorial.sh").write_text(SCRIPT + tail)
+    git(project.repo, "commit", "-qam", "more")
+    more = (
+        with_undo("greet olleh\n")
+        .replace("##\n\ngreet", "##\ngreet")
+        .replace("greet hello\n", "greet hello\n\n# two\ngreet two\n")
+    )
+    steps = [
+        {"write": {"path": "README.md", "content": "x"}},
+        *json.loads(scenario(f"{more}{tail}\ngreet 3\n")),
+    ]
+    ran = project(*WORDS, "--rounds", "1", "--output", "fill.patch", "--", json.dumps(steps), code=1)
+    assert "tutorial.sh:12: Undo: # Undo: works\n" in ran.err
+    assert "tutorial.sh:10: this was added where no blank is to be filled: # two\n" in ran.err
+    assert "tutorial.sh:26: this was added where no blank is to be filled: greet 3\n" in ran.err
+    assert "README.md was changed, and nothing but tutorial.sh is yours to change" in ran.err
+    assert "Error: more was changed than the blanks" in ran.err
+    git(project.repo, "apply", "fill.patch")
+    wanted = SCRIPT.replace(
+        "# Undo\n##############################\n", "# Undo\n##############################\ngreet olleh\n"
+    )
+    assert (project.repo / "tutorial.sh").read_text() == wanted + tail
+
+
+def test_under_the_last_line(project: Mngr) -> None:
+    for end in ("", "\r\n"):
+        text = (SCRIPT + "\n# by number").replace("\n", end or "\n") + end
+        (project.repo / "tutorial.sh").write_bytes(text.encode())
+        git(project.repo, "commit", "-qam", "other ends")
+        more = text.rstrip() + "\n\n# three\ngreet 3\n"
+        words = ("tutorial", "fill", "--agent", "player", "--section", "number", "--output", "fill.patch")
+        project(*words, "--", scenario(more))
+        git(project.repo, "apply", "fill.patch")
+        ending = end or "\n"
+        wanted = text.rstrip() + f"{ending}{ending}# three{ending}greet 3{ending}"
+        assert (project.repo / "tutorial.sh").read_bytes().decode() == wanted
+
+
 def test_a_file_for_the_patch(project: Mngr) -> None:
     ran = project(*WORDS, "--output", "fill.patch", "--", scenario(with_undo()))
     assert "Undo: # say it backwards: works" in ran.err
@@ -135,5 +176,8 @@ def test_bad_input(project: Mngr) -> None:
     assert "there is no blank to fill" in project("tutorial", "fill", "--section", "nothing such").out
     assert "needs a terminal" in project("tutorial", "fill", "--interactive", code=2).err
     assert "is no amount of money" in project("tutorial", "fill", "--budget", "much", code=2).err
+    words = ("tutorial", "fill", "--agent", "player", "--program", "no-such-thing")
+    assert "the program no-such-thing is not installed" in project(*words, code=1).err
+    assert project.agents() == []
     ran = project(*WORDS, "--rounds", "1", "--", "[]", code=1)
     assert "proposed nothing that can be taken" in ran.err

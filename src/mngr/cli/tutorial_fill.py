@@ -111,7 +111,8 @@ def _said(filled: Filled, file: str) -> str:
     text = ""
     for one in filled.proposals:
         outcome = "works" if one.ok else f"does not work: {one.outcome}"
-        text += f"{file}:{one.after}: {one.heading}: {one.text.splitlines()[0]}: {outcome}\n"
+        first = next((line for line in one.text.splitlines() if any(map(str.isalnum, line))), one.text)
+        text += f"{file}:{one.after}: {one.heading}: {first}: {outcome}\n"
     text += "".join(f"still blank: {title}\n" for title in filled.left)
     text += "".join(f"{problem}\n" for problem in filled.problems)
     if filled.confusion:

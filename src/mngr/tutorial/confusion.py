@@ -48,6 +48,7 @@ class _Call(Record):
     command: str
     words: list[str]
     failed: bool
+    worked: bool  # neither, when another call beside it failed: it may not have been made
     said: str  # when it failed
 
 
@@ -78,9 +79,9 @@ def _first_needed(made: list[_Call], at: int) -> list[str]:
     """Other commands that went well between a call that failed and the same call when it worked."""
     between: list[str] = []
     for call in made[at + 1 :]:
-        if call.words == made[at].words and not call.failed:
+        if call.words == made[at].words and call.worked:
             return between
-        if call.command != made[at].command and not call.failed and not _is_question(call.words):
+        if call.command != made[at].command and call.worked and not _is_question(call.words):
             between.append(call.command)
     return []
 
@@ -99,6 +100,7 @@ def _calls(row: dict[str, Any], program: list[str]) -> list[_Call]:
             command=" ".join([program[-1], *_verb(words)]),
             words=words,
             failed=any(words is other for other in blamed),
+            worked=not blamed,
             said=said,
         )
         for words in found

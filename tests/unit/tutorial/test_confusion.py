@@ -30,6 +30,28 @@ def test_by_command_the_worst_first() -> None:
     assert "unknown option: --fast" in found[1].said
 
 
+def test_unknown_options_order_and_retries_are_told_apart() -> None:
+    rows = [
+        call("shop --help", "usage: shop [open|sell]\n\nerror: is what it prints when it fails"),
+        call(
+            "shop sell --help; shop sell apple --fast -x=1",
+            "Exit code 2\nerror: unknown switch `fast'\nusage: shop sell [-x]",
+        ),
+        call("shop sell apple", "Error: Exit code 3\nit is closed"),
+        call("shop open --now && shop list", "Exit code: 1\nshop open: unrecognized arguments: --now"),
+        call("shop open && shop list", "Exit code: 0\nOutput:\nerror: none"),
+        call("shop sell apple", "sold"),
+        call("cat help.txt", "Exit code 1\nshop: unknown option --y"),
+    ]
+    sell, opening = read(rows, ["shop"])
+    assert (sell.command, sell.calls, sell.failures, sell.retries) == ("shop sell", 4, 2, 2)
+    assert (sell.unknown, sell.after) == (["--fast"], ["shop open", "shop list"])
+    assert sell.said == ["error: unknown switch `fast'", "it is closed"]
+    assert (opening.command, opening.calls, opening.failures, opening.retries) == ("shop open", 2, 1, 1)
+    assert (opening.unknown, opening.after) == (["--now"], [])
+    assert opening.said == ["shop open: unrecognized arguments: --now"]
+
+
 def test_nothing_of_it_is_believed() -> None:
     rows: list[dict[str, Any]] = [
         {"role": "tool", "input": {"command": 3}},
