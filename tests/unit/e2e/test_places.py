@@ -22,12 +22,15 @@ def test_what_a_killed_run_left_goes_with_the_next(tmp_path: Path) -> None:
     root = Path((tmp_path / "place").read_text().strip()).parent
     server = Path("/proc", (tmp_path / "pid").read_text().strip())
     assert root.is_dir() and server.exists()
-    with subprocess.Popen(["sleep", "1000"], cwd=root) as guest:  # somebody who looks at what was left
+    guest = subprocess.Popen(["sleep", "1000"], cwd=root)  # somebody who looks at what was left
+    try:
         run_pytest(project(tmp_path, "def test_lives(e2e):\n    pass\n"), code=0)
         assert not root.exists()
         wait_for(lambda: not server.exists())
         assert guest.poll() is None
+    finally:
         guest.kill()
+        guest.wait()
 
 
 def noted(place: Path, **changes: str) -> Path:
