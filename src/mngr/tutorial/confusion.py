@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 
 from mngr.model import Record
@@ -26,6 +27,9 @@ _UNKNOWN = re.compile(
     r"(?:unknown|unrecogni[sz]ed|no such|invalid|unexpected|illegal|bad)\s+(?:shorthand )?(?:option|argument|flag|switch|parameter)s?(?P<rest>.*)",
     re.IGNORECASE,
 )
+_IN_CODE = re.compile(
+    r'exec_command\(\{\s*"?cmd"?:\s*("(?:[^"\\\n]|\\["\\/bfnrt])*")'
+)  # where tools are called by code
 _SAID = 200  # characters of what the program said
 _MOST = 50  # commands
 
@@ -158,7 +162,8 @@ def _command(row: dict[str, Any]) -> str | None:
                 if value[:2] in (["bash", "-lc"], ["bash", "-c"], ["sh", "-c"])
                 else " ".join(value)
             )
-    return None
+    within = _IN_CODE.search(str(given.get("input") or ""))
+    return str(json.loads(within[1])) if within else None
 
 
 def _verb(words: list[str]) -> list[str]:
@@ -173,6 +178,7 @@ def _verb(words: list[str]) -> list[str]:
 
 def _said(output: str) -> str:
     """The line that says what was wrong: one that looks like it, else the last."""
+    output = output.partition("\nOutput:\n")[2] or output  # what stands before that is not the program's
     rows = [row.strip() for row in output.splitlines() if row.strip() and not _EXIT.match(row.strip())]
     telling = [row for row in rows if _UNKNOWN.search(row)] or [
         row for row in rows if _FAILED.search(row) and not row.lower().startswith("usage")

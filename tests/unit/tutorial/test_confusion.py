@@ -52,6 +52,24 @@ def test_unknown_options_order_and_retries_are_told_apart() -> None:
     assert opening.said == ["shop open: unrecognized arguments: --now"]
 
 
+def test_what_other_programs_of_agents_write_down() -> None:
+    head = "Chunk ID: 1\nProcess exited with code {}\nOutput:\n"
+    code = 'const r = await tools.exec_command({cmd: "shop sell \\"an apple\\""}); text(r);'
+    rows = [
+        call(
+            "shop sell --fast",
+            head.format(2) + "shop: unrecognized option '--fast'\nTry 'shop --help'.\n",
+            "cmd",
+        ),
+        call(code, head.format(1) + "no\n", "input"),
+        call("shop sell", head.format(0) + "error: is what it says when it fails", "cmd"),
+        call("tools.exec_command({cmd: x})", "Exit code 1", "input"),
+    ]
+    (found,) = read(rows, ["shop"])
+    assert (found.calls, found.failures, found.unknown) == (3, 2, ["--fast"])
+    assert found.said == ["shop: unrecognized option '--fast'", "no"]
+
+
 def test_nothing_of_it_is_believed() -> None:
     rows: list[dict[str, Any]] = [
         {"role": "tool", "input": {"command": 3}},
