@@ -47,9 +47,12 @@ class TestOpencode(AgentContract):
         )
         name = json.loads(OUTSIDE.read_text())["info"]["id"]
         self.create(fleet, "foo", "--resume", name, message="/help ! is text here")
+        fleet("message", "foo", "-m", fake([{"text": "both"}], "at once"))
         fleet("wait", "foo", "--timeout", "60")
-        said = [row["text"] for row in self.rows(fleet, "foo") if row["role"] != "tool"]
-        assert said[1:] == ["on it", "all done", "/help ! is text here", "ok"]
+        rows = [row for row in self.rows(fleet, "foo") if row["role"] != "tool"]
+        assert rows[3]["text"] == "/help ! is text here"
+        said = [row["text"] for row in rows if row["role"] == "assistant"]
+        assert said == ["on it", "all done", "ok", "both"]
         self.a_sub_agent_asks_too(fleet)
         self.a_new_try_that_is_far_off(fleet)
 
@@ -86,7 +89,7 @@ class TestOpencode(AgentContract):
 
 
 class TestOpencodeBefore(TestOpencode):
-    """And an older one, which never gives up on a limit, and overlooks what comes before it begins to answer."""
+    """And an older one, which never gives up on a limit."""
 
     version = "1.15.0"
     relents = 2

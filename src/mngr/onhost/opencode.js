@@ -181,8 +181,11 @@ function messageUpdated({ info }) {
   roles.set(info.id, { role: info.role, model: info.modelID })
   if (info.role !== "assistant") return
   if (unanswered.get(info.sessionID) === info.parentID) unanswered.delete(info.sessionID)
-  if (!info.time?.completed) open.set(info.sessionID, info.id)
-  else if (open.get(info.sessionID) === info.id) open.delete(info.sessionID)
+  const isOpen = open.get(info.sessionID) === info.id
+  if (!info.time?.completed && !isOpen) {
+    open.set(info.sessionID, info.id)
+    take()
+  } else if (info.time?.completed && isOpen) open.delete(info.sessionID)
   if (resting.has(info.sessionID)) rest(info.sessionID)
 }
 
@@ -291,6 +294,7 @@ async function answer(reply, at) {
 
 const ACTS = { message: deliver, allow: (_, at) => answer("once", at), deny: (_, at) => answer("reject", at) }
 
+// A message that comes when the last one is there and no answer has begun would be overlooked by some versions: it stays in the box.
 // Whoever takes a file away has it: we, or the sender who would wait no longer.
 async function take() {
   if (taking) return
@@ -298,7 +302,7 @@ async function take() {
   try {
     for (const name of fs.readdirSync(BOX).sort()) {
       const act = name.startsWith(".") ? undefined : ACTS[name.split(".").pop()]
-      if (!act) continue
+      if (!act || (act === deliver && unanswered.has(current) && !open.has(current))) continue
       const file = path.join(BOX, name)
       const [text, at] = [fs.readFileSync(file, "utf8"), fs.statSync(file).mtimeMs]
       fs.unlinkSync(file)

@@ -1,5 +1,5 @@
-// play.mjs PLUGIN RECORDING: play recorded events to the plugin; prints each status it wrote and what it asked of the program.
-// Time stands still. With IMMOVABLE a conversation can only be copied, and the events tell of that. A row {"box": NAME, "text": TEXT, "after": MS} is a file in the agent's inbox, so long after the events.
+// play.mjs PLUGIN RECORDING: play recorded events to the plugin; prints each status it wrote, what it asked of the program and how many files it left in its inbox after each row.
+// Time stands still. With IMMOVABLE a conversation can only be copied, and the events tell of that. A row {"box": NAME, "text": TEXT, "after": MS} is a file in the agent's inbox, so long after the events; with "stays" it is not waited for.
 import fs from "node:fs"
 import path from "node:path"
 import { pathToFileURL } from "node:url"
@@ -12,6 +12,7 @@ Date.now = () => now
 
 const states = []
 const posts = []
+const left = []
 const client = {
   session: { status: async () => ({ data: {} }) },
   _client: {
@@ -43,10 +44,11 @@ for (const row of rows) {
     fs.writeFileSync(file + ".new", row.text ?? "")
     fs.utimesSync(file + ".new", new Date(), new Date(now + row.after))
     fs.renameSync(file + ".new", file)
-    await until(() => !fs.existsSync(file))
+    await until(() => row.stays || !fs.existsSync(file))
     await new Promise((resolve) => setTimeout(resolve, 5))
   } else await hooks.event({ event: row })
   look()
+  left.push(fs.readdirSync(path.join(dir, "inbox")).length)
 }
-console.log(JSON.stringify({ states, posts }))
+console.log(JSON.stringify({ states, posts, left }))
 process.exit(0)

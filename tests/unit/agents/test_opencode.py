@@ -49,6 +49,7 @@ class Played:
         self.statuses: list[dict[str, Any]] = said["states"]
         self.states = [(row["state"], row["reason"]) for row in self.statuses]
         self.posts: list[Any] = said["posts"]
+        self.left: list[int] = said["left"]
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         path = self.directory / name
@@ -148,6 +149,19 @@ def test_a_message_is_proven_by_what_the_program_stored(tmp_path: Path) -> None:
         ["/session/ses_new/prompt_async", {"parts": [{"type": "text", "text": "hi"}]}],
     ]
     assert [row["type"] for row in played.rows("events.jsonl")] == ["ready", "message"]
+
+
+def test_a_message_waits_until_the_answer_to_the_last_one_has_begun(tmp_path: Path) -> None:
+    rows = [json.loads(line) for line in (CORPUS / "busy.jsonl").read_text().splitlines()]
+    roles = [row["properties"].get("info", {}).get("role") for row in rows]
+    answer = rows[roles.index("assistant")]
+    message = {"box": "1.message", "text": "hi", "after": 0, "stays": True}
+    played = [*rows[:2], message, {"box": "2.deny", "after": 0}, answer]  # by then it has looked into its box
+    recording = tmp_path / "recording"
+    recording.write_text("\n".join(json.dumps(row) for row in played))
+    found = Played(tmp_path, recording)
+    assert found.left == [0, 0, 1, 1, 0]
+    assert [body["parts"][0]["text"] for _, body in found.posts] == ["hi"]
 
 
 def test_a_message_at_the_end_of_a_turn_begins_the_next(tmp_path: Path) -> None:
