@@ -8,7 +8,7 @@ import signal
 import stat
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 PLACES = "/tmp"  # short: a socket's path has 108 bytes
@@ -36,11 +36,8 @@ def remove(root: Path) -> None:
 def sweep() -> list[Path]:
     """Remove the places whose owners were killed; those."""
     own = os.environ.get("MNGR_E2E_ROOT")  # of a test in which this process runs
-    left = [
-        Path(entry.path)
-        for entry in os.scandir(PLACES)
-        if entry.name.startswith(PREFIX) and entry.path != own and _is_left(entry.path)
-    ]
+    every = (os.path.join(PLACES, name) for name in os.listdir(PLACES) if name.startswith(PREFIX))
+    left = [Path(path) for path in every if path != own and _is_left(path)]
     for root in left:
         end_all_of(root, _is_of)  # a person may be there by now, to see what happened
         _take_away(root)
@@ -114,11 +111,12 @@ def _sockets_of(pids: list[int]) -> list[str]:
     return [path for name, path in listening.items() if name in names and path.startswith("/")]
 
 
-def _open_files(pid: int) -> list[str]:
+def _open_files(pid: int) -> Iterator[str]:
     try:
-        return [os.readlink(entry.path) for entry in os.scandir(f"/proc/{pid}/fd")]
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            yield os.readlink(f"/proc/{pid}/fd/{name}")
     except OSError:
-        return []
+        pass  # it has ended, and what it had is closed
 
 
 def _pids() -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from mngr.e2e import E2eSession, expect
+from mngr.paths import socket_for
 from tests.conftest import end_servers
 from tests.hosts.sshd import Farm
 
@@ -25,11 +27,12 @@ git commit -qm 'Open the shop'"""
 def shop(e2e: E2eSession) -> Iterator[Path]:
     """A repository with one commit, in which the session is, and a home for mngr beside it."""
     e2e.timeout = 30
-    e2e.env["MNGR_HOME"] = str(e2e.cwd / "home")
+    home = e2e.env["MNGR_HOME"] = str(e2e.cwd / "home")
     expect(e2e.run(PLACE, comment="a place to play")).to_succeed()
     e2e.cd("shop")
     yield e2e.cwd
     end_servers(e2e.root)  # their sockets are elsewhere, and would stay
+    Path(socket_for(home, os.getuid())).unlink(missing_ok=True)  # where the test took its home away
 
 
 @pytest.fixture
