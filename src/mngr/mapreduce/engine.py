@@ -14,6 +14,7 @@ from mngr.mapreduce import governor as governing
 from mngr.mapreduce.crew import Crew
 from mngr.mapreduce.governor import Governor, Load
 from mngr.mapreduce.hands import Hands, Home
+from mngr.mapreduce.purse import Purse
 from mngr.mapreduce.state import BUSY, fold, step
 
 TYPE_CHECKING = False
@@ -61,7 +62,8 @@ class Engine:
         self._fleet, self._run, self._journal, self._recipe = fleet, run, journal, recipe
         self._wish = wish
         self._governor = Governor(limits)
-        self._hands = Hands(fleet, run, recipe, wish)
+        self._purse = Purse(fleet, limits)
+        self._hands = Hands(fleet, run, recipe, wish, self._purse)
         self._say = say
         self._state = fold(journal.rows)
         self._began = time.monotonic()
@@ -69,9 +71,6 @@ class Engine:
         self._since: dict[str, float] = {}  # when a task's agent was launched
         self._later: dict[str, float] = {}  # tasks that are not launched before
         self._restarts: dict[str, int] = {}
-        self._live: dict[str, dict[str, Any]] = {}  # what agents at work have used so far
-        self._counted_at = self._began
-        self._spent_by_others = 0.0  # today
         self._told_why: str | None = None
         self._gate_is_final = False
         slots = limits.max_agents
@@ -81,7 +80,7 @@ class Engine:
     def run(self) -> RunState:
         """Until everything is settled, or nothing more may be launched; the state then."""
         try:
-            self._look_at_the_day()
+            self._purse.look_at_the_day(self._state)
             self._adopt()
             while not self._is_over():
                 self._plan()
@@ -356,29 +355,9 @@ class Engine:
     def _load(self) -> Load:
         busy = self._state.in_state(*BUSY)
         settled = [one for one in self._state.in_state("settled") if one.outcome != "failed"]
-        cost, tokens = self.spent()
-        return Load(
-            now=self._now(), working=len(busy), starting=sum(one.state == "launching" for one in busy),
-            settled=len(settled), spent=cost, spent_today=self._spent_by_others, tokens=tokens, memory=governing.free_memory(),
-            disk=governing.free_disk(self._fleet.context.home.root),
-        )  # fmt: skip
-
-    def _look_at_the_day(self) -> None:
-        """What all agents have cost today without those of this run."""
-        if self._governor.limits.budget_per_day is not None:
-            today = clock.stamp()[:10]
-            rows = self._fleet.usage(by="day", destroyed=True)
-            spent = sum(row.cost_usd or 0.0 for row in rows if row.group == today)
-            self._spent_by_others = max(0.0, spent - self.spent()[0])
-
-    def spent(self) -> tuple[float, int]:
-        """US dollars and tokens so far, as far as they are known."""
-        used = {slug: one.usage for slug, one in self._state.tasks.items()} | self._live
-        cost = sum(float(u.get("cost_usd") or 0.0) for u in used.values())
-        tokens = sum(
-            int(u.get(k) or 0) for u in used.values() for k in ("input_tokens", "output_tokens", "cache_write_tokens")
-        )  # fmt: skip
-        return cost, tokens
+        starting = sum(one.state == "launching" for one in busy)
+        load = Load(now=self._now(), working=len(busy), starting=starting, settled=len(settled))
+        return self._purse.weigh(load, self._state)
 
     def _keep_time(self) -> None:
         now = time.monotonic()
@@ -391,23 +370,16 @@ class Engine:
                     "parked", slug=one.task.slug, reason=one.reason, until=one.parked_until, stopped=True
                 )
                 self._hands.stop(one)
-        limits = self._governor.limits
-        if (limits.budget or limits.max_tokens or limits.budget_per_day) and now - self._counted_at > _COUNT:
-            self._counted_at = now
+        if self._purse.is_time_to_count():
             names = {
                 one.task.slug: one.agent for one in self._state.in_state("working", "parked") if one.agent
             }
-            self._crew.do("count", "", lambda: self._count(names))
+            self._crew.do("count", "", lambda: self._purse.count(names))
 
-    def _count(self, names: dict[str, str]) -> dict[str, dict[str, Any]]:
-        return {slug: used for slug, name in names.items() if (used := self._hands.usage(name))}
-
-    def _after_count(self, _: str, found: dict[str, dict[str, Any]] | MngrError) -> None:
-        if not isinstance(found, MngrError):
-            self._live = found
-            gate = self._governor.gate(self._load())
-            if gate.is_final:
-                self._give_up(gate.why or "")
+    def _after_count(self, _: str, __: object) -> None:
+        gate = self._governor.gate(self._load())
+        if gate.is_final:
+            self._give_up(gate.why or "")
 
     def _give_up(self, why: str) -> None:
         """Nothing more may be used: who works is stopped with all it has, and can be woken another day."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 from mngr.model import Record
@@ -151,24 +150,3 @@ def _shape(text: str) -> str:
     """The text without what differs from one agent to the next."""
     first = (text.strip().splitlines() or [""])[0]
     return re.sub(r"[0-9a-f]{6,}|\d+|'[^']*'|\"[^\"]*\"|\S*/\S*|tmr-\S+", "#", first)[:160]
-
-
-def free_memory() -> int | None:
-    """Bytes that a new program could have."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) << 10
-    except (OSError, ValueError):
-        pass
-    return None
-
-
-def free_disk(path: str) -> int | None:
-    """Bytes that are free where a path is."""
-    try:
-        found = os.statvfs(path)
-    except OSError:
-        return None
-    return found.f_bavail * found.f_frsize

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mngr.fleet import Fleet
+    from mngr.mapreduce.purse import Purse
     from mngr.mapreduce.recipe import Recipe, Wish
     from mngr.mapreduce.rundir import RunDir
     from mngr.mapreduce.state import TaskState
@@ -38,11 +39,12 @@ class Home(Record):
 class Hands:
     """Acts on agents of a run."""
 
-    def __init__(self, fleet: Fleet, run: RunDir, recipe: Recipe, wish: Wish) -> None:
+    def __init__(self, fleet: Fleet, run: RunDir, recipe: Recipe, wish: Wish, purse: Purse) -> None:
         self._fleet = fleet
         self._run = run
         self._recipe = recipe
         self._wish = wish
+        self._purse = purse
 
     def make(self, one: TaskState) -> AgentView:
         """The agent of a task: the one that is there already, else a new one."""
@@ -121,7 +123,7 @@ class Hands:
             self._keep(name, folder, dirty)
             self._fleet.stop([name])
         return Home(
-            commit=commit, commits=commits, judgement=judgement, usage=self.usage(name), is_dirty=dirty,
+            commit=commit, commits=commits, judgement=judgement, usage=self._purse.usage(name), is_dirty=dirty,
             is_final=is_final, error=error,
         )  # fmt: skip
 
@@ -140,14 +142,6 @@ class Hands:
                 left = error.message.encode()
             with open(os.path.join(folder, "uncommitted.diff"), "wb") as diff:
                 diff.write(left)
-
-    def usage(self, name: str) -> dict[str, Any] | None:
-        """What it has used, None when that is not known."""
-        try:
-            rows = self._fleet.usage([name])
-        except MngrError:
-            return None
-        return rows[0].to_dict() if rows else None
 
     def stop(self, one: TaskState) -> None:
         """End it and keep everything; one that is gone is stopped."""

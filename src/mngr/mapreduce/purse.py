@@ -1,0 +1,98 @@
+"""What a run has used: money, tokens, memory, disk."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from mngr import clock
+from mngr.errors import MngrError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.fleet import Fleet
+    from mngr.mapreduce.governor import Limits, Load
+    from mngr.mapreduce.state import RunState
+
+_COUNT = 15.0  # seconds between two looks at what agents at work have used
+_TOKENS = ("input_tokens", "output_tokens", "cache_write_tokens")
+
+
+class Purse:
+    """Knows what was spent, by what the programs themselves wrote down."""
+
+    def __init__(self, fleet: Fleet, limits: Limits) -> None:
+        self._fleet = fleet
+        self._limits = limits
+        self._live: dict[str, dict[str, Any]] = {}  # what agents at work have used so far
+        self._counted_at = time.monotonic()
+        self._others = 0.0  # what other runs have cost today
+
+    def look_at_the_day(self, state: RunState) -> None:
+        """What all agents have cost today without those of this run."""
+        if self._limits.budget_per_day is not None:
+            today = clock.stamp()[:10]
+            rows = self._fleet.usage(by="day", destroyed=True)
+            spent = sum(row.cost_usd or 0.0 for row in rows if row.group == today)
+            self._others = max(0.0, spent - self.spent(state)[0])
+
+    def spent(self, state: RunState) -> tuple[float, int]:
+        """US dollars and tokens so far, as far as they are known."""
+        used = ({slug: one.usage for slug, one in state.tasks.items()} | self._live).values()
+        cost = sum(float(row.get("cost_usd") or 0.0) for row in used)
+        return cost, sum(int(row.get(key) or 0) for row in used for key in _TOKENS)
+
+    def weigh(self, load: Load, state: RunState) -> Load:
+        """The same with what is used and what is left."""
+        cost, tokens = self.spent(state)
+        return load.replace(
+            spent=cost, spent_today=self._others, tokens=tokens, memory=free_memory(),
+            disk=free_disk(self._fleet.context.home.root),
+        )  # fmt: skip
+
+    def is_time_to_count(self) -> bool:
+        """Whether there is a limit that needs it, and the last count is old."""
+        limits = self._limits
+        wanted = (
+            limits.budget is not None or limits.max_tokens is not None or limits.budget_per_day is not None
+        )
+        if not wanted or time.monotonic() - self._counted_at < _COUNT:
+            return False
+        self._counted_at = time.monotonic()
+        return True
+
+    def count(self, names: dict[str, str]) -> None:
+        """Ask the agents of these tasks; takes a while."""
+        found = {slug: used for slug, name in names.items() if (used := self.usage(name))}
+        self._live = found
+
+    def usage(self, name: str) -> dict[str, Any] | None:
+        """What one agent has used, None when that is not known."""
+        try:
+            rows = self._fleet.usage([name])
+        except MngrError:
+            return None
+        return rows[0].to_dict() if rows else None
+
+
+def free_memory() -> int | None:
+    """Bytes that a new program could have."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) << 10
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+def free_disk(path: str) -> int | None:
+    """Bytes that are free where a path is."""
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return None
+    return found.f_bavail * found.f_frsize
