@@ -103,6 +103,7 @@ def pytest_configure_node(node: Any) -> None:
 @pytest.fixture
 def e2e(request: pytest.FixtureRequest) -> Iterator[E2eSession]:
     """A terminal session in a place of its own; see mngr.e2e."""
+    from mngr.e2e.docstring import cited
     from mngr.e2e.session import E2eSession
 
     run = run_dir(request.config)
@@ -126,20 +127,6 @@ def directory_of(nodeid: str) -> str:
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", nodeid.rpartition("/")[2]).strip("-.")
     mark = f"{zlib.crc32(nodeid.encode()):08x}"
     return f"{plain[:80]}-{mark}"
-
-
-def cited(doc: str) -> list[str]:
-    """The sections `Tutorial block:` of a docstring, each up to the next label."""
-    found: list[list[str]] = []
-    inside = False
-    for row in doc.splitlines():
-        if re.fullmatch(r"\s*[A-Z][\w ]*:\s*", row):
-            inside = row.strip() == "Tutorial block:"
-            if inside:
-                found.append([])
-        elif inside:
-            found[-1].append(row)
-    return ["\n".join(rows) for rows in found]
 
 
 def _about(request: pytest.FixtureRequest) -> dict[str, Any]:

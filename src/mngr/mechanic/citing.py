@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import textwrap
@@ -46,10 +45,15 @@ def nearest(script: str, block: str) -> str | None:
     return scored[0][1]
 
 
-def rewrite(module: edits.Module, node: ast.Constant, block: str) -> edits.Splice:
+def rewrite(module: edits.Module, citation: edits.Citation, block: str) -> edits.Splice:
     """A citation with another block, laid out as it was."""
-    old = module.source(node)
-    return (*module.span(node), edits.literal(flush(block), old, " " * 4))
+    source, old = module.source(citation.node), citation.text.strip("\n").rstrip()
+    if not citation.in_docstring:
+        return (*module.span(citation.node), edits.literal(flush(block), source, " " * 4))
+    indent = old[: len(old) - len(old.lstrip())]
+    new = "\n".join(f"{indent}{row}" if row.strip() else "" for row in flush(block).split("\n"))
+    value = str(citation.node.value)
+    return (*module.span(citation.node), edits.retold(source, value, value.replace(old, new)))
 
 
 def flush(block: str) -> str:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
+
+from mngr.e2e.docstring import cited
 
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 Splice = tuple[int, int, str]  # from and to, in bytes, and what comes there
@@ -85,10 +88,33 @@ def text_of(node: ast.AST | None) -> str | None:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
-def citations(node: ast.AST) -> list[ast.Constant]:
-    """The strings that cite a block."""
-    found = [call.args[0] for call in calls(node, CITE) if len(call.args) == 1]
-    return [arg for arg in found if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+class Citation(NamedTuple):
+    """A block that a test cites: in a string of its own, or in its docstring."""
+
+    node: ast.Constant
+    text: str
+    in_docstring: bool
+
+
+def citations(node: ast.AST) -> list[Citation]:
+    """Those of a test or of a whole file, in the order of the source."""
+    given = [call.args[0] for call in calls(node, CITE) if len(call.args) == 1]
+    found = [
+        Citation(arg, text, False)
+        for arg in given
+        if isinstance(arg, ast.Constant) and (text := text_of(arg)) is not None
+    ]
+    for function in ast.walk(node):
+        doc = docstring(function) if isinstance(function, Function) else None
+        found += [Citation(doc, text, True) for text in cited(str(doc.value))] if doc is not None else []
+    return sorted(found, key=lambda one: (one.node.lineno, one.node.col_offset))
+
+
+def docstring(function: ast.AST) -> ast.Constant | None:
+    """The string that a function begins with."""
+    body = getattr(function, "body", None)
+    first = body[0].value if body and isinstance(body[0], ast.Expr) else None
+    return first if isinstance(first, ast.Constant) and isinstance(first.value, str) else None
 
 
 def statements(function: ast.AST) -> Iterator[ast.stmt]:
@@ -154,10 +180,9 @@ def _value(source: str) -> str | None:
 
 def graft(old: str, new: str) -> str:
     """The old text with the new one's citations: of a change to both, the part that is about the tutorial."""
-    module = Module(old)
-    splices = []
-    after = Module(new)
+    module, after = Module(old), Module(new)
+    splices = {}  # a docstring may have several
     for was, now in zip(citations(module.tree), citations(after.tree)):  # noqa: B905
-        if was.value != now.value:
-            splices.append((*module.span(was), after.source(now)))
-    return module.splice(splices)
+        if was.text != now.text:
+            splices[module.span(was.node)] = after.source(now.node)
+    return module.splice([(*span, text) for span, text in splices.items()])

@@ -96,7 +96,7 @@ def _rename(desk: Desk, run: Run, old: str, new: str) -> str | Trouble:
             run, f"The program suggests `{new}`, but the test does not hold the command as a plain text."
         )
         return Trouble("BLOCKER", f"{old} is called {new} now", detail, _here(desk))
-    blocks = [edits.text_of(node) or "" for node in cited if node in nodes]
+    blocks = [one.text for one in cited if wording.rename_option(one.text, old, new) != one.text]
     splices = [(*module.span(node), wording.rename_option(module.source(node), old, new)) for node in typed]
     desk.write(desk.path, module.splice(splices))
     for block in blocks:
@@ -123,10 +123,10 @@ def _rename_block(desk: Desk, block: str, old: str, new: str) -> None:
             module = edits.Module(desk.read(path))
         except ValueError:
             continue
-        same = [node for node in edits.citations(module.tree) if citing.normal(str(node.value)) == wanted]
+        same = [one for one in edits.citations(module.tree) if citing.normal(one.text) == wanted]
         if same:
             fresh = citing.rename_in_block(citing.flush(block), block, old, new)
-            desk.write(path, module.splice([citing.rewrite(module, node, fresh) for node in same]))
+            desk.write(path, module.splice([citing.rewrite(module, one, fresh) for one in same]))
 
 
 # An expectation in other words.
@@ -248,7 +248,7 @@ def _origin(desk: Desk, function: ast.AST, case: Case, node: ast.Assert) -> tupl
 
 def _held(desk: Desk, function: ast.AST, case: Case) -> wording.Held:
     assert isinstance(function, edits.Function)
-    cited = [str(node.value) for node in edits.citations(function)]
+    cited = [one.text for one in edits.citations(function)]
     about = [ast.get_docstring(function) or "", *cited]
     return wording.Held.of([run.command for run in case.runs], about, desk.sources.say)
 
@@ -280,13 +280,12 @@ def cite(desk: Desk) -> list[str | Trouble]:
     script = desk.read(desk.tutorial)
     done: list[str | Trouble] = []
     for number in range(len(_cited(desk))):
-        node = _cited(desk)[number]
-        if not citing.holds(script, str(node.value)):
+        if not citing.holds(script, _cited(desk)[number].text):
             done.append(_cite(desk, script, number))
     return done
 
 
-def _cited(desk: Desk) -> list[ast.Constant]:
+def _cited(desk: Desk) -> list[edits.Citation]:
     function = desk.module().function(desk.test)
     return edits.citations(function) if function else []
 
@@ -295,10 +294,10 @@ def _cite(desk: Desk, script: str, number: int) -> str | Trouble:
     module = desk.module()
     function = module.function(desk.test)
     assert function is not None
-    node = edits.citations(function)[number]
-    block = citing.nearest(script, str(node.value))
-    where = [(desk.path, node.lineno)]
-    cited = f"```\n{citing.flush(str(node.value))}\n```"
+    one = edits.citations(function)[number]
+    block = citing.nearest(script, one.text)
+    where = [(desk.path, one.node.lineno)]
+    cited = f"```\n{citing.flush(one.text)}\n```"
     if block is None:
         return Trouble(
             "AMBIGUOUS",
@@ -306,11 +305,11 @@ def _cite(desk: Desk, script: str, number: int) -> str | Trouble:
             cited,
             where,
         )
-    fresh = _follow(module, function, citing.commands(str(node.value)), citing.commands(block))
+    fresh = _follow(module, function, citing.commands(one.text), citing.commands(block))
     if fresh is None:
         detail = f"{cited}\n\nThe nearest block:\n\n```\n{block}\n```"
         return Trouble("AMBIGUOUS", "the block it cites has other commands now", detail, where)
-    desk.write(desk.path, module.splice([citing.rewrite(module, node, block), *fresh]))
+    desk.write(desk.path, module.splice([citing.rewrite(module, one, block), *fresh]))
     return "it cites the block as the tutorial has it now"
 
 

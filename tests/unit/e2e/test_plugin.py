@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from mngr.contract.terminal import Terminal
-from mngr.e2e.plugin import KEEP, cited, directory_of
+from mngr.e2e.docstring import cited
+from mngr.e2e.plugin import KEEP, directory_of
 
 TESTS = '''
 from mngr.e2e import E2eSession, expect

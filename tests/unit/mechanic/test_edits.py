@@ -47,6 +47,25 @@ def test_a_citation_is_rewritten_as_it_was_laid_out() -> None:
     ) == SOURCE.count("\n")
 
 
+def test_a_citation_in_a_docstring() -> None:
+    old = '''def test_x(e2e):
+    """About it.
+
+    Tutorial block:
+        # all
+        one --a
+
+    Steps:
+        one
+    """
+'''
+    module = Module(old)
+    [citation] = citations(module.tree)
+    made = module.splice([rewrite(module, citation, "# all of them\none --b\ntwo")])
+    assert made == old.replace("# all\n        one --a", "# all of them\n        one --b\n        two")
+    assert graft(old, made) == made
+
+
 @pytest.mark.parametrize(
     ("source", "new", "made"),
     [
