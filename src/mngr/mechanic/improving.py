@@ -8,7 +8,7 @@ import re
 from mngr.e2e import lines
 from mngr.mechanic import citing, edits
 from mngr.mechanic.desk import Desk, Trouble
-from mngr.mechanic.mending import EXIT, evidence
+from mngr.mechanic.mending import CRASH, EXIT, evidence
 from mngr.mechanic.pattern import is_saying_something, pattern
 from mngr.mechanic.trial import Case, Check, Run
 
@@ -147,19 +147,21 @@ class _Found:
 
     def add(self, call: ast.Call, *, with_code: bool, pins: list[str]) -> str | Trouble | None:
         """Write the checks behind a command; what was done."""
-        if not with_code and not pins:
-            return None
         runs = [run for _, run in self.runs(call)]
         codes = sorted({run.code for run in runs})
         statement = self._statement(call)
         where = [(self.desk.path, call.lineno)]
+        crash = next((run for run in runs if CRASH in run.err), None)
+        if crash is not None and not any(check.stream in ("stderr", "output") for check in self.checks(call)):
+            title = f"`{crash.command}` prints a traceback, and the test does not mind"
+            return Trouble("UNCAUGHT_BUG", title, evidence(crash), where)
+        if not with_code and not pins:
+            return None
         if with_code and (len(codes) != 1 or (codes != [0] and not self._means_to_fail(call))):
             title = (
                 f"`{runs[0].command}` ends with {' or '.join(map(str, codes))}, and the test does not mind"
             )
-            return Trouble(
-                "AMBIGUOUS", title[:200], evidence(runs[0], "Whether that is meant is not said."), where
-            )
+            return Trouble("AMBIGUOUS", title, evidence(runs[0], "Whether that is meant is not said."), where)
         if statement is None:
             return None
         ends = "to_succeed()" if codes == [0] else f"to_have_exit_code({codes[0]})"

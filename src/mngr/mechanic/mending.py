@@ -12,7 +12,7 @@ from mngr.mechanic.trial import Case, Check, Run, Trial
 
 EXIT = ("to_succeed", "to_fail", "to_have_exit_code")
 _FRAME = re.compile(r'File "(.+?)", line (\d+)')
-_CRASH = "Traceback (most recent call last)"
+CRASH = "Traceback (most recent call last)"
 _SHOWN = 1500  # characters of an output
 
 
@@ -31,7 +31,7 @@ def mend(desk: Desk, trial: Trial) -> str | Trouble:
         pair = wording.renamed(run.command, run.err or run.out) if run.code else None
         if pair and not _may_fail(case, number):
             return _rename(desk, run, *pair)
-    crash = next((run for run in case.runs if _CRASH in run.err and run.code), None)
+    crash = next((run for run in case.runs if CRASH in run.err and run.code), None)
     if crash:
         return _crash(desk, crash)
     check = case.failed or _asserted(desk, case)
@@ -140,7 +140,7 @@ def _reword(desk: Desk, case: Case, check: Check) -> str | Trouble:
     if check.method in EXIT:
         assert run is not None
         said = case.message.strip().split("\n")[1:2] or [case.message]
-        return Trouble("BLOCKER", f"`{run.command}`: {said[0]}"[:200], evidence(run), where)
+        return Trouble("BLOCKER", f"`{run.command}`: {said[0]}", evidence(run), where)
     reason = _not_for_rewording(case, check, run)
     node, expected = (
         _expectation(function, check) if function and desk.is_test_file(check.path) else (None, "")
@@ -152,7 +152,7 @@ def _reword(desk: Desk, case: Case, check: Check) -> str | Trouble:
         return Trouble("BLOCKER", f"{check.method}: {reason}", detail, where)
     found = _say_again(check, expected, _held(desk, function, case))
     if isinstance(found, wording.Doubt):
-        return Trouble("AMBIGUOUS", found.why[:200], evidence(run, f"{check.method}: {found.why}."), where)
+        return Trouble("AMBIGUOUS", found.why, evidence(run, f"{check.method}: {found.why}."), where)
     exact = check.method != "to_match_lines"
     fresh = edits.quoted(found) if exact else edits.literal(found, module.source(node), " " * 8)
     desk.write(desk.path, module.splice([(*module.span(node), fresh)]))

@@ -74,6 +74,15 @@ def test_whether_it_is_meant_to_fail_is_not_guessed(tmp_path: Path) -> None:
     assert on.now() == {}
 
 
+def test_a_crash_that_nobody_minds(tmp_path: Path) -> None:
+    on = desk(tmp_path, '    expect(e2e.run("x")).to_succeed()\n')
+    crash = Run(
+        str(tmp_path / "test_x.py"), 5, "x", 0, "", "Traceback (most recent call last):\n", {}, {}, [], ""
+    )
+    [made] = improve(on, [[Case("test_x.py::test_x", "pass", [crash], [check("to_succeed")])]])
+    assert isinstance(made, Trouble) and made.kind == "UNCAUGHT_BUG"
+
+
 def test_what_the_last_command_printed_and_changed(tmp_path: Path) -> None:
     body = '    e2e.run("x")\n    r = e2e.run("y")\n    assert r is not None\n'
     seen = [
@@ -124,4 +133,6 @@ def test_a_test_that_does_nothing_runs_its_block(tmp_path: Path) -> None:
     assert on.read("test_x.py").endswith(
         '""")\n    result = e2e.run("""\n    # all\n    x "a\\\\b"\n    """)\n'
     )
+    assert fill(on) is None
+    on = desk(tmp_path, '    e2e.write_tutorial_block("x")\n    helper(e2e)\n')
     assert fill(on) is None
