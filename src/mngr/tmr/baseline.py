@@ -5,10 +5,10 @@ from __future__ import annotations
 import heapq
 import threading
 
-from mngr.errors import MngrError
 from mngr.model import Record
+from mngr.shell import join
 from mngr.tmr.rooms import Broken
-from mngr.tmr.testing import TIMEOUT, TestRun, run_test
+from mngr.tmr.testing import TIMEOUT, TestRun, command, run_test
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Done = Callable[[Test, int, TestRun], None]
 
-_TRIES = 2  # rooms that a run may break before that is an error
+_TRIES = 2  # rooms that a test may break before that is its outcome
 
 
 class Baseline(Record):
@@ -77,7 +77,7 @@ def baseline(
                 with rooms.room(commit) as room:
                     _in_room(room)
             except Broken:
-                continue  # the room, not the test: queue.give_back counts how often
+                continue  # another one
             except BaseException as error:
                 errors.append(error)
                 queue.close()
@@ -85,16 +85,25 @@ def baseline(
     def _in_room(room: Room) -> None:
         while not (stop and stop.is_set()) and not errors and (job := queue.take()) is not None:
             test, number = job
+            place = keep(test, number) if keep else None
             try:
-                place = keep(test, number) if keep else None
                 run = run_test(room, pytest, test, args=args, timeout=timeout, keep=place, **more)
-            except BaseException as error:
-                queue.give_back(job, error)
+            except Broken as error:
+                if queue.give_back(test) < _TRIES:
+                    raise
+                line = join(command(pytest, args, test.id))
+                note(test, number, _breaks(test, error, line))
                 raise
-            with guard:
-                queue.settle(test, run)
-                if done is not None:
-                    done(test, number, run)
+            except BaseException:
+                queue.give_back(test)
+                raise
+            note(test, number, run)
+
+    def note(test: Test, number: int, run: TestRun) -> None:
+        with guard:
+            queue.settle(test, run)
+            if done is not None:
+                done(test, number, run)
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(min(rooms.at_once, queue.jobs))]
     for thread in threads:
@@ -112,6 +121,14 @@ def baseline(
         for test in tests
         if (runs := queue.runs[test.id])
     ]
+
+
+def _breaks(test: Test, error: Broken, line: str) -> TestRun:
+    """The run of a test that ends even what watches it."""
+    why = f"it breaks the room that it runs in: {error.message}"
+    return TestRun(
+        test=test.id, outcome="crash", why=why, seconds=0.0, exit_code=-1, missing=test.ids, command=line
+    )
 
 
 class _Queue:
@@ -165,17 +182,15 @@ class _Queue:
             self._push(test, run.seconds)
             self._changed.notify_all()
 
-    def give_back(self, job: tuple[Test, int], error: BaseException) -> None:
-        """A run that did not come to be; raises MngrError when its test breaks every room."""
-        test, _ = job
+    def give_back(self, test: Test) -> int:
+        """A run that did not come to be; how often that has happened. It comes again unless it is too often."""
         with self._changed:
-            self._under_way -= 1
             self._breaks[test.id] = self._breaks.get(test.id, 0) + 1
             if self._breaks[test.id] < _TRIES:
+                self._under_way -= 1
                 self._push(test, float("inf"))
-            self._changed.notify_all()
-            if self._breaks[test.id] >= _TRIES:
-                raise MngrError(f"{test.id} cannot be run: {error}", "see: mngr doctor") from error
+                self._changed.notify_all()
+            return self._breaks[test.id]
 
     def close(self) -> None:
         with self._changed:

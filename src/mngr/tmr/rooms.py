@@ -10,7 +10,7 @@ import json
 import os
 import threading
 
-from mngr.errors import MngrError, TimedOut
+from mngr.errors import MngrError, Unreachable
 from mngr.model import Record
 from mngr.store import NameTaken
 
@@ -54,6 +54,11 @@ def text_of(name: str) -> str:
         return file.read()
 
 
+def cores() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class Rooms:
     """The rooms of one run: at most `at_once` at a time."""
 
@@ -70,7 +75,7 @@ class Rooms:
         network: str | None = None,
     ) -> None:
         self.fleet, self.run, self.repo = fleet, run, os.path.abspath(repo)
-        self.at_once = at_once or os.cpu_count() or 1
+        self.at_once = at_once or cores()
         self._on, self._env, self._sandbox, self._network = on, env, sandbox, network
         self._free = list(range(self.at_once, 0, -1))
         self._changed = threading.Condition()
@@ -205,7 +210,7 @@ class Room:
         limit = None if timeout is None else timeout + _SPARE
         outcome = self._fleet.exec([self.name], words, timeout=limit)[0]
         if not outcome.extra.get("started"):
-            kind = TimedOut if outcome.exit_code == TimedOut.exit_code else Broken
+            kind = Unreachable if outcome.exit_code == Unreachable.exit_code else Broken
             raise kind(f"{self.name}: {outcome.error}", outcome.hint)
         head, _, rest = outcome.extra["stdout"].partition("\n")
         try:

@@ -23,6 +23,7 @@ _SIGNALS = (1, 2, 3, 13, 15, 25)  # HUP INT QUIT PIPE TERM XFSZ: as a command ha
 _INT, _KILL = 2, 9
 _GRACE = 3.0  # seconds for a test to put away what it made, after it was interrupted
 _DRAIN = 2.0  # seconds to read what is left in the pipes, and to see the last process go
+_INERT = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")  # a test may have set them
 _FOUND = "__pycache__"  # not taken away: what Python makes of sources is as good as they are
 
 
@@ -64,7 +65,7 @@ def survey() -> dict[str, str]:
 
 
 def git(*words: str) -> str:
-    command = Command(["git", *words], dict(os.environ), 1 << 24)
+    command = Command(["git", *_INERT, *words], dict(os.environ), 1 << 24)
     command.wait(None)
     if command.code:
         said = command.text(1).strip().splitlines() or [f"exit code {command.code}"]

@@ -136,6 +136,10 @@ FILES = {
 
         def test_skips():
             pytest.skip("later")
+
+
+        def test_kills():
+            os.kill(os.getppid(), 9)
         """,
     ".mngr/settings.toml": '[project]\nsetup = "mkdir -p .venv && touch .venv/made"\n',
     "pytest.ini": "[pytest]\naddopts = -p no:cacheprovider\npythonpath = tests .\n",
@@ -269,6 +273,14 @@ def test_the_longest_come_first_and_a_stop_is_a_stop(world: World) -> None:
     )
     assert order == ["test_bad", "test_skips"]
     assert [one.test.name for one in found] == ["test_bad", "test_skips"]
+
+
+def test_who_breaks_every_room_is_the_only_one_to_fail(world: World) -> None:
+    tests = [world.test("test_kills"), world.test("test_good")]
+    found = baseline(rooms_of(world, "broken", 1), world.base, tests, PYTEST, k=1)
+    assert [(one.test.name, one.verdict) for one in found] == [("test_kills", "fail"), ("test_good", "pass")]
+    (run,) = found[0].runs
+    assert run.outcome == "crash" and run.why.startswith("it breaks the room that it runs in: ")
 
 
 def test_receipts(world: World) -> None:
