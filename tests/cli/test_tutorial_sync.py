@@ -226,6 +226,19 @@ def test_what_is_left_is_named(project: Mngr) -> None:
     assert "things are still wrong" in ran.err and "mngr connect sync-" in ran.err
 
 
+def test_a_project_in_a_part_of_its_repository(project: Mngr) -> None:
+    place = project.repo / "shop"
+    (place / ".mngr").mkdir(parents=True)
+    (place / ".mngr" / "settings.toml").write_text("")
+    git(project.repo, "mv", "tutorial.sh", "tests", "shop")
+    git(project.repo, "add", "-Af")
+    git(project.repo, "commit", "-qm", "moved")
+    found = project("tutorial", "sync", "--format", "json", cwd=place).json()
+    assert [row["tests"] for row in found["blocks"]][1] == ["tests/test_observed.py::test_and_bye"]
+    assert git(project.repo, "diff", "--name-only", f"...{found['branch']}") == "shop/tests/test_observed.py"
+    assert "All of this is in shop/ of the repository" in said_to(project, found["agent"])[0]
+
+
 def test_stale_citations_are_not_for_the_mechanic(project: Mngr) -> None:
     path = project.repo / "tests" / "test_bye.py"
     path.write_text(CITES.format(name="bye", comment="and by"))

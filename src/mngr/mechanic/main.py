@@ -42,7 +42,7 @@ class Mechanic(player.Player):
             raise player.Ended(128 + number)
 
     def _bench(self, job: dict[str, Any]) -> observe.Bench:
-        path = observe.search_path(self.work)
+        path = observe.search_path(os.path.join(self.work, job.get("place") or ""))
         timeout = float(job.get("timeout") or observe.TIMEOUT)
         return observe.Bench(job["shell"], path, timeout, lambda: self._pump(0))
 
@@ -95,7 +95,7 @@ class Mechanic(player.Player):
 
     def _observe(self, job: dict[str, Any]) -> str:
         """Write a test for every block that does the same each time; what became of each."""
-        target = os.path.join(job["tests"], "test_observed.py")
+        target = os.path.join(job.get("place") or "", job["tests"], "test_observed.py")
         old = self._committed(target)
         seen: list[observe.Seen] = []
         rows: list[str] = []

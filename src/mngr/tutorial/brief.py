@@ -48,8 +48,11 @@ def test_help_succeeds(e2e: E2eSession) -> None:
 """
 
 
-def write(report: Report, tests: str, source: str) -> str:
-    """The brief: what is missing, what is out of date, the rules, tests to learn from. `source` is the project's directory."""
+def write(report: Report, tests: str, source: str, prefix: str = "") -> str:
+    """The brief: what is missing, what is out of date, the rules, tests to learn from.
+
+    `source` is the project's directory, `prefix` where that is in its repository.
+    """
     blocks = {block.id: block for block in report.script.blocks}
     gaps = [blocks[f.block] for f in report.findings if f.kind == "gap" and f.block]
     parts = [
@@ -57,6 +60,8 @@ def write(report: Report, tests: str, source: str) -> str:
         f"Blocks without a test: {len(gaps)}. Citations that are out of date: {len(report.stale)}. When you are done, every block with a "
         "command is cited and every citation matches a block; that is checked when your turn ends.",
     ]
+    if prefix:
+        parts.append(f"All of this is in {prefix} of the repository, and paths are told from there.")
     if gaps:
         parts.append("## Blocks without a test")
         parts += [_block(block, report.script.path) for block in gaps]

@@ -13,7 +13,7 @@ from mngr.tutorial.blocks import normal, parse, read_script
 from mngr.tutorial.confusion import Confusion
 from mngr.tutorial.sync import how_to_try
 from mngr.tutorial.tree import Asker, find_program, read_tree
-from mngr.tutorial.worker import MECHANIC, Wish, Worker, check_clean, read_committed
+from mngr.tutorial.worker import MECHANIC, Wish, Worker, check_clean, prefix, read_committed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def fill(ctx: Context, places: Places, wish: Wish, program: str, section: str | 
     if wish.agent == MECHANIC:
         raise MngrError("the mechanic cannot think of commands", "name an agent that can: --agent claude")
     check_clean(ctx, places, places.file)
-    text = _brief(places, blanks, program.split())
+    text = _brief(places, blanks, program.split(), prefix(ctx, places))
     with Worker(ctx, wish, "fill") as worker:
         for _ in range(wish.rounds):
             worker.tell(text)
@@ -103,10 +103,10 @@ def _is_of(blank: Blank, section: str) -> bool:
     return wanted in (blank.section or "").lower() or wanted in blank.title.lower()
 
 
-def _brief(places: Places, blanks: list[Blank], program: list[str]) -> str:
+def _brief(places: Places, blanks: list[Blank], program: list[str], prefix: str) -> str:
     rows = [f"- line {blank.line}: {normal(blank.text)}" for blank in blanks]
     return _BRIEF.format(
-        file=places.shown(places.file),
+        file=prefix + places.shown(places.file),
         program=" ".join(program),
         headings="\n".join(rows),
         help=_help(places, program),

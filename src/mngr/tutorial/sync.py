@@ -13,7 +13,7 @@ from mngr.tutorial import brief
 from mngr.tutorial.blocks import read_script
 from mngr.tutorial.check import check, compare
 from mngr.tutorial.citations import read_tests
-from mngr.tutorial.worker import MECHANIC, Worker, check_clean, read_committed
+from mngr.tutorial.worker import MECHANIC, Worker, check_clean, prefix, read_committed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _check_mechanic(places: Places, wrong: list[Finding]) -> None:
 def _converse(ctx: Context, worker: Worker, places: Places, wish: Wish, report: Report) -> Synced:
     """Tell it, see what it did, tell it what is still wrong."""
     tests = places.shown(places.tests)
-    text = brief.write(report, tests, places.root)
+    text = brief.write(report, tests, places.root, prefix(ctx, places))
     if wish.agent == MECHANIC:
         text += "\n" + brief.job(report, tests, how_to_try(ctx, places))
     most = 1 if wish.agent == MECHANIC else wish.rounds  # it would do the same again
@@ -114,7 +114,9 @@ def _problems(worker: Worker, places: Places, report: Report) -> list[str]:
     ]
     pytest = worker.fleet.context.settings.get("project.pytest") or "python3 -m pytest"
     words = f"{pytest} --collect-only -q {shlex.quote(places.shown(places.tests))}"
-    outcome = worker.fleet.exec([worker.name], ["sh", "-c", words])[0]
+    place = prefix(worker.fleet.context, places) or "."
+    argv = ["sh", "-c", f'cd "$1" && {words}', "sh", place]
+    outcome = worker.fleet.exec([worker.name], argv)[0]
     code = outcome.extra.get("exit_code")
     if code not in (0, None):
         said = str(outcome.extra.get("stdout") or "") + str(outcome.extra.get("stderr") or "")
@@ -181,7 +183,8 @@ def how_to_try(ctx: Context, places: Places) -> dict[str, object]:
     with open(places.file, encoding="utf-8", errors="replace") as file:
         shell = "bash" if "bash" in file.readline() else "sh"
     limit = ctx.settings.get("tutorial.timeout")
-    return {"shell": shell, "timeout": parse_length(str(limit)) if limit else None}
+    seconds = parse_length(str(limit)) if limit else None
+    return {"shell": shell, "timeout": seconds, "place": prefix(ctx, places)}
 
 
 def _rows(report: Report) -> list[dict[str, object]]:

@@ -119,8 +119,8 @@ class Worker:
         base = self.fleet.get(self.name).base
         if base is None:
             return []
-        mine = places.shown(own)
-        only = [":(top)", f":(exclude,literal){mine}"]
+        only = [":(top)", f":(exclude,literal){places.shown(own)}"]
+        mine = prefix(self._ctx, places) + places.shown(own)
         words = ("diff", "--name-status", "-z", "--no-renames", base, commit, "--", *only)
         said = git.must(self._ctx.local, places.root, *words).split("\0")
         found = [
@@ -129,6 +129,11 @@ class Worker:
         ]
         more = len(found) - _NAMED
         return found[:_NAMED] + ([f"{more} more files that are not yours were changed"] if more > 0 else [])
+
+
+def prefix(ctx: Context, places: Places) -> str:
+    """Where the project is in its repository: empty, or a path that ends with a slash."""
+    return git.must(ctx.local, places.root, "rev-parse", "--show-prefix").strip()
 
 
 def check_clean(ctx: Context, places: Places, *paths: str) -> None:
