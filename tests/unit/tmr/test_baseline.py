@@ -116,7 +116,7 @@ FILES = {
     "tests/test_verdicts.py": """
         import os
 
-        import pytest
+        from pytest import skip
 
 
         def test_good():
@@ -135,7 +135,7 @@ FILES = {
 
 
         def test_skips():
-            pytest.skip("later")
+            skip("later")
 
 
         def test_kills():
@@ -301,7 +301,7 @@ def test_receipts(world: World) -> None:
     )
     skipped = world.write(
         {
-            "tests/test_one_line.py": "import pytest\npytestmark = pytest.mark.skip('no')\n"
+            "tests/test_one_line.py": "from pytest import mark\npytestmark = mark.skip('no')\n"
             + FILES["tests/test_one_line.py"]
         }
     )

@@ -36,6 +36,7 @@ FILES = {
         import time
 
         import pytest
+        from pytest import mark
 
         from tally import add, load
 
@@ -70,12 +71,12 @@ FILES = {
             pass
 
 
-        @pytest.mark.skipif(True, reason="not here")
+        @mark.skipif(True, reason="not here")
         def test_skipped():
             pass
 
 
-        @pytest.mark.xfail(reason="known")
+        @mark.xfail(reason="known")
         def test_expected():
             assert False
 
@@ -121,7 +122,7 @@ def test_collected_is_what_pytest_has(world: World) -> None:
     assert found.errors == []
     assert [test.name for test in found.tests][:3] == ["test_adds", "test_times", "test_load"]
     adds, times, load = found.tests[:3]
-    assert (adds.id, adds.path, adds.line) == ("tests/test_tally.py::test_adds", "tests/test_tally.py", 12)
+    assert (adds.id, adds.path, adds.line) == ("tests/test_tally.py::test_adds", "tests/test_tally.py", 13)
     assert adds.doc.startswith("Adds two numbers.\n\nTutorial block:\n    tally add 1 2")
     assert times.ids == [f"{times.id}[{n}]" for n in ("1", "a b", "it's")] and "slow_one" in times.markers
     assert load.id == "tests/test_tally.py::TestTable::test_load"
