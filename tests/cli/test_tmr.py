@@ -227,6 +227,50 @@ def test_the_emergency_stop_and_on_another_day(project: Mngr) -> None:
     assert project.json("tmr", "status")["state"] == "interrupted"
 
 
+def test_a_look_ahead_leaves_no_trace(project: Mngr) -> None:
+    tests(project, right=(1, 1, 2), wrong=(2, 2, 5))
+    found = project.json("tmr", "run", "--dry-run", "--runs", "1")
+    assert (found["tests"], found["failing"], found["agents"], found["cost_usd"]) == (
+        2,
+        1,
+        [2, 2],
+        [0.0, 0.0],
+    )
+    assert found["brief_tokens"] > 500 and found["seconds"][0] < found["seconds"][1]
+    told = project("tmr", "run", "--dry-run", "--runs", "1", "--agent", "claude").out
+    assert "2 agents" in told and "cost unknown" in told
+    assert project.agents() == [] and project.json("tmr", "list")["runs"] == []
+    assert git(project.repo, "for-each-ref", "refs/mngr") == ""
+
+
+def test_a_run_of_its_own_tells_when_it_is_over(project: Mngr, tmp_path: Path) -> None:
+    tests(project, right=(1, 1, 2))
+    told = tmp_path / "told"
+    line = f'echo "$MNGR_EVENT: $MNGR_TEXT" >>"{told}"'
+    made = project.json("tmr", "run", "--detach", "--name", "r", "--runs", "1", "--notify", line)
+    assert made["agent"] == "tmr-r"
+    assert "unchanged" in project("tmr", "attach").err
+    wait_for(lambda: told.exists() and told.read_text() == "ended: settled\n")
+    wait_for(lambda: project.agent("tmr-r")["state"] == "DONE")
+    assert project.json("tmr", "status")["counts"] == {"unchanged": 1}
+
+
+def test_settings_are_defaults_and_options_go_before_them(project: Mngr) -> None:
+    tests(project, right=(1, 1, 2), wrong=(2, 2, 5))
+    (project.repo / ".mngr").mkdir()
+    (project.repo / ".mngr" / "settings.toml").write_text(
+        '[tmr]\nonly = "failing"\nruns = 1\nmax_agents = 1\n'
+    )
+    git(project.repo, "add", "-A")
+    git(project.repo, "commit", "-qm", "settings")
+    steps = json.dumps([result(outcome="blocked", after="fail")])
+    found = project.json("tmr", "run", "--agent", "player", "--agent-arg", steps, code=4)
+    assert [task["task"] for task in found["tasks"]] == ["tests/test_wrong.py::test_wrong"]
+    plan = json.loads(Path(RunDir(str(project.repo), found["run"]).plan).read_text())
+    assert plan["limits"]["max_agents"] == 1 and plan["k"] == 1
+    assert "mngr tmr run has no option 'maximum'" in project("-S", "tmr.maximum=1", "tmr", "run", code=2).err
+
+
 def test_bad_wishes_are_refused_before_anything_is_made(project: Mngr) -> None:
     tests(project, one=(1, 1, 2))
     assert "--runs must be at least 1" in project("tmr", "run", "--runs", "0", code=2).err

@@ -6,7 +6,7 @@ import json
 import sys
 
 from mngr.cli import render
-from mngr.cli.pipeline import BOUNDS, WHO, Progress, exit_code, limits_of, summary, wish_of
+from mngr.cli.pipeline import BOUNDS, NOTIFY, WHO, Progress, exit_code, limits_of, summary, wish_of
 from mngr.cli.spec import Argument, Command, Option
 from mngr.cli.table import COMMANDS
 from mngr.errors import MngrError, UsageError
@@ -36,6 +36,7 @@ COMMAND = Command(
         Option(flags=("--output",), metavar="FILE", help="what each must leave in $MNGR_OUTPUT_DIR; it is reminded"),
         Option(flags=("--name",), metavar="RUN", help="what to call the run (default: its time)"),
         Option(flags=("--resume",), metavar="RUN", help="go on with a run", complete="runs"),
+        NOTIFY,
         *WHO,
         *BOUNDS,
     ),
@@ -67,13 +68,16 @@ def run(cli: Cli, args: Args) -> int:
     kind = args["agent"] or plan["agent"]
     wish = wish_of(args, "map", kind).replace(args=plan["args"])
     recipe = Items(plan["items"], plan["prompt"], plan["args"], plan["base"], plan["output"])
+    say = Progress(cli, notify=args["notify"], slots=limits.max_agents)
     with Journal(place.journal) as journal:
-        engine = Engine(cli.fleet, place, journal, recipe, wish, limits, Progress(cli))
+        engine = Engine(cli.fleet, place, journal, recipe, wish, limits, say)
         try:
             state = engine.run()
         except KeyboardInterrupt:
             cli.say(f"no more launches; agents go on. Go on: mngr map --resume {place.name}")
             raise
+        finally:
+            say.close()
     rows = [{"item": one.task.title, "slug": slug, "outcome": one.outcome, "reason": one.reason, "agent": one.agent,
              "commit": one.commit, "outputs": place.task(slug, "outputs")} for slug, one in state.tasks.items()]  # fmt: skip
     if cli.format != "jsonl":

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
+from mngr import shell
 from mngr.cli.render import clean, dump
+from mngr.cli.run import is_terminal
 from mngr.cli.spec import Option
 from mngr.errors import UsageError
 
@@ -18,6 +21,11 @@ if TYPE_CHECKING:
     from mngr.mapreduce.recipe import Wish
     from mngr.mapreduce.state import RunState
 
+NOTIFY = Option(
+    flags=("--notify",),
+    metavar="CMD",
+    help="run this at an alarm and at the end; MNGR_EVENT and MNGR_TEXT say what happened",
+)
 WHO = (
     Option(flags=("--agent",), metavar="KIND", help="who does it", complete="kinds"),
     Option(
@@ -89,23 +97,46 @@ def wish_of(args: Args, prefix: str, kind: str) -> Wish:
 
 
 class Progress:
-    """A line for what matters, as it happens; every row of the journal with `--format jsonl`."""
+    """How people hear of a run: a screen of it at a terminal, else a line for what matters; all rows with `--format jsonl`."""
 
-    def __init__(self, cli: Cli) -> None:
+    def __init__(self, cli: Cli, *, notify: str | None = None, slots: int = 0) -> None:
         self._cli = cli
+        self._notify = notify
+        self._screen = None
+        if slots and cli.format == "human" and not cli.quiet and is_terminal() and sys.stderr.isatty():
+            from mngr.cli.progress import Screen
+
+            self._screen = Screen(slots)
 
     def __call__(self, row: dict[str, Any]) -> None:
         """Hear of one more row."""
+        if self._notify and row["type"] in ("alarm", "ended"):
+            _tell(self._notify, row)
+        if self._screen is not None:
+            self._screen.add(row)
+            return
         if self._cli.format == "jsonl":
             sys.stdout.write(dump(row) + "\n")
             sys.stdout.flush()
             return
-        text = _line(row)
+        text = line_of(row)
         if text:
             self._cli.say(text)
 
+    def close(self) -> None:
+        """Leave the terminal as it is."""
+        if self._screen is not None:
+            self._screen.close()
 
-def _line(row: dict[str, Any]) -> str | None:
+
+def _tell(command: str, row: dict[str, Any]) -> None:
+    """Run the user's command; what becomes of it is its own affair."""
+    text = str(row.get("text") or f"{row.get('how')} {row.get('why') or ''}").strip()
+    variables = {**os.environ, "MNGR_EVENT": row["type"], "MNGR_TEXT": text}
+    shell.start(["sh", "-c", command], env=variables, stdin=shell.DEVNULL)
+
+
+def line_of(row: dict[str, Any]) -> str | None:
     kind, slug = row["type"], row.get("slug")
     if kind == "standing":
         counts = ", ".join(f"{number} {word}" for word, number in row["counts"].items())

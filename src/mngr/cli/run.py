@@ -30,14 +30,14 @@ class Cli:
         self.quiet = False
         self.format = "human"
         self._home = _peek(words, "--home")
-        self._settings = [v for flag in ("-S", "--set") for v in _peek_all(words, flag)]
+        self.assignments = [v for flag in ("-S", "--set") for v in _peek_all(words, flag)]
         self._context: Context | None = None
 
     @property
     def context(self) -> Context:
         """The home and settings this command line asks for."""
         if self._context is None:
-            self._context = Context(self._home, settings=self._settings, note=self.say)
+            self._context = Context(self._home, settings=self.assignments, note=self.say)
         return self._context
 
     @property
@@ -98,7 +98,8 @@ def execute(cli: Cli, module: ModuleType) -> int:
 
 def _defaults(cli: Cli, command: Command) -> dict[str, Any]:
     try:
-        return cli.context.settings.table(f"commands.{command.name.replace(' ', '.')}")
+        found = cli.context.settings.table(f"commands.{command.name.replace(' ', '.')}")
+        return {**cli.context.settings.table("tmr"), **found} if command.name == "tmr run" else found
     except MngrError:
         if not command.mends:
             raise

@@ -10,12 +10,13 @@ from mngr.errors import MngrError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from mngr.cli.parse import Args
+    from mngr.cli.pipeline import Progress
     from mngr.cli.run import Cli
     from mngr.mapreduce.governor import Limits
     from mngr.mapreduce.rundir import RunDir
+    from mngr.tmr.estimate import Estimate
 
 RUN = Argument(name="RUN", help="a run (default: the latest)", required=False, complete="runs")
 BAD = ("failed", "blocked", "refuted", "flaky", "unverified")
@@ -31,18 +32,22 @@ def root_of(cli: Cli) -> str:
     return root
 
 
-def finish(cli: Cli, place: RunDir, limits: Limits, say: Callable[[dict[str, Any]], None]) -> int:
-    """See a run through, and say how it ended."""
+def finish(
+    cli: Cli, place: RunDir, limits: Limits, say: Progress, agree: Callable[[Estimate], bool] | None = None
+) -> int:
+    """See a run through, and say how it ended; `agree` is asked before the first agent is made."""
     from mngr.tmr.run import go
     from mngr.tmr.status import status
 
     try:
-        state = go(cli.fleet, place, limits, say)
+        state = go(cli.fleet, place, limits, say, agree)
     except KeyboardInterrupt:
         cli.say(
             f"no more launches; agents go on. Go on: mngr tmr resume {place.name}; end it: mngr tmr stop {place.name}"
         )
         raise
+    finally:
+        say.close()
     if cli.format != "jsonl":
         report = status(place)
         render.rows(

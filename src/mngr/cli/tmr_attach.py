@@ -8,6 +8,7 @@ from mngr.cli.pipeline import Progress
 from mngr.cli.spec import Command
 from mngr.cli.table import COMMANDS
 from mngr.cli.tmr import RUN, run_of
+from mngr.errors import NotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +38,14 @@ def run(cli: Cli, args: Args) -> int:
         for row in rows[seen:]:
             say(row)
         seen = len(rows)
-        if not goes_on:
+        if not goes_on and not (not rows and _will_begin(cli, f"tmr-{place.name}")):
             return 0
         time.sleep(_LOOK)
+
+
+def _will_begin(cli: Cli, name: str) -> bool:
+    """Whether a run that was detached is about to begin."""
+    try:
+        return cli.fleet.get(name).state in ("STARTING", "RUNNING")
+    except NotFound:
+        return False

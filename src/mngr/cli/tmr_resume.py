@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mngr.cli.pipeline import BOUNDS, Progress, limits_of
+from mngr.cli.pipeline import BOUNDS, NOTIFY, Progress, limits_of
 from mngr.cli.spec import Command
 from mngr.cli.table import COMMANDS
 from mngr.cli.tmr import RUN, finish, run_of
@@ -22,7 +22,7 @@ COMMAND = Command(
         "that the run began with, unless others are given here: more money, more time. A run that goes on already is left alone."
     ),
     arguments=(RUN,),
-    options=BOUNDS,
+    options=(NOTIFY, *BOUNDS),
     examples=(
         ("mngr tmr resume", "go on with the latest run"),
         ("mngr tmr resume nightly --budget 20", "with more money"),
@@ -34,7 +34,8 @@ def run(cli: Cli, args: Args) -> int:
     """Go on."""
     place = run_of(cli, args)
     cli.say(f"run {place.name}")
-    return finish(cli, place, kept_limits(place, args), Progress(cli))
+    limits = kept_limits(place, args)
+    return finish(cli, place, limits, Progress(cli, notify=args["notify"], slots=limits.max_agents))
 
 
 def kept_limits(place: RunDir, args: Args) -> Limits:

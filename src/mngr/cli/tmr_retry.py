@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mngr.cli.pipeline import BOUNDS, Progress
+from mngr.cli.pipeline import BOUNDS, NOTIFY, Progress
 from mngr.cli.spec import Argument, Command, Option
 from mngr.cli.table import COMMANDS
 from mngr.cli.tmr import finish, root_of
@@ -23,6 +23,7 @@ COMMAND = Command(
         Option(flags=("--run",), metavar="RUN", help="which run (default: the latest)", complete="runs"),
         Option(flags=("-m", "--message"), metavar="HINT", help="what the agents should know this time"),
         Option(flags=("--agent",), metavar="KIND", help="another kind of agent", complete="kinds"),
+        NOTIFY,
         *BOUNDS,
     ),
     examples=(
@@ -48,4 +49,4 @@ def run(cli: Cli, args: Args) -> int:
             f"nothing of the run {place.name} came to nothing", "name tasks to do them again all the same"
         )
     cli.say(f"run {place.name}: {len(slugs)} again")
-    return finish(cli, place, limits, Progress(cli))
+    return finish(cli, place, limits, Progress(cli, notify=args["notify"], slots=limits.max_agents))

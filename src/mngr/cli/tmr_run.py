@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 
-from mngr.cli.pipeline import BOUNDS, WHO, Progress, limits_of, wish_of
+from mngr.cli import render
+from mngr.cli.pipeline import BOUNDS, NOTIFY, WHO, Progress, limits_of, wish_of
+from mngr.cli.run import is_terminal
 from mngr.cli.spec import Argument, Command, Option
 from mngr.cli.table import COMMANDS
 from mngr.cli.tmr import finish, root_of
@@ -14,7 +17,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.parse import Args
     from mngr.cli.run import Cli
+    from mngr.mapreduce.governor import Limits
+    from mngr.mapreduce.rundir import RunDir
+    from mngr.tmr.estimate import Estimate
     from mngr.tmr.plan import Plan
+
+ASKS = 20  # agents, from which on a person at a terminal is asked
 
 COMMAND = Command(
     name="tmr run",
@@ -34,6 +42,10 @@ COMMAND = Command(
         Option(flags=("--runs",), metavar="K", kind="int", default=2, help="how often each test is run untouched, and again for a receipt"),
         Option(flags=("--test-timeout",), metavar="TIME", kind="length", default=600.0, help="how long one test may take"),
         Option(flags=("--tries",), metavar="N", kind="int", default=3, help="agents for one shared cause"),
+        Option(flags=("--dry-run",), help="say what would be done and what it would take; no agent is made"),
+        Option(flags=("--yes",), help="ask nothing"),
+        Option(flags=("--detach",), help="run it as an agent of its own, and return"),
+        NOTIFY,
         Option(flags=("--agent-arg",), metavar="WORD", many=True, help="a word for the agent's program"),
         Option(flags=("--name",), metavar="RUN", help="what to call the run (default: its time)"),
         *WHO,
@@ -64,12 +76,70 @@ def run(cli: Cli, args: Args) -> int:
     dirty = git.status(cli.context.local, root)
     if dirty:
         cli.say(f"{len(dirty)} uncommitted changes are not part of it")
-    return finish(cli, place, limits, Progress(cli))
+    if args["dry_run"]:
+        return _dry_run(cli, place, limits)
+    if args["detach"]:
+        return _detach(cli, place, args["notify"])
+    say = Progress(cli, notify=args["notify"], slots=limits.max_agents)
+
+    def agree(expected: Estimate) -> bool:
+        if args["yes"] or not is_terminal() or expected.agents[1] < ASKS:
+            return True
+        return cli.ask(f"{expected.text}. Go on?")
+
+    return finish(cli, place, limits, say, agree)
+
+
+def _dry_run(cli: Cli, place: RunDir, limits: Limits) -> int:
+    """Everything but agents, and no trace of it."""
+    import shutil
+
+    from mngr.mapreduce.repo import forget
+    from mngr.tmr.run import go
+    from mngr.tmr.status import status
+
+    seen: list[Estimate] = []
+    say = Progress(cli)
+
+    def refuse(expected: Estimate) -> bool:
+        seen.append(expected)
+        return False
+
+    try:
+        go(cli.fleet, place, limits, say, refuse)
+        found = status(place)
+    finally:
+        say.close()
+        forget(cli.context.local, place)
+        shutil.rmtree(place.path)
+    about = {key: found[key] for key in ("clusters", "skipped")}
+    if cli.format != "jsonl":
+        render.one(cli, {**seen[0].to_dict(), **about}, seen[0].text)
+    return 0
+
+
+def _detach(cli: Cli, place: RunDir, notify: str | None) -> int:
+    """The run as an agent of its own."""
+    import sys
+
+    given = [
+        f"{name[6:].lower().replace('__', '.')}={value}"
+        for name, value in os.environ.items()
+        if name[:6] == "MNGR__"
+    ]
+    words = [sys.executable, "-m", "mngr", "--home", cli.context.home.root]
+    words += [word for text in [*given, *cli.assignments] for word in ("-S", text)]
+    words += ["tmr", "resume", place.name, *(["--notify", notify] if notify else [])]
+    labels = {"run": place.name, "role": "run"}
+    made = cli.fleet.create(
+        f"tmr-{place.name}", "command", words, source=place.root, transfer="none", labels=labels
+    )
+    human = f"{made.name} runs it; watch it with: mngr tmr attach {place.name}"
+    render.one(cli, {"run": place.name, "agent": made.name}, human)
+    return 0
 
 
 def _plan(cli: Cli, args: Args, root: str) -> Plan:
-    import os
-
     from mngr.tmr.plan import Plan
 
     settings = cli.context.settings
@@ -93,7 +163,5 @@ def _plan(cli: Cli, args: Args, root: str) -> Plan:
 
 def _from_root(cli: Cli, root: str, path: str) -> str:
     """A path or node id as pytest will see it in the root of a copy."""
-    import os
-
     name, colons, rest = path.partition("::")
     return os.path.relpath(cli.context.path(name), root) + colons + rest

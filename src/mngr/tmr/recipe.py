@@ -120,30 +120,26 @@ class Tests:
 
     def prompt(self, one: TaskState) -> str:
         """The brief."""
-        data, cause = one.task.data, None
-        test = self._test(one)
-        standing = self._tests[test]
+        data = one.task.data
+        cause = None
         if data["kind"] == "cause":
             cause = next(cause for cause in self._causes if cause["id"] == data["cause"])
-        evidence = standing.evidence
+        return self.brief(self._tests[self._test(one)], one.task.title, cause, data.get("hint", ""))
+
+    def brief(
+        self, standing: Standing, task: str = "", cause: dict[str, Any] | None = None, hint: str = ""
+    ) -> str:
+        """What an agent is told of a test."""
+        test, evidence = standing.test.id, standing.evidence
+        said = ""
+        if evidence is not None:
+            said = evidence.failures[0].text if evidence.failures else evidence.output
         told = brief.compose(
-            self._template,
-            task=one.task.title,
-            test=test,
-            command=command(self._plan.pytest, self._plan.args, test),
-            verdict=standing.verdict,
-            block=self._blocks.get(test, ""),
-            evidence=""
-            if evidence is None
-            else evidence.failures[0].text
-            if evidence.failures
-            else evidence.output,
-            cause=cause["title"] if cause else "",
+            self._template, task=task or test, test=test, command=command(self._plan.pytest, self._plan.args, test),
+            verdict=standing.verdict, block=self._blocks.get(test, ""), evidence=said,
+            cause=cause["title"] if cause else "", hint=hint, tutorial=self._plan.tutorial, k=self._plan.k,
             witnesses=[name for name in self._witnesses(cause) if name != test] if cause else (),
-            hint=data.get("hint", ""),
-            tutorial=self._plan.tutorial,
-            k=self._plan.k,
-        )
+        )  # fmt: skip
         return told.text
 
     def _test(self, one: TaskState) -> str:

@@ -10,6 +10,8 @@ from mngr.mapreduce.engine import Engine
 from mngr.mapreduce.journal import Journal
 from mngr.mapreduce.recipe import Wish
 from mngr.mapreduce.state import fold
+from mngr.tmr.brief import tokens
+from mngr.tmr.estimate import Estimate, estimate
 from mngr.tmr.memory import Known, Memory, Prints
 from mngr.tmr.plan import Plan, load_plan
 from mngr.tmr.prepare import prepare
@@ -32,8 +34,13 @@ if TYPE_CHECKING:
     Say = Callable[[dict[str, Any]], None]
 
 
-def go(fleet: Fleet, run: RunDir, limits: Limits, say: Say) -> RunState:
-    """Take a run as far as it gets; raises MngrError when its tests cannot be run, or when another process has it."""
+def go(
+    fleet: Fleet, run: RunDir, limits: Limits, say: Say, agree: Callable[[Estimate], bool] | None = None
+) -> RunState:
+    """Take a run as far as it gets; raises MngrError when its tests cannot be run, or when another process has it.
+
+    `agree` is asked before the first agent is made.
+    """
     plan = load_plan(run)
     local = fleet.context.local
     with Journal(run.journal) as journal:
@@ -42,6 +49,12 @@ def go(fleet: Fleet, run: RunDir, limits: Limits, say: Say) -> RunState:
         prepared = prepare(local, run, plan, rooms, journal, say)
         _write(os.path.join(run.path, "clusters.json"), {"v": 1, "clusters": prepared.causes})
         recipe = Tests(local, run, plan, prepared, rooms, cited(local, run.repo, plan.base, prepared))
+        if agree is not None and not fold(journal.rows).tasks:
+            words = max((tokens(recipe.brief(one)) for one in prepared.chosen), default=0)
+            expected = estimate(plan, prepared, Memory(run.root), words, limits.max_agents, rooms.at_once)
+            say(journal.write("estimate", **expected.to_dict()))
+            if not agree(expected):
+                return fold(journal.rows)
         engine = Engine(fleet, run, journal, recipe, wish_of(plan), limits, say, checks=rooms.at_once)
         try:
             return engine.run()
