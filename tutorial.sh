@@ -404,7 +404,7 @@ mngr tmr memory forget
 # the emergency stop: the run and all its agents, which keep everything
 mngr tmr stop greet
 
-# put its agents in the graveyard and its refs away; results, receipts and commits stay in its folder
+# put its agents in the graveyard; results, receipts and commits stay in its folder
 mngr tmr clean greet --dry-run
 mngr tmr clean greet
 cd ../shop

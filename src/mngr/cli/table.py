@@ -52,7 +52,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tmr resume": ("Tests", "go on with a run after a crash, or with more money or time"),
     "tmr retry": ("Tests", "do tasks again that came to nothing, with a hint or by another agent"),
     "tmr stop": ("Tests", "stop a run and all of its agents, at once"),
-    "tmr clean": ("Tests", "put away the agents and refs of a run"),
+    "tmr clean": ("Tests", "put away the agents of a run"),
     "tmr memory": ("Tests", "show what earlier runs found out, or forget it"),
     "web": ("Tests", "look at runs of tests in a browser: transcripts and recordings"),
     "init": ("Set-up", "look at the project and write .mngr/settings.toml"),

@@ -94,7 +94,6 @@ def _dry_run(cli: Cli, place: RunDir, limits: Limits) -> int:
     """Everything but agents, and no trace of it."""
     import shutil
 
-    from mngr.mapreduce.repo import forget
     from mngr.tmr.run import go
     from mngr.tmr.status import status
 
@@ -110,7 +109,6 @@ def _dry_run(cli: Cli, place: RunDir, limits: Limits) -> int:
         found = status(place)
     finally:
         say.close()
-        forget(cli.context.local, place)
         shutil.rmtree(place.path)
     about = {key: found[key] for key in ("clusters", "skipped")}
     if cli.format != "jsonl":

@@ -45,6 +45,7 @@ class Hands:
         self._recipe = recipe
         self._wish = wish
         self._purse = purse
+        self._source = run.root if wish.transfer == "worktree" else run.repo
 
     def make(self, one: TaskState) -> AgentView:
         """The agent of a task: the one that is there already, else a new one."""
@@ -57,7 +58,7 @@ class Hands:
         if one.base is not None:
             branch = f"{one.base}:mngr/{self._run.name}/{task.slug}"
         return self._fleet.create(
-            one.agent + wish.on, task.data.get("agent", wish.agent), task.data.get("args", wish.args), source=self._run.root, branch=branch, transfer=wish.transfer,
+            one.agent + wish.on, task.data.get("agent", wish.agent), task.data.get("args", wish.args), source=self._source, branch=branch, transfer=wish.transfer,
             dirty="ignore", env=wish.env, sandbox=wish.sandbox, network=wish.network, yolo=wish.yolo,
             labels={"run": self._run.name, "task": task.slug},
         )  # fmt: skip

@@ -7,7 +7,6 @@ import signal
 import time
 
 from mngr.errors import MngrError, NotFound, closest
-from mngr.mapreduce import repo
 from mngr.mapreduce.journal import Journal, find_writer
 from mngr.mapreduce.state import fold
 from mngr.model import Record
@@ -27,7 +26,6 @@ class Cleaned(Record):
     """What a run had beside its folder."""
 
     agents: list[str]
-    refs: int
     bytes: int  # of its folder, which stays
     problems: list[str] = []
 
@@ -84,7 +82,7 @@ def again(run: RunDir, tasks: list[str], *, hint: str = "", agent: str | None = 
 
 
 def clean(fleet: Fleet, run: RunDir, *, dry_run: bool = False) -> Cleaned:
-    """Put the agents of a run in the graveyard and take its names out of the user's repository; its folder stays."""
+    """Put the agents of a run in the graveyard; its folder stays."""
     writer = find_writer(run.journal)
     if writer is not None:
         raise MngrError(
@@ -92,14 +90,13 @@ def clean(fleet: Fleet, run: RunDir, *, dry_run: bool = False) -> Cleaned:
         )
     agents = agents_of(fleet, run)
     names = [agent.name for agent in agents]
-    local = fleet.context.local
     size = sum(_size(os.path.join(top, name)) for top, _, files in os.walk(run.path) for name in files)
     if dry_run:
-        return Cleaned(agents=names, refs=repo.count(local, run), bytes=size)
+        return Cleaned(agents=names, bytes=size)
     rooms = [agent.name for agent in agents if agent.labels.get("role") == "room"]
     outcomes = fleet.discard(rooms) + fleet.destroy([name for name in names if name not in rooms], force=True)
     problems = [f"{outcome.name}: {outcome.error}" for outcome in outcomes if not outcome.ok]
-    return Cleaned(agents=names, refs=repo.forget(local, run), bytes=size, problems=problems)
+    return Cleaned(agents=names, bytes=size, problems=problems)
 
 
 def _size(path: str) -> int:

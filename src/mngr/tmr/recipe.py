@@ -6,7 +6,6 @@ import json
 import os
 
 from mngr.mapreduce.recipe import Judgement
-from mngr.mapreduce.repo import keep
 from mngr.mapreduce.rundir import slug_of
 from mngr.mapreduce.state import Task
 from mngr.tmr import brief
@@ -169,10 +168,9 @@ class Tests:
             if one.task.data["kind"] == "cause":
                 cause = next(cause for cause in self._causes if cause["id"] == one.task.data["cause"])
                 others = [self._tests[name] for name in self._witnesses(cause) if name != test]
-            keep(self._local, self._run, one.task.slug, one.commit)
             receipt = verify(
                 self._rooms, one.commit, standing.test, self._plan.pytest, witnesses=[other.test for other in others],
-                k=self._plan.verify_k, args=self._plan.args, timeout=self._plan.test_timeout,
+                k=self._plan.verify_k, args=self._plan.args, timeout=self._plan.test_timeout, source=self._run.repo,
                 program=self._plan.program,
             )  # fmt: skip
         row = receipt.to_dict()

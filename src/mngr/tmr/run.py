@@ -44,7 +44,7 @@ def go(
     plan = load_plan(run)
     local = fleet.context.local
     with Journal(run.journal) as journal:
-        rooms = Rooms(fleet, run.name, run.root)
+        rooms = Rooms(fleet, run.name, run.repo)
         rooms.sweep()
         prepared = prepare(local, run, plan, rooms, journal, say)
         _write(os.path.join(run.path, "clusters.json"), {"v": 1, "clusters": prepared.causes})

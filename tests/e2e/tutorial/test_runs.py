@@ -90,7 +90,7 @@ def test_a_run_and_all_that_can_be_done_with_it(e2e: E2eSession, toy: Path) -> N
     mngr tmr stop greet
     """)
     e2e.write_tutorial_block("""
-    # put its agents in the graveyard and its refs away; results, receipts and commits stay in its folder
+    # put its agents in the graveyard; results, receipts and commits stay in its folder
     mngr tmr clean greet --dry-run
     mngr tmr clean greet
     cd ../shop
