@@ -1,6 +1,7 @@
 # demo.sh: a small real session on agents of this machine, in a directory of its own that is gone afterwards.
 # Needs git, tmux and mngr on the PATH; no account, no model, no network.
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
 place=$(mktemp -d "${TMPDIR:-/tmp}/mngr-demo.XXXXXX")
 unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE
 HOME=$place MNGR_HOME=$place/.mngr
@@ -68,5 +69,22 @@ run 'mngr undestroy fixer'
 run 'mngr message fixer -m "are you still there?" --start --wait --timeout 10s'
 run 'mngr transcript fixer --format "{role}: {text}"'
 run 'mngr list --fields name,state,branch,labels'
+
+say 'And now many at once: a small program with a tutorial, a test for every block of it, and a dozen seeded troubles.'
+cp -R "$here/sample" "$place/pantry"
+cd "$place/pantry"
+git init -q .
+git config user.name Demo
+git config user.email demo@example.invalid
+git add .
+git commit -q -m 'A pantry'
+run 'mngr tutorial check || true'
+say 'Each test is run untouched, then gets an agent, here one that needs no model. What it claims is run again by us.'
+run 'mngr tmr run --runs 1 --name demo || test $? -eq 4'
+run 'mngr tmr status demo --format "{outcome}\t{verdict}\t{task}" | sort'
+say 'One of them: what the agent claims, what we saw, and its commit.'
+run 'cat .mngr/runs/demo/tasks/test-list-sorted-*/result.json'
+run 'head -n 5 .mngr/runs/demo/tasks/test-list-sorted-*/receipt.json'
+run 'git -C .mngr/runs/demo/repo.git show --stat --format=%s "$(git -C .mngr/runs/demo/repo.git for-each-ref --format="%(refname)" "refs/mngr/runs/demo/test-list-sorted-*")"'
 
 say "That was a real session; $place is gone now. Next: README.md, tutorial.sh, mngr --help"

@@ -13,7 +13,7 @@ def test_the_demo_does_what_it_shows_and_cleans_up(tmp_path: Path, env: dict[str
     place.mkdir()
     done = subprocess.run(
         ["sh", DEMO], cwd=tmp_path, env={**env, "TMPDIR": str(place)}, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     shown = [line for line in done.stdout.splitlines() if line.startswith("$ mngr ")]
@@ -21,6 +21,8 @@ def test_the_demo_does_what_it_shows_and_cleans_up(tmp_path: Path, env: dict[str
         "create list message wait diff pull destroy undestroy".split()
     )
     assert "the test passes" in done.stdout
+    assert "fixed\tconfirmed\ttests/test_look.py::test_list_sorted" in done.stdout
+    assert "[FIX_TEST]" in done.stdout
     assert list(place.iterdir()) == []
     assert not Path(env["MNGR_HOME"]).exists()
 

@@ -155,7 +155,7 @@ def _plan(cli: Cli, args: Args, root: str) -> Plan:
         program=settings.get("project.program"), agent=wish.agent, agent_args=args["agent_arg"] or [], on=wish.on,
         transfer=wish.transfer or "mirror", sandbox=wish.sandbox, network=wish.network, yolo=wish.yolo, only=args["only"],
         changed_since=args["changed_since"], k=args["runs"], verify_k=args["runs"], test_timeout=args["test_timeout"],
-        tutorial=tutorial if os.path.exists(os.path.join(root, tutorial)) else None, tries=args["tries"],
+        tutorial=tutorial if os.path.exists(os.path.join(root, tutorial)) else None, tries=1 if wish.agent == "mechanic" else args["tries"],  # it would do the same again
     )  # fmt: skip
 
 
