@@ -149,7 +149,7 @@ class _Repair:
         elif before != "flaky":
             trials = self._mend(trials)
             after = self._verdict(trials)
-        if after == "flaky" or (after != before and not self._has_changed()):
+        if after == "flaky":
             self.troubles = [self._flaky(trials)]
             before = after = "flaky"
         if after != "pass":
@@ -162,9 +162,6 @@ class _Repair:
         self.stages = {}
         return self._result("failed", "fail", "fail", why)
 
-    def _has_changed(self) -> bool:
-        return self.desk.now() != self.desk.first
-
     def _verdict(self, trials: list[Trial]) -> str:
         good = [trial.outcome == "pass" for trial in trials]
         if self.job.get("before") == "flaky" or (any(good) and not all(good)):
@@ -173,9 +170,10 @@ class _Repair:
 
     def _try(self, name: str, times: int | None = None) -> list[Trial]:
         trials = []
-        for number in range(1, (self.k if times is None else times) + 1):
+        times = self.k if times is None else times
+        for number in range(1, times + 1):
             trial = try_once(self.job["command"], self.desk.work, self.between, self.patience)
-            self._show(f"{name}-{number}", trial)
+            self._show(f"{name}-{number}" if times > 1 else name, trial)
             trials.append(trial)
         return trials
 
@@ -203,7 +201,7 @@ class _Repair:
             trials = self._try(f"mended-{step + 1}", 1)
         if trials[-1].outcome != "pass":
             return trials
-        trials += self._try("mended", max(0, self.k - len(trials)))
+        trials += self._try("again", max(0, self.k - len(trials)))
         self._stage()
         if self.job.get("shared") or self._verdict(trials) != "pass":
             return trials

@@ -86,10 +86,24 @@ def test_one_cause_of_several(project: Path) -> None:
     [change] = made["changes"]
     assert change["kind"] == "FIX_TEST" and len(change["commits"]) == 2
     assert (project / "test_x.py").read_text() == HEAD + body.replace("--old", "--new")
-    assert {row["name"] for row in made["runs"]} >= {"test_x-before-1", "test_y-before-1"}
+    assert {row["name"] for row in made["runs"]} >= {"test_x-before", "test_y-before"}
     say.write_text("exit 3\n")
     made = again(project, witnesses=["test_x.py::test_y"])
     assert made["outcome"] == "blocked" and [row["kind"] for row in made["escalations"]] == ["SHARED_CAUSE"]
+
+
+def test_half_a_repair_is_none(project: Path) -> None:
+    (project / "say").write_text("echo the first word; echo 3 words\n")
+    body = f"""def test_x(e2e: E2eSession) -> None:
+    result = e2e.run("sh {project}/say")
+    expect(result).to_succeed()
+    expect(result.stdout).to_contain("our first word")
+    expect(result.stdout).to_contain("2 words")
+"""
+    made = repair(project, body)
+    assert (made["outcome"], made["after"], made["changes"]) == ("blocked", "fail", [])
+    assert "is a value" in made["escalations"][0]["title"] and len(made["runs"]) == 2
+    assert (project / "test_x.py").read_text() == HEAD + body
 
 
 def test_what_passes_only_at_times_is_not_touched(project: Path) -> None:
@@ -101,7 +115,7 @@ def test_what_passes_only_at_times_is_not_touched(project: Path) -> None:
 
 
 def test_it_goes_on_after_being_cut_off(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once while it tries an edit, once between the commit and the result."""
+    """Once while it tries an edit, once when the commit is made and not yet written down."""
     body = 'def test_x(e2e: E2eSession) -> None:\n    e2e.run("true")\n'
 
     class CutOff(BaseException):
@@ -115,14 +129,13 @@ def test_it_goes_on_after_being_cut_off(project: Path, monkeypatch: pytest.Monke
         repair(project, body)
     assert "to_succeed" in (project / "test_x.py").read_text()
     with monkeypatch.context() as during, pytest.raises(CutOff):
-        during.setattr(
-            job, "put", lambda path, text: cut_off() if path.endswith("result.json") else put(path, text)
-        )
+        during.setattr(job, "put", lambda path, text: cut_off() if '"done": [{' in text else put(path, text))
         again(project)
+    head = git(project, "rev-parse", "HEAD").strip()
     made = again(project)
     assert made["outcome"] == "improved"
+    assert made["changes"][0]["commits"] == [head] == [git(project, "rev-parse", "HEAD").strip()]
     assert git(project, "log", "--format=%s").count("[IMPROVE_TEST]") == 1
-    assert made["changes"][0]["commits"] == [git(project, "rev-parse", "HEAD").strip()]
 
 
 def test_what_cannot_be_tried(project: Path) -> None:
@@ -141,7 +154,7 @@ def test_the_probe_does_not_stay(project: Path) -> None:
     )
     assert made["outcome"] == "unchanged" and made["escalations"] == []
     assert (
-        project.parent / "outputs" / "runs" / "before-1" / "transcript.txt"
+        project.parent / "outputs" / "runs" / "before" / "transcript.txt"
     ).read_text() == "$ true; exit 3\n? 3\n"
     done = subprocess.run(
         [*PYTEST, "--trace-config"], cwd=project, capture_output=True, text=True, check=True
