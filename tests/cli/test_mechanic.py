@@ -48,7 +48,7 @@ def test_it_writes_tests_that_pass_and_says_what_it_could_not(mngr: Mngr, tmp_pa
     mngr("message", "mech", "--wait", "--timeout", "90", stdin=job())
     reply = mngr.json("transcript", "mech")["transcript"][-1]["text"]
     assert reply.startswith("4 of 6 blocks have a test now, in tests/test_observed.py.")
-    assert "- asks: no test, for it ends with 1" in reply
+    assert "- asks: no test, for it asks for input: it ends with 1" in reply
     assert "- fails: no test, for it ends with 1" in reply
     work = Path(mngr.agent("mech")["work_dir"])
     assert git(work, "log", "-1", "--format=%s").strip() == "[ADD_TEST] Observe 4 blocks of tutorial.sh"
