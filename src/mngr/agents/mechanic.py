@@ -23,7 +23,9 @@ class MechanicKind(PlayerKind):
     """Its program is sent as one archive and needs nothing but Python and git there."""
 
     name = "mechanic"
-    summary = "an agent that needs no model: it writes and mends tests for `mngr tutorial sync` and `mngr tmr run`"
+    summary = (
+        "an agent that needs no model: it writes and mends tests for `mngr tutorial sync` and `mngr tmr run`"
+    )
     programs = ("python3", "git")
 
     def check(self, args: list[str], options: dict[str, Any]) -> None:

@@ -37,9 +37,7 @@ def exec_here(ctx: Context, name: str, argv: list[str]) -> int:
     return code
 
 
-def exec_many(
-    ctx: Context, names: list[str], argv: list[str], timeout: float | None = None
-) -> list[Outcome]:
+def exec_many(ctx: Context, names: list[str], argv: list[str], timeout: float | None = None) -> list[Outcome]:
     """Run on every agent and capture what it wrote."""
     from mngr.ops.targets import each
 

@@ -117,6 +117,8 @@ def compose(
     }
     if witnesses:
         job["witnesses"] = list(witnesses)
+    if verdict == "flaky":
+        job["before"] = verdict
     values = {
         "task": _line(task),
         "verdict": _line(verdict),
