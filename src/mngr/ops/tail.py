@@ -21,7 +21,7 @@ class Tail:
     def __init__(self, host: Host, paths: list[str], lines: int | None = None) -> None:
         start = "+1" if lines is None else str(lines)
         # It ends with its input, for not every connection that ends is felt by what writes to it.
-        script = 'tail -q -n "$0" -F -- "$@" 2>/dev/null & cat >/dev/null; kill $! 2>/dev/null'
+        script = 'tail -q -n "$0" -F -- "$@" 2>/dev/null & cat >/dev/null; kill $! 2>/dev/null; wait'
         self._process = host.stream(["sh", "-c", script, start, *paths], stdin=PIPE, stdout=PIPE)
         self._half = b""
         assert self._process.stdout is not None

@@ -1,0 +1,101 @@
+"""A run on many tests: how much longer it takes than the tests themselves, and what watching costs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+from tests.bench.measure import Case
+from tests.bench.world import BIN, World
+
+TEST = """import time
+
+
+def test_burn():
+    end = time.process_time() + {seconds}
+    while time.process_time() < end:
+        pass
+"""
+# What every process of a test has cost, with the processes it started, as it ends.
+COUNT = """import os
+
+
+def pytest_unconfigure():
+    with open(os.environ.get("BENCH_CPU", {log!r}), "a") as file:
+        file.write(f"{{sum(os.times()[:4]):.3f}}\\n")
+"""
+STEPS = [
+    {"run": "echo '# seen' >>$(echo \"$TEST\" | cut -d: -f1)"},
+    "test",
+    {"commit": "[IMPROVE_TEST] Seen"},
+    {"result": {"outcome": "improved", "before": "pass", "after": "pass"}},
+]
+
+
+def runs(world: World) -> list[Case]:
+    """The same tests with a slot for each task, with ten slots, and more tasks with twenty."""
+    cases = [_run(world, 100, 100), _run(world, 100, 10), _run(world, 300, 20, seconds=0.2)]
+    return cases
+
+
+def _run(world: World, tasks: int, slots: int, seconds: float = 1.0) -> Case:
+    """Wall time against the processor time of all test processes, shared by all cores."""
+    root, log = world.root / f"run-{tasks}-{slots}", world.root / f"cpu-{tasks}-{slots}"
+    (root / "tests").mkdir(parents=True)
+    (root / "conftest.py").write_text(COUNT.format(log=str(log)))
+    for number in range(tasks):
+        (root / "tests" / f"test_{number}.py").write_text(TEST.format(seconds=seconds))
+    world.sh(f"cd {root} && git init -q -b main . && git add -A && git commit -q -m tests")
+    words = [
+        "tmr",
+        "run",
+        "--agent",
+        "player",
+        "--agent-arg",
+        json.dumps(STEPS),
+        "--runs",
+        "1",
+        "--canary",
+        "0",
+        "-q",
+    ]
+    env = {
+        "MNGR__PROJECT__PYTEST": f"{BIN / 'python'} -m pytest -q -p no:cacheprovider -p no:xdist -p no:mngr"
+    }
+    spent = world.mngr(*words, "--max-agents", str(slots), "--format", "json", cwd=root, env=env)
+    cpu = sum(float(line) for line in log.read_text().split())
+    runs_ = len(log.read_text().split())
+    assert runs_ >= 3 * tasks, f"only {runs_} runs of {tasks} tests"
+    case = Case(f"tmr run, {tasks} tests of {seconds:g} s, {slots} slots", times=1.25)
+    case.add(cpu / (os.cpu_count() or 1), spent)
+    return case
+
+
+def idle(world: World, agents: int = 100, seconds: float = 30.0) -> float:
+    """The share of one core that the orchestrator uses while so many agents do nothing."""
+    root = world.root / "idle"
+    root.mkdir()
+    world.sh(f"cd {root} && git init -q -b main . && git commit -q --allow-empty -m x")
+    words = [str(BIN / "mngr"), "map", *map(str, range(agents)), "--agent", "player", "-p", "wait", "--max-agents", str(agents),
+             "--canary", "0", "--name", "idle", "-q", "--", '["hang"]']  # fmt: skip
+    process = subprocess.Popen(
+        words, cwd=root, env=world.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    journal = root / ".mngr" / "runs" / "idle" / "journal.jsonl"
+    while not journal.exists() or journal.read_text().count('"prompted"') < agents:
+        time.sleep(0.2)
+    before = _cpu(process.pid)
+    time.sleep(seconds)
+    used = (_cpu(process.pid) - before) / seconds
+    process.kill()
+    process.wait()
+    return used
+
+
+def _cpu(pid: int) -> float:
+    """Seconds of a process and of all that it has waited for."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
