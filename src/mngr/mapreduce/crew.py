@@ -47,7 +47,9 @@ class Crew:
         while True:
             slug, job = self._queues[kind].get()
             try:
-                result = job()
+                result: Any = job()
+            except OSError as error:  # a full disk, say
+                result = MngrError(str(error))
             except BaseException as error:
                 result = error
             self._done.put((kind, slug, result))

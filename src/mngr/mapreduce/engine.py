@@ -9,8 +9,9 @@ import os
 import time
 
 from mngr import clock
-from mngr.errors import MngrError, Unreachable
+from mngr.errors import MngrError, NotFound, Unreachable
 from mngr.mapreduce import governor as governing
+from mngr.mapreduce import words
 from mngr.mapreduce.crew import Crew
 from mngr.mapreduce.governor import Governor, Load
 from mngr.mapreduce.hands import Hands, Home
@@ -31,17 +32,9 @@ if TYPE_CHECKING:
     from mngr.model import AgentView
 
 MOST_REMINDERS = 2
-MOST_LAUNCHES = 3  # of one task, when it is not the host's or the model's trouble
-_ASKS = {
-    "question": "Nobody is here to answer questions. Decide yourself, by what you were told, and go on to the end.",
-    "permission": "Nobody is here to give permissions. Do it in a way that needs none, or say in your result that it cannot be done.",
-}
-_GO_ON = "What stopped you is over. Go on where you were."
-_LOOK, _TICK, _COUNT = (
-    0.25,
-    1.0,
-    15.0,
-)  # seconds: between looks at least; between turns of the loop; between counts
+MOST_LAUNCHES = 3  # of one task; three times that when it is the host's or the model's trouble
+MOST_PULLS = 6
+_LOOK, _TICK = 0.25, 1.0  # seconds: between looks at least; between turns of the loop
 _RELEASE = 300.0  # seconds after which an agent that is parked gives its host back
 
 
@@ -49,16 +42,9 @@ class Engine:
     """Runs a recipe to its end; `say` hears every row of the journal."""
 
     def __init__(
-        self,
-        fleet: Fleet,
-        run: RunDir,
-        journal: Journal,
-        recipe: Recipe,
-        wish: Wish,
-        limits: Limits,
-        say: Callable[[dict[str, Any]], None],
-        checks: int = 2,
-    ) -> None:
+        self, fleet: Fleet, run: RunDir, journal: Journal, recipe: Recipe, wish: Wish, limits: Limits,
+        say: Callable[[dict[str, Any]], None], checks: int = 2,
+    ) -> None:  # fmt: skip
         self._fleet, self._run, self._journal, self._recipe = fleet, run, journal, recipe
         self._wish = wish
         self._governor = Governor(limits)
@@ -68,14 +54,19 @@ class Engine:
         self._state = fold(journal.rows)
         self._began = time.monotonic()
         self._slugs: dict[str, str] = {}  # of agents' ids
-        self._since: dict[str, float] = {}  # when a task's agent was launched
+        self._since: dict[str, float] = {}  # when a task's agent was launched, parked or woken
+        self._asked: dict[str, str] = {}  # why it was told something
+        self._pulls: dict[str, int] = {}  # how often its work could not be brought home
         self._later: dict[str, float] = {}  # tasks that are not launched before
         self._restarts: dict[str, int] = {}
+        self._stopped: set[str] = set()  # agents that somebody stopped
         self._told_why: str | None = None
         self._gate_is_final = False
         slots = limits.max_agents
         self._watch = fleet.watch(quick=_LOOK, slow=max(_TICK, slots / 20))
-        self._crew = Crew(launch=limits.starting, talk=limits.starting, pull=4, check=checks, count=1)
+        self._crew = Crew(
+            launch=limits.starting, talk=limits.starting, remind=8, pull=4, check=checks, count=1
+        )
 
     def run(self) -> RunState:
         """Until everything is settled, or nothing more may be launched; the state then."""
@@ -94,7 +85,9 @@ class Engine:
                     getattr(self, f"_after_{kind}")(slug, result)
                 self._keep_time()
             how = "settled" if all(one.state == "settled" for one in self._state.tasks.values()) else "parked"
-            self._write("ended", how=how, why=None if how == "settled" else self._told_why)
+            self._write(
+                "ended", how=how, why=None if how == "settled" else self._governor.cause or self._told_why
+            )
         finally:
             self._watch.close()
         return self._state
@@ -110,10 +103,8 @@ class Engine:
             return not self._plan()
         if any(one.state in (*BUSY, "checking") for one in open_):
             return False
-        waits = self._gate_is_final or (
-            self._governor.cause is not None and self._governor.limits.on_alarm == "pause"
-        )
-        return waits
+        is_open = self._governor.cause is not None
+        return self._gate_is_final or (is_open and self._governor.limits.on_alarm == "pause")
 
     def _plan(self) -> bool:
         """Take up what the recipe says is next; whether there was something."""
@@ -148,7 +139,7 @@ class Engine:
 
     def _launch_one(self, one: TaskState) -> None:
         slug, attempt = one.task.slug, one.attempt + 1
-        agent = f"{self._wish.prefix}-{self._run.name}-{slug}" + (f"-{attempt}" if attempt > 1 else "")
+        agent = self._hands.name(slug, attempt)
         self._write("launch", slug=slug, agent=agent, attempt=attempt, base=self._recipe.base(one))
         self._make(self._state.tasks[slug])
 
@@ -179,11 +170,13 @@ class Engine:
         if isinstance(proof, MngrError) and one.state == "launching":
             self._failed("prompt", slug, proof)
         elif isinstance(proof, MngrError):
-            self._pull(one, closed=f"it could not be told anything: {proof.message}")
+            self._pull(one, closed=f"{self._asked.get(slug)}, and {proof.message}")
         else:
             kind = {"launching": "prompted", "talking": "reminded"}.get(one.state, "unparked")
             self._write(kind, slug=slug, proof=proof)
             self._follow(self._state.tasks[slug])
+
+    _after_remind = _after_talk
 
     def _follow(self, one: TaskState) -> None:
         if one.agent_id is None:
@@ -198,19 +191,19 @@ class Engine:
         one = self._state.tasks[slug]
         cause = governing.cause_of(error.message) if not isinstance(error, Unreachable) else "host"
         self._write("launch_failed", slug=slug, stage=stage, cause=cause, error=error.message)
-        self._alarm(stage, error.message, slug)
-        if cause in ("rate_limit", "host"):  # could not start: that is for all, not about this task
-            if self._governor.limited(self._now()):
-                self._write("window", size=int(self._governor.window), why=cause)
-        elif one.attempt >= MOST_LAUNCHES:
+        self._alarm(stage, error.message, slug, cause)
+        for_all = cause in ("rate_limit", "host")  # could not start: not about this task
+        if for_all and self._governor.limited(self._now()):
+            self._write("window", size=int(self._governor.window), why=cause)
+        if one.attempt >= MOST_LAUNCHES * (3 if for_all else 1):
             self._write(
                 "settled", slug=slug, outcome="failed", reason=f"could not be launched: {error.message}"
             )
             return
         self._later[slug] = time.monotonic() + 2.0 ** min(one.attempt, 6)
 
-    def _alarm(self, stage: str, text: str, slug: str) -> None:
-        alarm = self._governor.failed(stage, text, slug)
+    def _alarm(self, stage: str, text: str, slug: str, cause: str | None = None) -> None:
+        alarm = self._governor.failed(stage, text, slug, self._now(), cause)
         if alarm:
             self._write("alarm", **alarm)
 
@@ -224,27 +217,27 @@ class Engine:
             return
         if one.state == "parked" and view.state == "RUNNING" and not one.is_stopped:
             self._write("unparked", slug=slug, why="it went on by itself")
-        elif one.state != "working":
+            self._since[one.task.slug] = time.monotonic()
+        elif one.state != "working" or self._later.get(one.task.slug, 0.0) > time.monotonic():
             return
         elif view.state == "PARKED":
             self._park(one, view)
-        elif view.state == "WAITING" and view.state_reason in _ASKS:
-            self._remind(one, view.state_reason, _ASKS[view.state_reason])
+        elif view.state == "WAITING" and view.state_reason in words.ASKS:
+            self._remind(one, view.state_reason, words.ASKS[view.state_reason])
         elif view.state == "WAITING":
             self._pull(one)
-        elif (
-            view.state == "FAILED"
-            and view.state_reason == "lost"
-            and self._restarts.get(one.task.slug, 0) < 2
-        ):
+        elif view.state_reason == "lost" and self._restarts.get(one.task.slug, 0) < 2:
             self._restarts[one.task.slug] = self._restarts.get(one.task.slug, 0) + 1
-            self._remind(one, "lost", _GO_ON, counts=False)
+            self._remind(one, "lost", words.GO_ON, counts=False)
         elif view.state == "DONE":
             self._pull(one)
+        elif view.state == "STOPPED" and view.id not in self._stopped:  # who destroys it stops it first
+            self._stopped.add(view.id)
+            self._later[one.task.slug] = time.monotonic() + 2.0
         elif view.state in ("FAILED", "STOPPED"):
-            self._pull(one, closed=_how_it_ended(view))
+            self._pull(one, closed=words.how_it_ended(view))
         elif view.state == "RUNNING" and self._is_stalled(view):
-            self._remind(one, "stalled", "There was no sign of life from you. Finish, and write your result.")
+            self._remind(one, "no sign of life", words.STALLED)
 
     def _is_stalled(self, view: AgentView) -> bool:
         if view.activity_at is None or view.state_reason == "retrying":
@@ -255,14 +248,14 @@ class Engine:
         """Somebody destroyed it."""
         one = self._state.tasks.get(self._slugs.get(agent_id, ""))
         if one is not None and one.agent_id == agent_id and one.state in ("working", "parked"):
-            self._write(
-                "launch_failed", slug=one.task.slug, stage="work", cause="host", error="it was destroyed"
-            )
-            if one.attempt >= MOST_LAUNCHES:
-                self._write(
-                    "settled", slug=one.task.slug, outcome="failed", reason="its agents were destroyed"
-                )
+            self._destroyed(one)
         self._watch.drop(agent_id)
+
+    def _destroyed(self, one: TaskState) -> None:
+        slug, error = one.task.slug, "it was destroyed"
+        self._write("launch_failed", slug=slug, stage="work", cause="host", error=error)
+        if one.attempt >= MOST_LAUNCHES:
+            self._write("settled", slug=slug, outcome="failed", reason=error)
 
     def _remind(self, one: TaskState, why: str, text: str, *, counts: bool = True) -> None:
         """Tell it once more what is wanted; after that it is closed as what it is."""
@@ -272,27 +265,33 @@ class Engine:
         number = one.reminders + counts
         said = f"{text}\n\n(Reminder {number} of {MOST_REMINDERS}.)" if counts else text
         self._write("remind", slug=one.task.slug, number=number, why=why)
-        one = self._state.tasks[one.task.slug]
-        self._crew.do("talk", one.task.slug, lambda: self._hands.tell(one, said))
+        self._say_to(one.task.slug, why, said)
+
+    def _say_to(self, slug: str, why: str, text: str) -> None:
+        """One that hangs shall not keep others waiting for a word."""
+        self._asked[slug] = why
+        one, patience = self._state.tasks[slug], self._governor.limits.stall
+        self._crew.do("remind", slug, lambda: self._hands.tell(one, text, patience))
 
     def _park(self, one: TaskState, view: AgentView) -> None:
         until = clock.parse_stamp(view.parked_until) - time.time() if view.parked_until else None
         self._write("parked", slug=one.task.slug, reason=view.state_reason, until=view.parked_until)
+        self._since[one.task.slug] = time.monotonic()
         if view.state_reason == "login":
-            self._alarm("work", "401: the login is dead", one.task.slug)
+            self._alarm("work", "the login is dead", one.task.slug, "login")
         elif self._governor.limited(self._now(), None if until is None else self._now() + until):
             self._write("window", size=int(self._governor.window), why=view.state_reason)
 
     def _can_go_on(self, one: TaskState) -> bool:
         if one.reason == "login":
-            return self._governor.cause is None and not self._state.open_alarm
+            return self._governor.cause is None or self._governor.limits.on_alarm == "probe"
         return one.parked_until is None or clock.parse_stamp(one.parked_until) <= time.time()
 
     def _wake(self, one: TaskState) -> None:
         """It is told to go on, not told its task again."""
         self._write("remind", slug=one.task.slug, number=one.reminders, why="the limit is over")
-        one = self._state.tasks[one.task.slug]
-        self._crew.do("talk", one.task.slug, lambda: self._hands.tell(one, f"{_GO_ON} ({clock.stamp()})"))
+        self._since[one.task.slug] = time.monotonic()
+        self._say_to(one.task.slug, "the limit is over", f"{words.GO_ON} ({clock.stamp()})")
 
     # Bringing home
 
@@ -304,11 +303,15 @@ class Engine:
 
     def _after_pull(self, slug: str, result: tuple[Home, str | None] | MngrError) -> None:
         one = self._state.tasks[slug]
-        if isinstance(result, MngrError):  # the host is gone for now, or for good
-            self._write("launch_failed", slug=slug, stage="pull", cause="host", error=result.message)
-            self._alarm("pull", result.message, slug)
-            self._later[slug] = time.monotonic() + 2.0 ** min(one.attempt, 6)
-            if one.attempt >= MOST_LAUNCHES:
+        if isinstance(result, NotFound):
+            self._destroyed(one)
+            return
+        if isinstance(result, MngrError):  # the host is gone for now, or the disk is full: it is there still
+            self._pulls[slug] = self._pulls.get(slug, 0) + 1
+            self._write("pull_failed", slug=slug, error=result.message)
+            self._alarm("pull", result.message, slug, "host" if isinstance(result, Unreachable) else None)
+            self._later[slug] = time.monotonic() + 2.0 ** self._pulls[slug]
+            if self._pulls[slug] >= MOST_PULLS:
                 self._write("settled", slug=slug, outcome="failed", reason=result.message)
             return
         home, closed = result
@@ -366,28 +369,28 @@ class Engine:
                 self._pull(one, closed="timeout")
         for one in self._state.in_state("parked"):
             if not one.is_stopped and now - self._since.get(one.task.slug, now) > _RELEASE:
-                self._write(
-                    "parked", slug=one.task.slug, reason=one.reason, until=one.parked_until, stopped=True
-                )
-                self._hands.stop(one)
+                reason, until = one.reason, one.parked_until
+                self._write("parked", slug=one.task.slug, reason=reason, until=until, stopped=True)
+                self._hands.stop([one])
+        self._after_count()
         if self._purse.is_time_to_count():
-            names = {
-                one.task.slug: one.agent for one in self._state.in_state("working", "parked") if one.agent
-            }
+            at_work = self._state.in_state("working", "parked")
+            names = {one.task.slug: one.agent for one in at_work if one.agent}
             self._crew.do("count", "", lambda: self._purse.count(names))
 
-    def _after_count(self, _: str, __: object) -> None:
-        gate = self._governor.gate(self._load())
-        if gate.is_final:
-            self._give_up(gate.why or "")
+    def _after_count(self, *_: object) -> None:
+        why = self._governor.exhausted(self._load())
+        if why is not None:
+            self._give_up(why)
 
     def _give_up(self, why: str) -> None:
         """Nothing more may be used: who works is stopped with all it has, and can be woken another day."""
         self._gate_is_final = True
         self._told_why = why
-        for one in self._state.in_state("working"):
+        at_work = self._state.in_state("working")
+        for one in at_work:
             self._write("parked", slug=one.task.slug, reason=why, stopped=True)
-            self._hands.stop(one)
+        self._hands.stop(at_work)
 
     # After a crash
 
@@ -421,7 +424,3 @@ class Engine:
             self._lost(one.agent_id)
         else:
             self._watch.touch(one.agent_id)
-
-
-def _how_it_ended(view: AgentView) -> str:
-    return f"it ended: {view.state}" + (f" with exit code {view.exit_code}" if view.exit_code else "")

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 _GIB = 1 << 30
 _LEAST_WINDOW = 1.0
 _HOLD = 20.0  # seconds: limits that are told within one such time are one limit
-_PROBE = 60.0  # seconds between two tries while the circuit is open
+_PROBE, _LONGEST = (
+    5.0,
+    300.0,
+)  # seconds until the first try while the circuit is open, twice as many each time
 # What an error says about whose trouble it is; the first that fits.
 _CAUSES = (
     ("rate_limit", re.compile(r"\b(429|529|rate.?limit|overloaded|quota|too many requests)", re.I)),
@@ -74,16 +77,18 @@ class Governor:
         self._parked_until = 0.0
         self._alike: dict[tuple[str, str, str], list[str]] = {}
         self._tried_at = 0.0
+        self._pause = _PROBE
 
     def gate(self, load: Load) -> Gate:
         """How many agents may be launched."""
         limits = self.limits
-        over = self._exhausted(load)
+        over = self.exhausted(load)
         if over:
             return Gate(room=0, why=over, is_final=True)
         if self.cause is not None:
-            if limits.on_alarm == "probe" and load.working == 0 and load.now >= self._tried_at + _PROBE:
+            if limits.on_alarm == "probe" and load.working == 0 and load.now >= self._tried_at + self._pause:
                 self._tried_at = load.now
+                self._pause = min(_LONGEST, self._pause * 2)
                 return Gate(room=1, why="a probe: " + self.cause)
             return Gate(room=0, why=self.cause)
         if load.now < self._parked_until:
@@ -98,7 +103,8 @@ class Governor:
             most, why = limits.canary, "the first ones go ahead"
         return Gate(room=max(0, min(most - load.working, limits.starting - load.starting)), why=why)
 
-    def _exhausted(self, load: Load) -> str | None:
+    def exhausted(self, load: Load) -> str | None:
+        """Why nothing more may be launched in this run."""
         limits = self.limits
         if limits.budget is not None and load.spent >= limits.budget:
             return f"the budget of ${limits.budget:.2f} is spent"
@@ -124,14 +130,18 @@ class Governor:
         self.window = min(float(self.limits.max_agents), self.window + 1.0 / max(1.0, self.window))
         self._alike.clear()
 
-    def failed(self, stage: str, text: str, who: str) -> dict[str, Any] | None:
-        """A task failed at some stage; the alarm when so many have failed alike."""
-        cause = cause_of(text)
+    def failed(
+        self, stage: str, text: str, who: str, now: float = 0.0, cause: str | None = None
+    ) -> dict[str, Any] | None:
+        """A task failed at some stage; the alarm when so many have failed alike, or when a login is dead."""
+        enough = 1 if cause == "login" else self.limits.alarm
+        cause = cause or cause_of(text)
         who_failed = self._alike.setdefault((stage, cause, _shape(text)), [])
         if who not in who_failed:
             who_failed.append(who)
-        if self.cause is not None or len(who_failed) < self.limits.alarm:
+        if self.cause is not None or len(who_failed) < enough:
             return None
+        self._tried_at, self._pause = now, _PROBE
         self.cause = f"{len(who_failed)} failed alike at {stage}: {text.strip().splitlines()[0][:200]}"
         return {"cause": cause, "stage": stage, "text": self.cause, "tasks": list(who_failed)}
 

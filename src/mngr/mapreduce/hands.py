@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 
+from mngr import git
 from mngr.errors import MngrError, NotFound
 from mngr.mapreduce.recipe import Judgement
 from mngr.model import Record
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from mngr.mapreduce.state import TaskState
     from mngr.model import AgentView
 
+_PATIENCE = 30.0  # seconds for a message to arrive
 _GONE = ("DONE", "FAILED", "STOPPED")
 
 
@@ -47,6 +49,10 @@ class Hands:
         self._purse = purse
         self._source = run.root if wish.transfer == "worktree" else run.repo
 
+    def name(self, slug: str, attempt: int) -> str:
+        """The agent of a task at an attempt."""
+        return f"{self._wish.prefix}-{self._run.name}-{slug}" + (f"-{attempt}" if attempt > 1 else "")
+
     def make(self, one: TaskState) -> AgentView:
         """The agent of a task: the one that is there already, else a new one."""
         assert one.agent is not None
@@ -54,6 +60,8 @@ class Hands:
         found = self._find(one.agent)
         if found is not None:
             return found
+        if one.attempt > 1:  # the one before may still work, though nobody could tell it so
+            self._fleet.stop([self.name(task.slug, one.attempt - 1)])
         branch = None
         if one.base is not None:
             branch = f"{one.base}:mngr/{self._run.name}/{task.slug}"
@@ -76,12 +84,12 @@ class Hands:
             self._fleet.start([name])
         return self._fleet.get(name)
 
-    def tell(self, one: TaskState, text: str) -> str:
+    def tell(self, one: TaskState, text: str, patience: float = _PATIENCE) -> str:
         """Send a message that the agent does not have yet; the proof that it arrived. Raises MngrError."""
         assert one.agent is not None
         if self._has(one.agent, text):
             return "transcript"
-        outcome = self._fleet.message([one.agent], text, start=True)[0]
+        outcome = self._fleet.message([one.agent], text, start=True, timeout=min(patience, _PATIENCE))[0]
         if not outcome.ok:
             raise MngrError(outcome.error or "it could not be told", outcome.hint)
         return str(outcome.extra.get("proof"))
@@ -109,10 +117,11 @@ class Hands:
             commit, commits = pulled.commit, pulled.commits
         except MngrError as problem:
             error = problem.message
+            commit = git.resolve(self._fleet.context.local, self._run.repo, self._run.ref(one.task.slug))
         dirty = bool(self._fleet.add_git([agent])[0].dirty)
         alive = agent.state not in _GONE
         judgement = self._recipe.judge(one, folder, alive=alive)
-        if judgement.problem is None and error is not None:
+        if error is not None:
             judgement = judgement.replace(problem=f"Your work could not be fetched: {error}")
         if judgement.problem is None and dirty:
             judgement = judgement.replace(
@@ -144,7 +153,6 @@ class Hands:
             with open(os.path.join(folder, "uncommitted.diff"), "wb") as diff:
                 diff.write(left)
 
-    def stop(self, one: TaskState) -> None:
-        """End it and keep everything; one that is gone is stopped."""
-        if one.agent is not None:
-            self._fleet.stop([one.agent])
+    def stop(self, some: list[TaskState]) -> None:
+        """End them and keep everything; one that is gone is stopped."""
+        self._fleet.stop([one.agent for one in some if one.agent is not None])

@@ -85,7 +85,8 @@ def step(state: RunState, row: dict[str, Any]) -> RunState:
         state.alerts.append(row)
         return state.replace(open_alarm=row if kind == "alarm" else None)
     elif kind in ("ended", "resumed"):
-        return state.replace(is_over=kind == "ended" and row.get("how") == "settled")
+        alarm = state.open_alarm if kind == "ended" else None  # who resumes has looked at it
+        return state.replace(is_over=kind == "ended" and row.get("how") == "settled", open_alarm=alarm)
     elif kind not in _STEPS:
         state.facts.setdefault(kind, []).append(row)
     return state
@@ -124,6 +125,7 @@ _STEPS: dict[str, Callable[[TaskState, dict[str, Any]], dict[str, Any]]] = {
     "remind": lambda one, row: {"state": "talking", "reminders": row["number"]},
     "reminded": lambda one, row: {"state": "working"},
     "pull": lambda one, row: {"state": "pulling"},
+    "pull_failed": lambda one, row: {"state": "working"},
     "pulled": _pulled,
     "check": lambda one, row: {"state": "checking"},
     "checked": lambda one, row: {"check": row["check"]},

@@ -118,12 +118,14 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Any:
     row: dict[str, Any] = {
         "id": _id(item),
         "when": report.when,
-        "outcome": report.outcome,
+        "outcome": "failed"
+        if report.passed and call.excinfo
+        else report.outcome,  # whatever another hook says
         "seconds": report.duration,
     }
     if report.skipped:
         row["why"] = _reason(report)
-    if report.failed:
+    if row["outcome"] == "failed":
         row["failure"] = {**_failure(call.excinfo), "text": _tail(_safe(lambda: report.longreprtext), _TEXT)}
         row["failure"]["sections"] = {name: _tail(text, _SECTION) for name, text in report.sections}
     _say("phase", **row)

@@ -196,17 +196,24 @@ class Tests:
         """What was claimed, if it was seen; else what it is instead."""
         claimed = one.claim.get("outcome")
         if claimed is None:
-            return "failed", one.claim.get("closed") or one.claim.get("problem") or "it left no result"
+            return "failed", one.claim.get("closed") or _problem(one) or "it left no result"
         if claimed not in _CLAIMS:
             return str(claimed), _first_line(one.claim.get("summary"))
         receipt = one.check or {"verdict": "unverified", "reason": "there is no commit"}
         if receipt["verdict"] == "confirmed":
-            return str(claimed), None
+            return str(claimed), _problem(one)
         return str(receipt["verdict"]), str(receipt["reason"])
 
 
 def _is_confirmed(one: TaskState) -> bool:
     return one.state == "settled" and (one.check or {}).get("verdict") == "confirmed"
+
+
+def _problem(one: TaskState) -> str | None:
+    """What was wrong with what came home, without what its agent was told to do about it."""
+    text = str(one.claim.get("problem") or "")
+    listed = [line.removeprefix("- ") for line in text.splitlines() if line.startswith("- ")]
+    return " ".join(listed)[:300] or _first_line(text)
 
 
 def _first_line(text: object) -> str | None:

@@ -1,0 +1,19 @@
+"""What agents are told beside their task, and how their end is told."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.model import AgentView
+
+ASKS = {
+    "question": "Nobody is here to answer questions. Decide yourself, by what you were told, and go on to the end.",
+    "permission": "Nobody is here to give permissions. Do it in a way that needs none, or say in your result that it cannot be done.",
+}
+GO_ON = "What stopped you is over. Go on where you were."
+STALLED = "There was no sign of life from you. Finish, and write your result."
+
+
+def how_it_ended(view: AgentView) -> str:
+    """The end of a program that should have waited."""
+    return f"it ended: {view.state}" + (f" with exit code {view.exit_code}" if view.exit_code else "")

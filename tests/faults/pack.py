@@ -1,0 +1,271 @@
+"""The fault pack: what agents do to those who rely on them, and what must be seen in the end.
+
+Nothing here knows which orchestrator is tried. A fault is a test of a small project, steps of `player` for the agent that
+gets this test (docs/concepts/player.md), and plain facts. An orchestrator is tried by an adapter that gives `Ended`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+Steps = list[Any]
+
+CALC = "def add(a, b):\n    return a + b\n"
+TEST = '''import calc
+
+
+def test_{name}():
+    """Adding one to {number} gives {sum}."""
+    assert calc.add({number}, 1) == {sum}
+'''
+
+
+@dataclass(frozen=True)
+class Task:
+    """How the work on one test ended."""
+
+    outcome: str  # fixed, improved, unchanged, blocked: as claimed and seen; failed: no claim; or what the check said instead
+    verdict: str | None = (
+        None  # of running the claim: confirmed, refuted, flaky, unverified; None when nothing was claimed
+    )
+    reason: str = ""
+    prompts: int = 1  # how often its agents were given the task
+    reminders: int = 0
+    files: tuple[str, ...] = ()  # what the commits that were kept have changed, in order
+    uncommitted: str = ""  # what was kept of the rest, as a diff
+    transcript: str = ""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended."""
+
+    code: int
+    state: str  # settled: everything has an end; parked: the rest can go on another day; interrupted
+    said: str  # on standard error
+    tasks: dict[str, Task]  # by the name of the fault
+    alarms: list[tuple[str, str]]  # whose trouble (code, dependency, host, login, rate_limit), and the text
+    harm: list[str]  # what was changed, or run, where nobody should
+
+
+class Run(Protocol):
+    """A run while it goes on."""
+
+    def wait(self) -> Ended:
+        """Until it is over."""
+        ...
+
+    def kill(self, number: int) -> None:
+        """Send a signal to the orchestrator."""
+        ...
+
+    def tasks_at_work(self) -> dict[str, str]:
+        """The agents that have been given their task, by the name of the fault."""
+        ...
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a run may use."""
+
+    slots: int = 10  # agents at once
+    task_seconds: float = 120.0  # for one task
+    stall_seconds: float = 60.0  # without a sign of life
+    seconds: float | None = None  # for all of it
+    alarm: int = 1000  # so many that fail alike end the launches
+    probe: bool = False  # then one is tried now and then
+
+
+class Orchestrator(Protocol):
+    """What an adapter has to be able to do."""
+
+    def start(self, faults: list[Fault], wish: Wish = ...) -> Run:
+        """Begin a run on the tests of a project: one agent of kind `player` for each, with the steps of its fault."""
+        ...
+
+    def resume(self) -> Run:
+        """Go on with the last run."""
+        ...
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that goes wrong."""
+
+    name: str
+    steps: Steps
+    outcome: str
+    verdict: str | None = None
+    reason: str = ""  # a pattern that is found in it
+    breaks: bool = False  # the test fails untouched
+    reminders: int | None = None
+    files: tuple[str, ...] | None = None  # what is kept of commits
+    uncommitted: str = ""  # a pattern that is found in what is kept beside them
+    says: str = ""  # a pattern that is found in the transcript that is kept
+
+    def wrong(self, task: Task | None) -> list[str]:
+        """What is not as it must be."""
+        if task is None:
+            return [f"{self.name}: nobody knows of it"]
+        found = []
+        for what, seen, wanted in (
+            ("outcome", task.outcome, self.outcome),
+            ("verdict", task.verdict, self.verdict),
+            ("reminders", task.reminders, self.reminders),
+            ("files", task.files, self.files),
+        ):
+            if seen != wanted and not (wanted is None and what in ("reminders", "files")):
+                found.append(f"{what} is {seen!r}, not {wanted!r} ({task.reason})")
+        for what, text, pattern in (
+            ("reason", task.reason, self.reason),
+            ("uncommitted", task.uncommitted, self.uncommitted),
+            ("transcript", task.transcript, self.says),
+        ):
+            if not re.search(pattern, text, re.S):
+                found.append(f"{what} has no {pattern!r}: {text[:300]!r}")
+        if task.prompts != 1:
+            found.append(f"it was given its task {task.prompts} times")
+        if not task.transcript:
+            found.append("its conversation was not kept")
+        return [f"{self.name}: {one}" for one in found]
+
+
+def write_project(root: Path, faults: list[Fault]) -> None:
+    """The project's files: a test for each fault."""
+    (root / "tests").mkdir(exist_ok=True)
+    (root / "conftest.py").write_text("")
+    (root / ".gitignore").write_text("__pycache__/\n")
+    (root / "calc.py").write_text(CALC)
+    for number, fault in enumerate(faults):
+        text = TEST.format(name=fault.name, number=number, sum=number + (2 if fault.breaks else 1))
+        (root / "tests" / f"test_{fault.name}.py").write_text(text)
+
+
+DONE = {"result": "complete"}
+BETTER = {"result": {"outcome": "improved", "before": "pass", "after": "pass"}}
+FIXED = {"result": {"outcome": "fixed", "before": "fail", "after": "pass"}}
+DRAFT = {"write": {"path": "draft.txt", "content": "a thought\n"}}
+WORK = [{"write": {"path": "work.txt", "content": "half\n"}}, {"commit": "[FIX_TEST] Half of it"}, DRAFT]
+KEPT: dict[str, Any] = {"files": ("work.txt",), "uncommitted": r"\+a thought"}
+
+
+def mend(name: str) -> Steps:
+    """A true repair of a test that expects one too many."""
+    line = f"sed -i 's/== \\([0-9]*\\)$/== __import__(\"operator\").sub(\\1, 1)/' tests/test_{name}.py"
+    return [{"run": line}, {"commit": "[FIX_TEST] The sum"}, FIXED]
+
+
+CONTROLS = [
+    Fault("right", ["test", DONE], "unchanged", "confirmed", reminders=0, files=()),
+    Fault(
+        "mended",
+        mend("mended"),
+        "fixed",
+        "confirmed",
+        breaks=True,
+        reminders=0,
+        files=("tests/test_mended.py",),
+    ),
+    Fault("blocked", ["test", DONE], "blocked", None, "Played by a script", breaks=True),
+]
+STUCK = [
+    Fault("hang", [*WORK, "hang"], "failed", None, "no sign of life", **KEPT),
+    Fault("deaf", [*WORK, "deaf"], "failed", None, "no sign of life", **KEPT),
+    Fault(
+        "ask",
+        [{"ask": "which one?"}, DONE],
+        "unchanged",
+        "confirmed",
+        reminders=1,
+        says="which one.*Nobody is here",
+    ),
+    Fault("ask_again", [*WORK, *[{"ask": "which?"}] * 4], "failed", None, "question", reminders=2, **KEPT),
+    Fault("permission", [*[{"permission": "may I?"}] * 4], "failed", None, "permission", reminders=2),
+    Fault("endless", [*WORK, {"sleep": 600}], "failed", None, "timeout|no sign of life", **KEPT),
+]
+ENDS = [
+    Fault("exit_0", [*WORK, {"exit": 0}], "failed", None, "no result", **KEPT),
+    Fault("exit_3", [*WORK, {"exit": 3}], "failed", None, "exit code 3", **KEPT),
+    Fault("killed", [*WORK, {"crash": "KILL"}], "failed", None, "signal 9|exit code 137", **KEPT),
+    Fault("segv", [*WORK, {"crash": "SEGV"}], "failed", None, "signal 11|exit code 139", **KEPT),
+    Fault(
+        "lost",
+        [{"crash": "lost"}, DONE],
+        "unchanged",
+        "confirmed",
+        reminders=0,
+        says="What stopped you is over",
+    ),
+    Fault("lost_thrice", [*WORK, *[{"crash": "lost"}] * 4], "failed", None, "lost|ended", **KEPT),
+]
+LIES = [
+    Fault("lie", ["lie"], "refuted", "refuted", "assert", breaks=True),
+    Fault("lie_nothing_done", [FIXED], "failed", None, '"changes" is empty', breaks=True, reminders=2, files=()),
+    Fault("lie_unchanged", [{"result": {"outcome": "unchanged", "before": "pass", "after": "pass"}}], "refuted", "refuted", breaks=True),
+    Fault("lie_breaks", [{"run": "echo 'def add(a, b): return 0' >calc.py"}, {"commit": "[IMPROVE_TEST] Better"}, DONE], "refuted", "refuted"),
+    Fault("weaken_skip", [{"weaken": "skip"}], "refuted", "refuted", "skip", breaks=True),
+    Fault("weaken_delete", [{"weaken": "delete"}], "refuted", "refuted", breaks=True),
+    Fault("weaken_xfail", [{"weaken": "xfail"}], "refuted", "refuted", breaks=True),
+    Fault("weaken_conftest", [{"weaken": "conftest"}], "refuted", "refuted", breaks=True),
+]  # fmt: skip
+# The test does pass. That it is no longer the same test is for whoever compares the two to say.
+PASSES_BUT_WEAKER = [
+    Fault(f"weaken_{how}", [{"weaken": how}], "fixed", "confirmed", breaks=True)
+    for how in ("asserts", "true", "return")
+]
+RESULTS = [
+    Fault("no_result", [*WORK, "wait"], "failed", None, "no result", reminders=2, **KEPT),
+    Fault("late_result", [{"result": "broken"}, "wait", DONE], "unchanged", "confirmed", reminders=1),
+    *(
+        Fault(f"result_{form}", [{"result": form}], "failed", None, reason, reminders=2)
+        for form, reason in {
+            "partial": "outcome", "broken": "not JSON", "empty": "empty", "huge": "larger than", "deep": "JSON|deep",
+            "types": "must be", "words": '"great"', "other": "test_other", "half": "half a character", "link": "could not be fetched.*link",
+            "pipe": "could not be fetched", "folder": "not a regular file",
+        }.items()
+    ),
+]  # fmt: skip
+FILES = [
+    Fault("dirt", [DONE, "dirt"], "unchanged", "confirmed", reminders=2, uncommitted="dirt-staged.txt.*dirt.txt"),
+    Fault("flood", [{"flood": 8}, DONE], "unchanged", "confirmed"),
+    Fault("hostile_escapes", [{"hostile": "escapes"}, DONE], "unchanged", "confirmed", reminders=0),
+    Fault("hostile_many", [{"hostile": "many"}, DONE], "unchanged", "confirmed"),
+    Fault("hostile_names", [{"hostile": "names"}, BETTER], "improved", "confirmed", reminders=0),
+    # What is refused is said, and what could be had without it counts.
+    Fault("hostile_big", [{"hostile": "big"}, DONE], "unchanged", "confirmed", "could not be fetched", reminders=2),
+    Fault("hostile_deep", [{"hostile": "deep"}, DONE], "unchanged", "confirmed", "could not be fetched", reminders=2),
+    Fault("hostile_links", [{"hostile": "links"}, DONE], "failed", None, "could not be fetched.*link", reminders=2),
+    Fault("hostile_special", [{"hostile": "special"}, DONE], "failed", None, "could not be fetched", reminders=2),
+    Fault("hostile_git", [{"hostile": "git"}, DONE], "unchanged", "confirmed", "not committed", reminders=2, uncommitted="filter=t"),
+]  # fmt: skip
+NEIGHBOURS = [
+    Fault(f"conflict_{n}", [{"conflict": {"path": "calc.py", "line": 1}}, BETTER], "improved", "confirmed", files=("calc.py",))
+    for n in (1, 2)
+]  # fmt: skip
+LIMITS = [
+    Fault("retry", [{"retry": 2}, DONE], "unchanged", "confirmed", reminders=0),
+]
+TOGETHER = [
+    *CONTROLS, *STUCK, *ENDS, *LIES, *PASSES_BUT_WEAKER, *RESULTS, *FILES, *NEIGHBOURS, *LIMITS
+]  # fmt: skip
+
+
+# What touches others too has a run of its own.
+
+
+def until(path: Path) -> Any:
+    """A step: work that goes on until somebody makes that file."""
+    return {"run": f"while ! test -e '{path}'; do sleep 0.1; done"}
+
+
+def limited(path: Path, reason: str, seconds: float = 1.0) -> Any:
+    """A step: a limit that holds as long as that file is there."""
+    return {"park": {"reason": reason, "seconds": seconds, "while": str(path)}}
+
+
+def well(name: str, *steps: Any) -> Fault:
+    """What goes well in the end, whatever happened before."""
+    return Fault(name, [*steps, DONE], "unchanged", "confirmed")
