@@ -38,10 +38,11 @@ class Tmr:
         scenario = repo.parent / "scenario.json"
         scenario.write_text(json.dumps({"steps": [], "cases": cases}))
         words = [
-            "run", "--name", "r", "--agent", "player", "--agent-arg", str(scenario), "--pytest", PYTEST, "--runs", "1",
+            "run", "--name", "r", "--agent", wish.agent, "--pytest", PYTEST, "--runs", "1",
             "--max-agents", str(wish.slots), "--timeout", f"{wish.task_seconds}s", "--stall", f"{wish.stall_seconds}s",
             "--canary", "0", "--alarm", str(wish.alarm), "--on-alarm", "probe" if wish.probe else "pause",
         ]  # fmt: skip
+        words += ["--agent-arg", str(scenario)] if wish.agent == "player" else []
         return self._begin(words + ([] if wish.seconds is None else ["--deadline", f"{wish.seconds}s"]))
 
     def resume(self) -> Running:
@@ -69,6 +70,11 @@ class Running:
     def journal(self) -> str:
         """The file that must not be lost."""
         return self._run.journal
+
+    def folder(self, name: str) -> Path:
+        """Where a task's work comes home."""
+        (slug,) = [row["slug"] for row in self.rows("launch") if _name(row["slug"]) == name]
+        return Path(self._run.task(slug))
 
     def kill(self, number: int) -> None:
         """Send a signal."""

@@ -77,6 +77,7 @@ class Wish:
     seconds: float | None = None  # for all of it
     alarm: int = 1000  # so many that fail alike end the launches
     probe: bool = False  # then one is tried now and then
+    agent: str = "player"
 
 
 class Orchestrator(Protocol):
@@ -252,6 +253,9 @@ TOGETHER = [
     *CONTROLS, *STUCK, *ENDS, *LIES, *PASSES_BUT_WEAKER, *RESULTS, *FILES, *NEIGHBOURS, *LIMITS
 ]  # fmt: skip
 
+ALIKE = [
+    f"result_{form}" for form in ("partial", "empty", "deep", "words", "half", "types")
+]  # end as others do
 
 # What touches others too has a run of its own.
 

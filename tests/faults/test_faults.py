@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Mngr, wait_for
+from tests.conftest import FULL, Mngr, wait_for
 from tests.faults.ours import Running, Tmr
-from tests.faults.pack import TOGETHER, Ended, Fault, Wish, limited, until, well
+from tests.faults.pack import ALIKE, TOGETHER, Ended, Fault, Wish, limited, until, well
 
 
 @pytest.fixture
@@ -46,8 +46,9 @@ def at_work(run: Running, count: int) -> dict[str, str]:
 
 
 def test_whatever_agents_do_each_task_ends_as_what_it_is(ours: Tmr) -> None:
-    ended = ours.start(TOGETHER, Wish(task_seconds=40, stall_seconds=5)).wait()
-    is_well(ended, TOGETHER)
+    faults = TOGETHER if FULL else [fault for fault in TOGETHER if fault.name not in ALIKE]
+    ended = ours.start(faults, Wish(task_seconds=40, stall_seconds=5)).wait()
+    is_well(ended, faults)
     assert ended.code == 4
 
 
@@ -91,6 +92,35 @@ def test_those_that_fail_alike_are_the_codes_trouble(ours: Tmr) -> None:
     assert [cause for cause, _ in ended.alarms] == ["code"] and "exit code 3" in ended.alarms[0][1]
     outcomes = [task.outcome for task in ended.tasks.values()]
     assert outcomes.count("failed") + outcomes.count("queued") == 7 and 3 <= outcomes.count("failed") < 6
+
+
+@pytest.mark.full
+def test_a_program_that_is_not_there_is_a_dependencys_trouble(ours: Tmr) -> None:
+    faults = [Fault(f"a{n}", [], "queued") for n in range(4)]
+    ended = ours.start(faults, Wish(alarm=3, agent="opencode")).wait()
+    is_not_over(ended)
+    assert [cause for cause, _ in ended.alarms] == ["dependency"], ended.said
+
+
+@pytest.mark.full
+def test_time_spent_parked_is_not_the_tasks_own(ours: Tmr) -> None:
+    faults = [well("a", {"park": {"reason": "rate_limit", "seconds": 12}}, {"sleep": 2})]
+    is_well(ours.start(faults, Wish(task_seconds=10)).wait(), faults)
+
+
+@pytest.mark.full
+def test_what_could_not_be_brought_home_is_fetched_again(ours: Tmr, flag: Path) -> None:
+    faults = [well("a", until(flag))]
+    run = ours.start(faults)
+    at_work(run, 1)
+    place = run.folder("a")
+    place.rename(place.with_suffix(".away"))
+    place.write_text("in the way\n")
+    flag.touch()
+    wait_for(lambda: run.rows("pull_failed"))
+    place.unlink()
+    is_well(run.wait(), faults)
+    assert len(run.rows("launch")) == 1
 
 
 @pytest.mark.full

@@ -5,7 +5,6 @@ One thread decides and writes the journal; what takes time is done by others, ea
 
 from __future__ import annotations
 
-import os
 import time
 
 from mngr import clock
@@ -15,7 +14,7 @@ from mngr.mapreduce import words
 from mngr.mapreduce.crew import Crew
 from mngr.mapreduce.governor import Governor, Load
 from mngr.mapreduce.hands import Hands, Home
-from mngr.mapreduce.purse import Purse
+from mngr.mapreduce.purse import Purse, is_overloaded
 from mngr.mapreduce.state import BUSY, fold, step
 
 TYPE_CHECKING = False
@@ -160,10 +159,7 @@ class Engine:
         if not text:  # a program that needs no word
             self._after_talk(one.task.slug, "none")
             return
-        os.makedirs(self._run.task(one.task.slug), exist_ok=True)
-        with open(self._run.task(one.task.slug, "prompt.md"), "w", encoding="utf-8") as file:
-            file.write(text)
-        self._crew.do("talk", one.task.slug, lambda: self._hands.tell(one, text))
+        self._crew.do("talk", one.task.slug, lambda: self._hands.brief(one, text))
 
     def _after_talk(self, slug: str, proof: str | MngrError) -> None:
         one = self._state.tasks[slug]
@@ -203,6 +199,8 @@ class Engine:
         self._later[slug] = time.monotonic() + 2.0 ** min(one.attempt, 6)
 
     def _alarm(self, stage: str, text: str, slug: str, cause: str | None = None) -> None:
+        if cause is None and governing.is_slow(text) and is_overloaded():
+            cause = "host"
         alarm = self._governor.failed(stage, text, slug, self._now(), cause)
         if alarm:
             self._write("alarm", **alarm)

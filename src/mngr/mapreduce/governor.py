@@ -156,6 +156,11 @@ def cause_of(text: str) -> str:
     return next((name for name, pattern in _CAUSES if pattern.search(text)), "code")
 
 
+def is_slow(text: str) -> bool:
+    """Whether somebody failed by taking too long."""
+    return re.search(r"timeout|no sign of life|did not show within|was not ready", text) is not None
+
+
 def _shape(text: str) -> str:
     """The text without what differs from one agent to the next."""
     first = (text.strip().splitlines() or [""])[0]

@@ -84,6 +84,14 @@ class Hands:
             self._fleet.start([name])
         return self._fleet.get(name)
 
+    def brief(self, one: TaskState, text: str) -> str:
+        """Give it its task, and keep what it was told."""
+        folder = self._run.task(one.task.slug)
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, "prompt.md"), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.tell(one, text)
+
     def tell(self, one: TaskState, text: str, patience: float = _PATIENCE) -> str:
         """Send a message that the agent does not have yet; the proof that it arrived. Raises MngrError."""
         assert one.agent is not None
@@ -91,8 +99,17 @@ class Hands:
             return "transcript"
         outcome = self._fleet.message([one.agent], text, start=True, timeout=min(patience, _PATIENCE))[0]
         if not outcome.ok:
-            raise MngrError(outcome.error or "it could not be told", outcome.hint)
+            why = outcome.error or "it could not be told"
+            raise MngrError(why + self._end(one.agent), outcome.hint)
         return str(outcome.extra.get("proof"))
+
+    def _end(self, name: str) -> str:
+        """How one that could not be told anything has ended, if it has."""
+        try:
+            code = self._fleet.get(name).exit_code
+        except MngrError:
+            return ""
+        return ": its program is not installed" if code == 127 else f": exit code {code}" if code else ""
 
     def _has(self, name: str, text: str) -> bool:
         try:

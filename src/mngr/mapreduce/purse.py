@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mngr.mapreduce.state import RunState
 
 _COUNT = 15.0  # seconds between two looks at what agents at work have used
+_OVERLOAD = 4  # processes that want to run, of each processor
 _TOKENS = ("input_tokens", "output_tokens", "cache_write_tokens")
 
 
@@ -96,3 +97,8 @@ def free_disk(path: str) -> int | None:
     except OSError:
         return None
     return found.f_bavail * found.f_frsize
+
+
+def is_overloaded() -> bool:
+    """Whether this machine has far more to do than it can."""
+    return os.getloadavg()[0] > _OVERLOAD * (os.cpu_count() or 1)

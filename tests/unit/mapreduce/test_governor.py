@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mngr.mapreduce.governor import Governor, Limits, Load, cause_of
+from mngr.mapreduce.governor import Governor, Limits, Load, cause_of, is_slow
 
 
 def load(now: float = 0.0, **more: Any) -> Load:
@@ -94,11 +94,26 @@ def test_success_in_between_says_that_it_is_not_for_all() -> None:
 
 def test_a_probe_goes_alone_and_now_and_then() -> None:
     governor = Governor(Limits(alarm=1, on_alarm="probe"))
-    assert governor.failed("prompt", "429 Too Many Requests", "a")
-    assert governor.gate(load(100.0, working=1)).room == 0
-    assert governor.gate(load(100.0)).room == 1
-    assert governor.gate(load(101.0)).room == 0
-    assert governor.gate(load(161.0)).room == 1
+    assert governor.failed("prompt", "429 Too Many Requests", "a", now=100.0)
+    assert governor.gate(load(104.0)).room == 0
+    assert governor.gate(load(106.0, working=1)).room == 0
+    assert governor.gate(load(106.0)).room == 1
+    assert governor.gate(load(115.0)).room == 0  # later each time
+    assert governor.gate(load(116.0)).room == 1
+
+
+def test_a_dead_login_is_everybodys_at_once_but_not_one_that_a_text_speaks_of() -> None:
+    governor = Governor(Limits(alarm=3))
+    assert governor.failed("work", "the test of the login fails", "a") is None
+    alarm = governor.failed("work", "the login is dead", "b", cause="login")
+    assert alarm is not None and alarm["cause"] == "login"
+
+
+def test_whose_trouble_it_is_can_be_known_better_than_by_the_text() -> None:
+    governor = Governor(Limits(alarm=1))
+    alarm = governor.failed("work", "timeout", "a", cause="host")
+    assert alarm is not None and alarm["cause"] == "host"
+    assert is_slow("timeout") and is_slow("no sign of life, and it hangs") and not is_slow("exit code 1")
 
 
 @pytest.mark.parametrize(
