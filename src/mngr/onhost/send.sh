@@ -87,7 +87,7 @@ if [ -n "$key" ] && [ -n "$shown" ]; then
     until asks; do
         late && answer not-ready
         if [ -n "$clear" ] && [ $napped -ge 400 ] && has_text; then
-            press -N 5 $clear >/dev/null
+            press -N 5 "${clear##* }" >/dev/null # the others may mean something to a question
         fi
         nap 50
     done
