@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
-import signal
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -58,15 +59,15 @@ def tests(project: Mngr, **sums: tuple[int, int, int]) -> None:
     git(project.repo, "commit", "-qm", "tests")
 
 
-def play(
-    project: Mngr, cases: dict[str, list[object]], *words: str, code: int = 0, name: str = "r"
-) -> dict[str, Any]:
-    """A run by scripted agents: the steps of each task, by a pattern of its name."""
+def order(name: str, cases: dict[str, list[object]]) -> list[str]:
+    """The words for a run by scripted agents: the steps of each task, by a pattern of its name."""
     steps = {
         "steps": [result(outcome="unchanged")],
         "cases": [{"task": task, "steps": do} for task, do in cases.items()],
     }
-    options = (
+    return [
+        "tmr",
+        "run",
         "--name",
         name,
         "--agent",
@@ -75,10 +76,20 @@ def play(
         json.dumps(steps),
         "--runs",
         "1",
-        "--format",
-        "json",
-    )
-    found: dict[str, Any] = project("tmr", "run", *options, *words, code=code).json()
+    ]
+
+
+def play(
+    project: Mngr,
+    cases: dict[str, list[object]],
+    *words: str,
+    code: int = 0,
+    name: str = "r",
+    timeout: float = 60,
+) -> dict[str, Any]:
+    """Such a run, to its end."""
+    done = project(*order(name, cases), "--format", "json", *words, code=code, timeout=timeout)
+    found: dict[str, Any] = done.json()
     return found
 
 
@@ -154,9 +165,10 @@ def test_what_is_claimed_counts_when_we_have_seen_it(project: Mngr) -> None:
     assert skipped == {"tests/test_right.py::test_right": "nothing has changed since run r confirmed it"}
 
 
-@pytest.mark.parametrize("moment", range(50 if FULL else 2))
-def test_killed_at_any_moment_it_ends_as_if_nothing_had_been(project: Mngr, moment: int) -> None:
-    count = 40 if FULL else 5
+def test_killed_again_and_again_it_ends_as_if_nothing_had_been(project: Mngr) -> None:
+    count, kills, seed = (40, 50, os.urandom(4).hex()) if FULL else (5, 3, "0")
+    print(f"seed {seed}")
+    chance = random.Random(seed)
     sums = {f"n{n}": (n, 1, n + (1 if n % 2 else 2)) for n in range(count)}
     tests(project, **sums)
     cases: dict[str, list[object]] = {
@@ -167,49 +179,50 @@ def test_killed_at_any_moment_it_ends_as_if_nothing_had_been(project: Mngr, mome
         ]
         for n in range(0, count, 2)
     }
-    steps = {
-        "steps": [result(outcome="unchanged")],
-        "cases": [{"task": task, "steps": do} for task, do in cases.items()],
-    }
-    words = [
-        "--agent",
-        "player",
-        "--agent-arg",
-        json.dumps(steps),
-        "--runs",
-        "1",
-        "--max-agents",
-        "8",
-        "--canary",
-        "0",
-    ]
-    process = subprocess.Popen(
-        [BIN / "mngr", "tmr", "run", "--name", "r", *words],
-        cwd=project.repo, env=project.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    journal = Path(RunDir(str(project.repo), "r").journal)
-    most = 2 + moment * count * 12 // (50 if FULL else 2)
-    wait_for(
-        lambda: (
-            process.poll() is not None or (journal.exists() and journal.read_bytes().count(b"\n") >= most)
-        ),
-        timeout=300,
-    )
-    if process.poll() is None:
-        assert "goes on in process" in project("tmr", "resume", code=1).err
-        os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    found = project.json("tmr", "resume", timeout=600)
-    seen = {task["task"].rpartition("_")[2]: (task["outcome"], task["verdict"]) for task in found["tasks"]}
-    assert seen == {
-        name: ("fixed" if n % 2 == 0 else "unchanged", "confirmed") for n, name in enumerate(sums)
-    }
-    names = [agent["name"] for agent in project.agents()]
+    words = ("--max-agents", "8", "--canary", "0")
+    undisturbed = play(project, cases, *words, name="u", timeout=900)
+    project("tmr", "memory", "forget")
+    run = RunDir(str(project.repo), "r")
+    start = [*order("r", cases), *words]
+    for number in range(kills):
+        process = subprocess.Popen(
+            [BIN / "mngr", *start], cwd=project.repo, env=project.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )  # fmt: skip
+        lines = len(read_journal(run.journal))
+        if number == 0:
+            wait_for(lambda: Path(run.plan).exists())
+        more = lines + chance.randrange(count * 12 // kills * 2)
+        wait_for(functools.partial(is_so_far, process, run.journal, more), timeout=300)
+        if process.poll() is None and number == 0:
+            assert "goes on in process" in project("tmr", "resume", "r", code=1).err
+        process.kill()
+        process.wait()
+        start = ["tmr", "resume", "r"]
+    found = project.json("tmr", "resume", "r", timeout=900)
+    assert facts(project, "r", found) == facts(project, "u", undisturbed)
+    assert len(found["tasks"]) == count
+    names = [agent["name"] for agent in project.agents() if agent["labels"]["run"] == "r"]
     assert len(names) == count and not [name for name in names if "-room-" in name]
-    for row in rows(project, "settled"):
-        run = RunDir(str(project.repo), "r")
-        text = git(Path(run.repo), "show", f"{run.ref(row['slug'])}:calc.py")
-        assert "a + b" in text
+    settled = [row["slug"] for row in rows(project, "settled")]
+    assert len(settled) == len(set(settled)) == count
+
+
+def is_so_far(process: subprocess.Popen[bytes], journal: str, lines: int) -> bool:
+    return process.poll() is not None or len(read_journal(journal)) >= lines
+
+
+def facts(project: Mngr, name: str, found: dict[str, Any]) -> set[tuple[str, str, str, str]]:
+    """Every task with its outcome, what we saw, and the tree it led to."""
+    run = RunDir(str(project.repo), name)
+    return {
+        (
+            task["task"],
+            task["outcome"],
+            task["verdict"],
+            git(Path(run.repo), "rev-parse", f"{run.ref(task['slug'])}^{{tree}}"),
+        )
+        for task in found["tasks"]
+    }
 
 
 def test_the_emergency_stop_and_on_another_day(project: Mngr) -> None:
