@@ -172,9 +172,10 @@ CONTROLS = [
     ),
     Fault("blocked", ["test", DONE], "blocked", None, "Played by a script", breaks=True),
 ]
+# These take longest; tests that fail are taken up first.
 STUCK = [
-    Fault("hang", [*WORK, "hang"], "failed", None, "no sign of life", **KEPT),
-    Fault("deaf", [*WORK, "deaf"], "failed", None, "no sign of life", **KEPT),
+    Fault("hang", [*WORK, "hang"], "failed", None, "no sign of life", breaks=True, **KEPT),
+    Fault("deaf", [*WORK, "deaf"], "failed", None, "no sign of life", breaks=True, **KEPT),
     Fault(
         "ask",
         [{"ask": "which one?"}, DONE],
@@ -185,7 +186,7 @@ STUCK = [
     ),
     Fault("ask_again", [*WORK, *[{"ask": "which?"}] * 4], "failed", None, "question", reminders=2, **KEPT),
     Fault("permission", [*[{"permission": "may I?"}] * 4], "failed", None, "permission", reminders=2),
-    Fault("endless", [*WORK, {"sleep": 600}], "failed", None, "timeout|no sign of life", **KEPT),
+    Fault("endless", [*WORK, {"sleep": 600}], "failed", None, "timeout|no sign of life", breaks=True, **KEPT),
 ]
 ENDS = [
     Fault("exit_0", [*WORK, {"exit": 0}], "failed", None, "no result", **KEPT),
