@@ -151,6 +151,8 @@ def line_of(row: dict[str, Any]) -> str | None:
         return f"{slug}: runs on {row['host']}"
     if kind == "launch_failed":
         return f"{slug}: {row['stage']} failed ({row['cause']}): {row['error']}"
+    if kind == "pull_failed":
+        return f"{slug}: its work could not be fetched, and will be tried again: {row['error']}"
     if kind == "remind":
         return f"{slug}: reminded ({row['why']})"
     if kind == "parked":
