@@ -144,3 +144,23 @@ def test_what_is_wrong_is_said_before_anything_is_made(mngr: Mngr) -> None:
         assert said in mngr("map", *words, code=2).err
     assert "there is no run" in mngr("map", "--resume", "nothing", code=1).err
     assert not (mngr.repo / ".mngr" / "runs").exists()
+
+
+def test_so_many_share_a_host(mngr: Mngr, example_plugin: Path) -> None:
+    mngr.env["PYTHONPATH"] = str(example_plugin)
+    words = (
+        "map",
+        *"abcde",
+        "--name",
+        "r",
+        "--on",
+        ".scratch",
+        "--agents-per-host",
+        "2",
+        "--max-agents",
+        "5",
+    )
+    mngr(*words, "--canary", "0", "--", "sh", "-c", "sleep 1; echo {item} >$MNGR_OUTPUT_DIR/x")
+    hosts = [agent["host"] for agent in mngr.agents()]
+    assert len(hosts) == 5 and max(hosts.count(host) for host in hosts) <= 2 and len(set(hosts)) <= 4
+    assert all(row["host"] != "local" for row in rows(mngr) if row["type"] == "launched")

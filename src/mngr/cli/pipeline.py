@@ -32,6 +32,13 @@ WHO = (
         flags=("--on",), metavar="ADDRESS", help="where: @HOST, .PROVIDER or @HOST.PROVIDER (default: here)"
     ),
     Option(
+        flags=("--agents-per-host",),
+        metavar="N",
+        kind="int",
+        default=0,
+        help="so many share a host that a provider makes (default: each has its own)",
+    ),
+    Option(
         flags=("--transfer",),
         metavar="MODE",
         choices=("worktree", "mirror"),
@@ -92,7 +99,7 @@ def wish_of(args: Args, prefix: str, kind: str) -> Wish:
     return Wish(
         agent=kind, args=args.rest or [], on=on if not on or on.startswith("@") else f"@{on}",
         transfer=args["transfer"] or "mirror", sandbox=args["sandbox"], network=args["network"], yolo=args["yolo"],
-        prefix=prefix,
+        prefix=prefix, per_host=args["agents_per_host"],
     )  # fmt: skip
 
 

@@ -152,7 +152,7 @@ def _plan(cli: Cli, args: Args, root: str) -> Plan:
     tutorial = str(settings.get("tutorial.file") or "tutorial.sh")
     return Plan(
         base="", pytest=pytest, paths=[_from_root(cli, root, path) for path in args["path"] or []], args=args.rest or [],
-        program=settings.get("project.program"), agent=wish.agent, agent_args=args["agent_arg"] or [], on=wish.on,
+        program=settings.get("project.program"), agent=wish.agent, agent_args=args["agent_arg"] or [], on=wish.on, per_host=wish.per_host,
         transfer=wish.transfer or "mirror", sandbox=wish.sandbox, network=wish.network, yolo=wish.yolo, only=args["only"],
         changed_since=args["changed_since"], k=args["runs"], verify_k=args["runs"], test_timeout=args["test_timeout"],
         tutorial=tutorial if os.path.exists(os.path.join(root, tutorial)) else None, tries=1 if wish.agent == "mechanic" else args["tries"],  # it would do the same again

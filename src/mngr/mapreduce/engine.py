@@ -268,7 +268,7 @@ class Engine:
     def _say_to(self, slug: str, why: str, text: str) -> None:
         """One that hangs shall not keep others waiting for a word."""
         self._asked[slug] = why
-        one, patience = self._state.tasks[slug], self._governor.limits.stall
+        one, patience = self._state.tasks[slug], min(self._governor.limits.stall, 30.0)
         self._crew.do("remind", slug, lambda: self._hands.tell(one, text, patience))
 
     def _park(self, one: TaskState, view: AgentView) -> None:

@@ -7,6 +7,7 @@ import os
 
 from mngr import git
 from mngr.errors import MngrError, NotFound
+from mngr.mapreduce.berths import Berths
 from mngr.mapreduce.recipe import Judgement
 from mngr.model import Record
 from mngr.ops.pull import Into
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from mngr.mapreduce.state import TaskState
     from mngr.model import AgentView
 
-_PATIENCE = 30.0  # seconds for a message to arrive
+_READY = 300.0  # seconds for the first one: a program may take its time to start beside a hundred others
 _GONE = ("DONE", "FAILED", "STOPPED")
 
 
@@ -48,6 +49,7 @@ class Hands:
         self._wish = wish
         self._purse = purse
         self._source = run.root if wish.transfer == "worktree" else run.repo
+        self._berths = Berths(wish.on, wish.per_host)
 
     def name(self, slug: str, attempt: int) -> str:
         """The agent of a task at an attempt."""
@@ -65,11 +67,14 @@ class Hands:
         branch = None
         if one.base is not None:
             branch = f"{one.base}:mngr/{self._run.name}/{task.slug}"
-        return self._fleet.create(
-            one.agent + wish.on, task.data.get("agent", wish.agent), task.data.get("args", wish.args), source=self._source, branch=branch, transfer=wish.transfer,
-            dirty="ignore", env=wish.env, sandbox=wish.sandbox, network=wish.network, yolo=wish.yolo,
-            labels={"run": self._run.name, "task": task.slug},
-        )  # fmt: skip
+        with self._berths.berth() as berth:
+            made = self._fleet.create(
+                one.agent + berth.address, task.data.get("agent", wish.agent), task.data.get("args", wish.args),
+                source=self._source, branch=branch, transfer=wish.transfer, dirty="ignore", env=wish.env,
+                sandbox=wish.sandbox, network=wish.network, yolo=wish.yolo, labels={"run": self._run.name, "task": task.slug},
+            )  # fmt: skip
+            berth.taken(made.host)
+        return made
 
     def _find(self, name: str) -> AgentView | None:
         """The agent if it is whole; what a crash left half made is taken away."""
@@ -90,14 +95,14 @@ class Hands:
         os.makedirs(folder, exist_ok=True)
         with open(os.path.join(folder, "prompt.md"), "w", encoding="utf-8") as file:
             file.write(text)
-        return self.tell(one, text)
+        return self.tell(one, text, _READY)
 
-    def tell(self, one: TaskState, text: str, patience: float = _PATIENCE) -> str:
+    def tell(self, one: TaskState, text: str, patience: float) -> str:
         """Send a message that the agent does not have yet; the proof that it arrived. Raises MngrError."""
         assert one.agent is not None
         if self._has(one.agent, text):
             return "transcript"
-        outcome = self._fleet.message([one.agent], text, start=True, timeout=min(patience, _PATIENCE))[0]
+        outcome = self._fleet.message([one.agent], text, start=True, timeout=patience)[0]
         if not outcome.ok:
             why = outcome.error or "it could not be told"
             raise MngrError(why + self._end(one.agent), outcome.hint)
@@ -149,6 +154,7 @@ class Hands:
         if is_final:
             self._keep(name, folder, dirty)
             self._fleet.stop([name])
+            self._berths.left(agent.host)
         return Home(
             commit=commit, commits=commits, judgement=judgement, usage=self._purse.usage(name), is_dirty=dirty,
             is_final=is_final, error=error,

@@ -19,6 +19,7 @@ class Wish(Record):
     network: str | None = None
     yolo: bool = False
     env: dict[str, str] = {}
+    per_host: int = 0  # agents that share a host which a provider makes; 0: each has its own
     prefix: str = "map"  # of the agents' names
 
 

@@ -28,6 +28,7 @@ class Plan(Record):
     agent: str = "mechanic"
     agent_args: list[str] = []
     on: str = ""
+    per_host: int = 0
     transfer: str = "mirror"
     sandbox: bool = False
     network: str | None = None

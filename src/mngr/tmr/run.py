@@ -65,7 +65,7 @@ def go(
 def wish_of(plan: Plan) -> Wish:
     """Who does it, and where."""
     return Wish(
-        agent=plan.agent, args=plan.agent_args, on=plan.on, transfer=plan.transfer, sandbox=plan.sandbox,
+        agent=plan.agent, args=plan.agent_args, on=plan.on, per_host=plan.per_host, transfer=plan.transfer, sandbox=plan.sandbox,
         network=plan.network, yolo=plan.yolo, prefix="tmr",
     )  # fmt: skip
 
