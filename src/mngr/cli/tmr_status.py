@@ -50,7 +50,12 @@ def _human(found: dict[str, Any]) -> str:
     cost = found["budget"]["cost_usd"]
     tokens = found["budget"]["input_tokens"] + found["budget"]["output_tokens"]
     if tokens:
-        text += f"{tokens} tokens, {'cost unknown' if cost is None else f'${cost:.2f}'}\n"
+        text += f"{tokens} tokens, {'cost unknown' if cost is None else f'${cost:.2f}'}"
+        spend = found["budget"]["spend"]
+        shares = [f"{kind} {used['input_tokens'] + used['output_tokens']}" for kind, used in spend.items()]
+        text += f" ({', '.join(shares)})" if len(shares) > 1 else ""
+        before = found["budget"]["before_edit"]
+        text += f", {before} before the first edit on average\n" if before is not None else "\n"
     rows = [
         (one["outcome"] or one["state"], one["claimed"] or "-", one["verdict"] or "-", f"{one['seconds'] or 0:.0f}s",
          one["task"], one["reason"] or "")

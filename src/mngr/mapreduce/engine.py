@@ -317,7 +317,7 @@ class Engine:
         if home.is_final and home.judgement.problem:
             claim = {**claim, "problem": home.judgement.problem}
         self._write(
-            "pulled", slug=slug, commit=home.commit, commits=home.commits, claim=claim, usage=home.usage,
+            "pulled", slug=slug, commit=home.commit, commits=home.commits, claim=claim, usage=home.usage, before_edit=home.before_edit,
             dirty=home.is_dirty, final=home.is_final, error=home.error,
         )  # fmt: skip
         one = self._state.tasks[slug]

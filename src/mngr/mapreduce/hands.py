@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 from mngr import git
 from mngr.errors import MngrError, NotFound
 from mngr.mapreduce.berths import Berths
 from mngr.mapreduce.recipe import Judgement
+from mngr.mapreduce.state import COUNTS
 from mngr.model import Record
 from mngr.ops.pull import Into
 
@@ -37,6 +39,7 @@ class Home(Record):
     is_dirty: bool = False
     is_final: bool  # the agent was stopped
     error: str | None = None  # why nothing, or not all, came
+    before_edit: int | None = None  # tokens that it used before it changed a file
 
 
 class Hands:
@@ -151,17 +154,18 @@ class Hands:
                 "take the rest away, and write the result again."
             )
         is_final = final or judgement.problem is None or not alive
+        before_edit = None
         if is_final:
-            self._keep(name, folder, dirty)
+            before_edit = tokens_before_edit(self._keep(name, folder, dirty))
             self._fleet.stop([name])
             self._berths.left(agent.host)
         return Home(
             commit=commit, commits=commits, judgement=judgement, usage=self._purse.usage(name), is_dirty=dirty,
-            is_final=is_final, error=error,
+            is_final=is_final, error=error, before_edit=before_edit,
         )  # fmt: skip
 
-    def _keep(self, name: str, folder: str, dirty: bool) -> None:
-        """Its conversation, and what it never committed."""
+    def _keep(self, name: str, folder: str, dirty: bool) -> list[dict[str, Any]]:
+        """Its conversation, and what it never committed; the conversation."""
         try:
             rows = list(self._fleet.transcript(name))
         except MngrError:
@@ -175,7 +179,22 @@ class Hands:
                 left = error.message.encode()
             with open(os.path.join(folder, "uncommitted.diff"), "wb") as diff:
                 diff.write(left)
+        return rows
 
     def stop(self, some: list[TaskState]) -> None:
         """End them and keep everything; one that is gone is stopped."""
         self._fleet.stop([one.agent for one in some if one.agent is not None])
+
+
+def tokens_before_edit(rows: list[dict[str, Any]]) -> int | None:
+    """What an agent read and wrote until it first changed a file, by the names of its tools; None when it never did."""
+    total = 0
+    for row in rows:
+        used = row.get("usage")
+        if isinstance(used, dict):
+            total += sum(value for key in COUNTS if isinstance(value := used.get(key), int))
+        if row.get("role") == "tool" and re.search(
+            r"edit|write|patch|replace|create", str(row.get("tool")), re.IGNORECASE
+        ):
+            return total
+    return None

@@ -41,7 +41,10 @@ class Purse:
 
     def spent(self, state: RunState) -> tuple[float, int]:
         """US dollars and tokens so far, as far as they are known."""
-        used = ({slug: one.usage for slug, one in state.tasks.items()} | self._live).values()
+        used = [one.usage for one in state.tasks.values() if one.usage]
+        for slug, now in self._live.items():  # what came since the last time that it was brought home
+            before = state.tasks[slug].own if slug in state.tasks else {}
+            used.append({key: (now.get(key) or 0) - (before.get(key) or 0) for key in (*_TOKENS, "cost_usd")})
         cost = sum(float(row.get("cost_usd") or 0.0) for row in used)
         return cost, sum(int(row.get(key) or 0) for row in used for key in _TOKENS)
 

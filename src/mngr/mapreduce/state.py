@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 # queued: to be launched. launching: being made, or being told. working. parked: limited by its model. talking: being
 # reminded. pulling: its work is being brought home. checking: its claim is being checked. settled.
 BUSY = ("launching", "working", "talking", "pulling")  # have an agent that may run
-KINDS_OF_SPEND = ("work", "retries", "reminders", "conflicts")
+COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 
 class Task(Record):
@@ -43,7 +43,10 @@ class TaskState(Record):
     outcome: str | None = None
     reason: str | None = None
     parked_until: str | None = None
-    usage: dict[str, Any] = {}
+    usage: dict[str, Any] = {}  # of all its agents
+    own: dict[str, Any] = {}  # of the one it has now
+    spend: dict[str, dict[str, Any]] = {}  # the same as `usage`, for work, retries and reminders apart
+    before_edit: int | None = None  # tokens that its agent used before it changed a file
     began_at: str | None = None
     ended_at: str | None = None
     is_stopped: bool = False
@@ -95,14 +98,29 @@ def step(state: RunState, row: dict[str, Any]) -> RunState:
 def _launch(one: TaskState, row: dict[str, Any]) -> dict[str, Any]:
     return {
         "state": "launching", "agent": row["agent"], "attempt": row["attempt"], "base": row.get("base"), "agent_id": None,
-        "is_prompted": False, "reminders": 0, "is_stopped": False, "claim": {}, "check": None,
+        "is_prompted": False, "reminders": 0, "is_stopped": False, "claim": {}, "check": None, "own": {},
         "began_at": one.began_at or row["at"],
     }  # fmt: skip
 
 
 def _pulled(one: TaskState, row: dict[str, Any]) -> dict[str, Any]:
-    kept = {key: row[key] for key in ("commit", "claim", "usage") if row.get(key) is not None}
+    kept = {key: row[key] for key in ("commit", "claim", "before_edit") if row.get(key) is not None}
+    used = row.get("usage")
+    if used is not None:
+        more = {key: max(0, (used.get(key) or 0) - (one.own.get(key) or 0)) for key in COUNTS}
+        cost = used.get("cost_usd")
+        more["cost_usd"] = None if cost is None else max(0.0, cost - (one.own.get("cost_usd") or 0.0))
+        kind = "retries" if one.attempt > 1 else "reminders" if one.reminders else "work"
+        kept["spend"] = {**one.spend, kind: add_usage(one.spend.get(kind, {}), more)}
+        kept |= {"own": used, "usage": add_usage(one.usage, more)}
     return {**kept, "state": "pulling" if row["final"] else "working", "is_stopped": row["final"]}
+
+
+def add_usage(one: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Both together; money is None where a part of it is not known."""
+    costs = [used["cost_usd"] for used in (one, more) if used]
+    found: dict[str, Any] = {key: (one.get(key) or 0) + (more.get(key) or 0) for key in COUNTS}
+    return {**found, "cost_usd": None if None in costs else round(sum(costs), 6)}
 
 
 _STEPS: dict[str, Callable[[TaskState, dict[str, Any]], dict[str, Any]]] = {

@@ -6,7 +6,7 @@ import time
 
 from mngr import clock
 from mngr.mapreduce.journal import find_writer, read_journal
-from mngr.mapreduce.state import fold
+from mngr.mapreduce.state import add_usage, fold
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,14 +68,22 @@ def _task(one: TaskState) -> dict[str, Any]:
         "parked_until": one.parked_until,
         "seconds": None if began is None else round(ended - began, 1),
         "usage": one.usage or None,
+        "spend": one.spend,
+        "before_edit": one.before_edit,
     }
 
 
 def _budget(tasks: list[dict[str, Any]]) -> dict[str, Any]:
-    used = [task["usage"] for task in tasks if task["usage"]]
-    costs = [row["cost_usd"] for row in used]
+    """What was used in all, and what for; tokens before the first edit, of those that made one."""
+    total: dict[str, Any] = {}
+    spend: dict[str, dict[str, Any]] = {}
+    for task in tasks:
+        total = add_usage(total, task["usage"]) if task["usage"] else total
+        for kind, used in task["spend"].items():
+            spend[kind] = add_usage(spend.get(kind, {}), used)
+    before = [task["before_edit"] for task in tasks if task["before_edit"] is not None]
     return {
-        "input_tokens": sum(row["input_tokens"] for row in used),
-        "output_tokens": sum(row["output_tokens"] for row in used),
-        "cost_usd": None if any(cost is None for cost in costs) else sum(costs),
+        **(total or {"input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0}),
+        "spend": spend,
+        "before_edit": round(sum(before) / len(before)) if before else None,
     }

@@ -110,3 +110,25 @@ def test_any_rows_can_be_folded_and_folding_in_two_parts_is_the_same(steps: list
         own = [kind for kind, of in steps if of == slug]
         if own and own[-1] == "settled":
             assert state.tasks[slug].state == "settled" and state.tasks[slug].outcome == "done"
+
+
+def test_what_was_spent_and_what_for() -> None:
+    def used(tokens: int, cost: float | None = 0.0) -> dict[str, object]:
+        return {"input_tokens": tokens, "output_tokens": 0, "cost_usd": cost}
+
+    def pulled(tokens: int, *, final: bool, cost: float | None = 0.5) -> dict[str, object]:
+        return {**row_of("pulled", "a"), "final": final, "usage": used(tokens, cost), "before_edit": 7}
+
+    task = {"v": 1, "at": "", "type": "task", "task": Task(slug="a", title="a").to_dict()}
+    launch = row_of("launch", "a")
+    state = fold([
+        task, launch, pulled(100, final=False), row_of("remind", "a"), pulled(130, final=True, cost=0.75),
+        row_of("again", "a"), {**launch, "attempt": 2}, pulled(40, final=True, cost=0.25),
+    ])  # fmt: skip
+    one = state.tasks["a"]
+    assert {kind: (row["input_tokens"], row["cost_usd"]) for kind, row in one.spend.items()} == {
+        "work": (100, 0.5), "reminders": (30, 0.25), "retries": (40, 0.25),
+    }  # fmt: skip
+    assert (one.usage["input_tokens"], one.usage["cost_usd"], one.before_edit) == (170, 1.0, 7)
+    state = fold([task, launch, pulled(10, final=True, cost=None)])
+    assert state.tasks["a"].usage["cost_usd"] is None
