@@ -92,6 +92,11 @@ def test_an_old_program_is_too_old(mngr: Mngr, path: Path) -> None:
     (path / "tmux").chmod(0o755)
     found = checks(mngr, env={"PATH": str(path)}, code=1)["tmux"]
     assert (found["status"], found["problem"]) == ("error", "tmux 3.1c is too old: 3.2 is needed")
+    old = {"program.python3": "/usr/bin/python3", "version.python3": "Python 3.8.10"}
+    (needed,) = judge_programs(old, ("python3",))
+    assert (needed.status, needed.problem) == ("error", "Python 3.8.10 is too old: 3.9 is needed")
+    wished = {check.name: check.status for check in judge_place(old, "/home")}
+    assert wished["python3"] == "warning"  # nothing but some kinds of agents needs it
 
 
 def test_a_kind_says_what_it_needs(mngr: Mngr, path: Path) -> None:

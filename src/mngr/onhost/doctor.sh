@@ -12,6 +12,7 @@ for program in flock "$@"; do
 done
 command -v git >/dev/null 2>&1 && echo "version.git $(git --version)"
 command -v tmux >/dev/null 2>&1 && echo "version.tmux $(tmux -V)"
+command -v python3 >/dev/null 2>&1 && echo "version.python3 $(python3 -V 2>/dev/null)"
 # Not everyone who has the description has infocmp. On a Mac the directory is named by the number of the letter.
 if infocmp tmux-256color >/dev/null 2>&1; then
     echo "terminfo yes"

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 OK, WARNING, ERROR = "ok", "warning", "error"
 _PROGRAMS = ("git", "tmux", "tar", "awk", "find")
 _WISHED = {
-    "python3": "agents of kind player need it",
+    "python3": "agents of kind player and mechanic need it, 3.9 or newer",
     "sshd": "ssh, rsync and editors reach agents here through it",
 }
-_VERSIONS = {"git": (2, 31), "tmux": (3, 2)}
+_VERSIONS = {"git": (2, 31), "tmux": (3, 2), "python3": (3, 9)}
 _INSTALL = {"apk": "apk add", "pacman": "pacman -S"}  # all others: PROGRAM install
 _PACKAGES = {
     "awk": {"apt-get": "mawk", "": "gawk"},
@@ -137,7 +137,8 @@ def judge_place(facts: dict[str, str], home: str) -> list[Check]:
 
 def _wished(facts: dict[str, str], name: str, problem: str) -> Check:
     if f"program.{name}" in facts:
-        return Check(name=name, found=facts[f"program.{name}"])
+        found = _program(facts, name)
+        return found if found.status == OK else found.replace(status=WARNING)
     return Check(name=name, status=WARNING, problem=problem, hint=_install(facts, name))
 
 
