@@ -76,7 +76,7 @@ class ClaudeKind(ProgramKind):
     pasted = ("[Pasted text #",)
     ready = "status witness/[0-9]*.json"  # its first hook comes before its input box in some versions
     asking = "❯ 1. Yes"
-    clear = "C-e C-u"  # the cursor may stand before it
+    clear = "C-u C-e"
     empty = "❯\n❯\u00a0"
     obeyed = "/!#"
     conversation = (f"{_CONFIG}/projects/*/*.jsonl", f"{_CONFIG}/projects/*/*/subagents/*.jsonl")

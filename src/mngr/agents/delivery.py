@@ -19,7 +19,7 @@ class Delivery(Record):
     shown: str = ""  # what stands where the cursor is while the text still waits for Enter
     obeyed: str = ""  # first characters that the program would take for an order of its own
     shut: tuple[str, ...] = ()  # what it may wait for while a text would do something else than arrive
-    clear: str = ""  # the keys that take away what stands in its input box, a piece a time: an interrupted message comes back
+    clear: str = ""  # the key that takes away what stands in its input box, a piece a time, and the one to its end: an interrupted message comes back
     empty: str = ""  # how the line of the cursor looks when nothing stands there, one way a line
     keys: bool = False  # the text is the name of a key, pressed once, and no Enter follows
     dialog: str = ""  # for sed: a line of a question that stands in the way, marking the key that closes it

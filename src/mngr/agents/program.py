@@ -45,7 +45,7 @@ class ProgramKind:
     pasted: tuple[str, ...] = ()  # how it shows a long text that waits for Enter
     ready = "status"  # files in the agent's directory that are there once it takes messages
     asking = ""  # what is on the screen when it asks for a permission, one way a line
-    clear = ""  # the keys that take away a piece of what stands in its input box
+    clear = ""  # the key that takes away a piece of what stands in its input box, and the one to its end
     empty = ""  # how the line of the cursor looks when nothing does
     obeyed = ""  # first characters that are orders to the program
     shut: tuple[str, ...] = (

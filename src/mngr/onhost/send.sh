@@ -76,27 +76,30 @@ paste() {
         "delete-buffer -b $buffer ; display-message -p mngr:dead" "paste-buffer -p -d -b $buffer -t $pane $1" 2>&1 9>&-
 }
 has_text() { ! cursor_lines 0 | sed 's/ *$//' | grep -qxF -e "$empty"; }
-has_box() { # by the first word of an empty one
-    sign=${empty#"${empty%%[! ]*}"}
-    tmux -u -S "$socket" capture-pane -p -t "$pane" 2>/dev/null 9>&- | sed 's/^ *//; s/ .*//' | grep -qF -e "${sign%%[
- ]*}"
-}
+sign=${empty#"${empty%%[! ]*}"} # the first word of an empty box
+sign=${sign%%[
+ ]*}
+has_box() { tmux -u -S "$socket" capture-pane -p -t "$pane" 2>/dev/null 9>&- | sed 's/^ *//; s/ .*//' | grep -qF -e "$sign"; }
 asks() { tmux -u -S "$socket" capture-pane -p -t "$pane" 2>/dev/null 9>&- | grep -qF -e "$shown"; }
 if [ -n "$key" ] && [ -n "$shown" ]; then
     # Text in the box keeps some programs from asking; a key that comes before the question would become such a text.
     until asks; do
         late && answer not-ready
         if [ -n "$clear" ] && [ $napped -ge 400 ] && has_text; then
-            press -N 5 "${clear##* }" >/dev/null # the others may mean something to a question
+            press -N 5 "${clear%% *}" >/dev/null
         fi
         nap 50
     done
 elif [ -n "$clear" ] && [ -z "$key" ]; then
-    tries=0 # a few keys a time, for many at once would be taken for a paste
+    tries=0 # a few keys a time, for many at once would be taken for a paste, and so would different ones
     while has_text && [ $tries -lt 60 ]; do
-        # Keys that come before there is a box would become text in it.
-        ! has_box || press -N 5 $clear >/dev/null
         tries=$((tries + 1))
+        if [ $((tries % 10)) -eq 0 ] && cursor_lines 0 | grep -q "^ *$sign."; then
+            press "${clear##* }" >/dev/null # the text does not go, so the cursor may stand before it
+            nap 200
+        elif has_box; then # keys that come before that would become text in it
+            press -N 5 "${clear%% *}" >/dev/null
+        fi
         nap 40
     done
 fi
