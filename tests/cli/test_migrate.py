@@ -42,6 +42,7 @@ def test_a_running_agent_goes_on_elsewhere(client: Mngr, farm: Farm) -> None:
     assert client.json("gc")["results"] == []
 
 
+@pytest.mark.full
 def test_between_providers(client: Mngr, docker_engine: Docker) -> None:
     client.env.update({**settings("docker"), **docker_engine.env})
     client("create", "foo@h1", "player", "--label", "team=red", "--env", "GIVEN=a 'b'")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import random
 import resource
 import signal
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import FULL, Mngr, wait_for
+from tests.conftest import FULL, SEED, Mngr, wait_for
 from tests.faults.ours import Running, Tmr
 from tests.faults.pack import ALIKE, TOGETHER, Ended, Fault, Wish, limited, until, well
 
@@ -45,8 +46,15 @@ def at_work(run: Running, count: int) -> dict[str, str]:
     return run.tasks_at_work()
 
 
+def drawn(faults: list[Fault]) -> list[Fault]:
+    """A third of them, as the seed has it; the plain lie always."""
+    chance = random.Random(SEED)
+    some = chance.sample(faults, len(faults) // 3)
+    return [fault for fault in faults if fault in some or fault.name == "lie"]
+
+
 def test_whatever_agents_do_each_task_ends_as_what_it_is(ours: Tmr) -> None:
-    faults = TOGETHER if FULL else [fault for fault in TOGETHER if fault.name not in ALIKE]
+    faults = TOGETHER if FULL else drawn([fault for fault in TOGETHER if fault.name not in ALIKE])
     ended = ours.start(faults, Wish(task_seconds=40, stall_seconds=5)).wait()
     is_well(ended, faults)
     assert ended.code == 4

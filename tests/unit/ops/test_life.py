@@ -127,7 +127,7 @@ class Life(RuleBasedStateMachine):
 
 
 Life.TestCase.settings = settings(
-    max_examples=60 if FULL else 12,
+    max_examples=60 if FULL else 6,
     stateful_step_count=25 if FULL else 20,
     deadline=None,
     suppress_health_check=list(HealthCheck),
