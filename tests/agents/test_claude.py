@@ -160,7 +160,8 @@ class TestClaude(AgentContract):
 
         def send(sender: int) -> None:
             for number in range(total // senders):
-                fleet("message", "foo", "-m", f"sender {sender} number {number}", timeout=120)
+                text = f"sender {sender} number {number}"
+                fleet("message", "foo", "-m", text, "--timeout", "100", timeout=120)
 
         with ThreadPoolExecutor(senders) as pool:
             list(pool.map(send, range(senders)))
