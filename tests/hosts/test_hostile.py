@@ -283,6 +283,17 @@ def test_an_archive_that_would_leave_its_place_is_refused(
     assert not list(Path(fleet.context.home.cache, "stage").iterdir())
 
 
+def test_a_link_that_comes_again_as_a_directory_is_not_left_to_tar(tmp_path: Path) -> None:
+    rows = [
+        ("l", tarfile.SYMTYPE, "/tmp", b""),
+        ("l", tarfile.DIRTYPE, "", b""),
+        ("l/x", tarfile.REGTYPE, "", b"x"),
+    ]
+    (tmp_path / "evil.tar").write_bytes(members(*rows))
+    with pytest.raises(MngrError, match="could write outside"):
+        archive.check(str(tmp_path / "evil.tar"))
+
+
 def test_what_follows_the_end_of_an_archive_does_not_come(fleet: Fleet, tmp_path: Path) -> None:
     """A single empty block ends it for one reader and not for another."""
     first, more = members(*TOP), members(("work/foo/late", tarfile.SYMTYPE, "/etc", b""))

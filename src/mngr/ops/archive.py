@@ -78,9 +78,11 @@ def check(path: str, *, refuse: tuple[str, ...] = (), only: tuple[str, ...] = ()
                     or (member.islnk() and found.get(os.path.normpath(member.linkname)) != "file")
                 ):
                     raise _bad(path, member.name)
-                if only and (
-                    not _is_in(name, only) or (name in found and not member.isdir()) or member.issparse()
-                ):
+                if name in found and (found[name] != "dir" if member.isdir() else only):
+                    raise _bad(
+                        path, member.name
+                    )  # what tar makes of a name that comes twice is not to be relied on
+                if only and (not _is_in(name, only) or member.issparse()):
                     raise _bad(path, member.name)
                 if only and (len(found) >= MOST or name.count("/") > DEEPEST):
                     raise MngrError(
