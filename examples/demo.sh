@@ -1,7 +1,8 @@
-# demo.sh: a small real session on agents of this machine, in a directory of its own that is gone afterwards.
+# demo.sh [TEST…]: a small real session on agents of this machine, in a directory of its own that is gone afterwards.
 # Needs git, tmux and mngr on the PATH; no account, no model, no network.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
+only=$* # tests of the sample project; all without
 place=$(mktemp -d "${TMPDIR:-/tmp}/mngr-demo.XXXXXX")
 unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE
 HOME=$place MNGR_HOME=$place/.mngr
@@ -80,7 +81,7 @@ git add .
 git commit -q -m 'A pantry'
 run 'mngr tutorial check || true'
 say 'Each test is run untouched, then gets an agent, here one that needs no model. What it claims is run again by us.'
-run 'mngr tmr run --runs 1 --name demo || test $? -eq 4'
+run "mngr tmr run $only --runs 1 --name demo || test \$? -eq 4"
 run 'mngr tmr status demo --format "{outcome}\t{verdict}\t{task}" | sort'
 say 'One of them: what the agent claims, what we saw, and its commit.'
 run 'cat .mngr/runs/demo/tasks/test-list-sorted-*/result.json'
