@@ -7,7 +7,7 @@ function play(place) {
 
 for (const place of document.querySelectorAll(".player")) {
   const details = place.closest("details");
-  if (details) {
+  if (details && !details.open) {  // who was quicker than this script has it open
     details.addEventListener("toggle", () => play(place), { once: true });
   } else {
     play(place);
