@@ -84,7 +84,8 @@ def test_one_that_hangs_and_one_that_takes_too_long_are_closed(mngr: Mngr) -> No
 
 def test_time_that_runs_out_parks_the_rest_and_it_can_go_on(mngr: Mngr) -> None:
     words = ("--agent", "player", "-p", "go {item}", "--output", "r.txt", "--max-agents", "1")
-    play = steps({"sleep": 0.5}, result(), "wait")
+    long = {"task": "map-r-a-*", "steps": [{"sleep": 3}, result(), "wait"]}  # longer than the run may take
+    play = json.dumps({"steps": [result(), "wait"], "cases": [long]})
     parked = mngr("map", "a", "b", "c", "--name", "r", *words, "--deadline", "0.4s", "--", play, code=5)
     assert "Error: the run is not over" in parked.err and "mngr map --resume r" in parked.err
     state = fold(rows(mngr))

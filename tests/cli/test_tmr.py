@@ -249,7 +249,7 @@ def test_a_look_ahead_leaves_no_trace(project: Mngr) -> None:
         [2, 2],
         [0.0, 0.0],
     )
-    assert found["brief_tokens"] > 500 and found["seconds"][0] < found["seconds"][1]
+    assert found["brief_tokens"] > found["shared_tokens"] > 500 and found["seconds"][0] < found["seconds"][1]
     told = project("tmr", "run", "--dry-run", "--runs", "1", "--agent", "claude").out
     assert "2 agents" in told and "cost unknown" in told
     assert project.agents() == [] and project.json("tmr", "list")["runs"] == []
@@ -291,3 +291,17 @@ def test_bad_wishes_are_refused_before_anything_is_made(project: Mngr) -> None:
     assert "there is no run" in project("tmr", "status", code=1).err
     assert "cannot be collected" in project("tmr", "run", "tests/none.py", code=1).err
     assert project.agents() == []
+
+
+def test_from_a_worktree_with_a_head_of_its_own_and_from_nowhere(project: Mngr, tmp_path: Path) -> None:
+    tests(project, right=(1, 1, 2))
+    git(project.repo, "worktree", "add", "-q", "--detach", str(tmp_path / "other"))
+    there = Mngr(tmp_path / "other", project.home, project.env)
+    tests(there, wrong=(2, 2, 5))
+    found = there.json("tmr", "run", "--name", "r", "--dry-run", "--runs", "1")
+    assert (found["tests"], found["failing"]) == (2, 1)  # the commit of the worktree, which no branch has
+    for command in (("tmr", "run"), ("map", "x", "--", "true")):
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        git(tmp_path / "empty", "init", "-q")
+        assert "has no commit to start from" in project(*command, cwd=tmp_path / "empty", code=1).err
+        assert not (tmp_path / "empty" / ".mngr").exists()

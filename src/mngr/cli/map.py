@@ -6,7 +6,18 @@ import json
 import sys
 
 from mngr.cli import render
-from mngr.cli.pipeline import BOUNDS, NOTIFY, WHO, Progress, exit_code, limits_of, summary, wish_of
+from mngr.cli.pipeline import (
+    BOUNDS,
+    NOTIFY,
+    WHO,
+    Progress,
+    exit_code,
+    limits_of,
+    parked,
+    root_of,
+    summary,
+    wish_of,
+)
 from mngr.cli.spec import Argument, Command, Option
 from mngr.cli.table import COMMANDS
 from mngr.errors import MngrError, UsageError
@@ -54,16 +65,18 @@ def run(cli: Cli, args: Args) -> int:
     from mngr.mapreduce.engine import Engine
     from mngr.mapreduce.items import Items
     from mngr.mapreduce.journal import Journal
-    from mngr.mapreduce.rundir import find_run, new_run
+    from mngr.mapreduce.repo import begin
+    from mngr.mapreduce.rundir import find_run
 
-    root, limits = _root(cli), limits_of(args)
+    root, limits = root_of(cli), limits_of(args)
     if args["resume"] is not None:
         place = find_run(root, args["resume"])
         plan = _plan(place)
     else:
         plan = _wanted(cli, args)
-        place = new_run(root, args["name"])
-        plan["base"] = _begin(cli, place, plan)
+        place, plan["base"] = begin(cli.context.local, root, args["name"])
+        with open(place.plan, "w", encoding="utf-8") as file:
+            json.dump(plan, file, indent=2)
     cli.say(f"run {place.name}")
     kind = args["agent"] or plan["agent"]
     wish = wish_of(args, "map", kind).replace(args=plan["args"])
@@ -84,21 +97,8 @@ def run(cli: Cli, args: Args) -> int:
         render.rows(cli, "tasks", rows, f"{summary(state)}: {place.path}", run=place.name)
     code = exit_code(state)
     if code == 5:
-        raise_parked(place)
+        raise parked(f"mngr map --resume {place.name}")
     return code
-
-
-def raise_parked(place: RunDir) -> None:
-    """Say how to go on with what is parked."""
-    error = MngrError("the run is not over: some of it is parked", f"go on: mngr map --resume {place.name}")
-    error.exit_code = 5
-    raise error
-
-
-def _root(cli: Cli) -> str:
-    from mngr.paths import find_project_root
-
-    return find_project_root(cli.context.cwd) or cli.context.cwd
 
 
 def _wanted(cli: Cli, args: Args) -> dict[str, Any]:
@@ -136,15 +136,6 @@ def _wanted(cli: Cli, args: Args) -> dict[str, Any]:
         "agent": kind,
         "output": args["output"],
     }
-
-
-def _begin(cli: Cli, place: RunDir, plan: dict[str, Any]) -> str:
-    from mngr.mapreduce.repo import make_repo
-
-    base = make_repo(cli.context.local, place)
-    with open(place.plan, "w", encoding="utf-8") as file:
-        json.dump({**plan, "base": base}, file, indent=2)
-    return base
 
 
 def _plan(place: RunDir) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from mngr import shell
 from mngr.cli.render import clean, dump
 from mngr.cli.run import is_terminal
 from mngr.cli.spec import Option
-from mngr.errors import UsageError
+from mngr.errors import MngrError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -181,6 +181,23 @@ def summary(state: RunState) -> str:
         word = one.outcome or one.state
         counts[word] = counts.get(word, 0) + 1
     return clean(", ".join(f"{number} {word}" for word, number in sorted(counts.items())) or "nothing to do")
+
+
+def root_of(cli: Cli) -> str:
+    """The project here; MngrError where there is none."""
+    from mngr.paths import find_project_root
+
+    root = find_project_root(cli.context.cwd)
+    if root is None:
+        raise MngrError(f"{cli.context.cwd} is in no project", "go to a git repository")
+    return root
+
+
+def parked(go_on: str) -> MngrError:
+    """What is raised for a run that is not over; `go_on` is the command that takes it up."""
+    error = MngrError("the run is not over: some of it is parked", f"go on: {go_on}")
+    error.exit_code = 5
+    return error
 
 
 def exit_code(state: RunState, bad: tuple[str, ...] = ("failed", "blocked")) -> int:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from mngr.cli import render
-from mngr.cli.pipeline import exit_code, summary
+from mngr.cli.pipeline import exit_code, parked, root_of, summary
 from mngr.cli.spec import Argument
-from mngr.errors import MngrError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,16 +19,6 @@ if TYPE_CHECKING:
 
 RUN = Argument(name="RUN", help="a run (default: the latest)", required=False, complete="runs")
 BAD = ("failed", "blocked", "refuted", "flaky", "unverified")
-
-
-def root_of(cli: Cli) -> str:
-    """The project here."""
-    from mngr.paths import find_project_root
-
-    root = find_project_root(cli.context.cwd)
-    if root is None:
-        raise MngrError(f"{cli.context.cwd} is in no project", "go to a git repository")
-    return root
 
 
 def finish(
@@ -59,9 +48,7 @@ def finish(
         )
     code = max(exit_code(state, BAD), 4 if state.facts.get("held") else 0)
     if code == 5:
-        error = MngrError("the run is not over: some of it is parked", f"go on: mngr tmr resume {place.name}")
-        error.exit_code = 5
-        raise error
+        raise parked(f"mngr tmr resume {place.name}")
     return code
 
 

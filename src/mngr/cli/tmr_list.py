@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mngr.cli import render
+from mngr.cli.pipeline import root_of
 from mngr.cli.spec import Command
 from mngr.cli.table import COMMANDS
-from mngr.cli.tmr import root_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

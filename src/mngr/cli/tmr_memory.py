@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mngr.cli import render
+from mngr.cli.pipeline import root_of
 from mngr.cli.spec import Argument, Command
 from mngr.cli.table import COMMANDS
-from mngr.cli.tmr import root_of
 from mngr.errors import NotFound, UsageError, closest
 
 TYPE_CHECKING = False

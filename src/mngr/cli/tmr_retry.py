@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mngr.cli.pipeline import BOUNDS, NOTIFY, Progress
+from mngr.cli.pipeline import BOUNDS, NOTIFY, Progress, root_of
 from mngr.cli.spec import Argument, Command, Option
 from mngr.cli.table import COMMANDS
-from mngr.cli.tmr import finish, root_of
+from mngr.cli.tmr import finish
 from mngr.cli.tmr_resume import kept_limits
 from mngr.errors import MngrError
 

@@ -6,11 +6,11 @@ import os
 import shlex
 
 from mngr.cli import render
-from mngr.cli.pipeline import BOUNDS, NOTIFY, WHO, Progress, limits_of, wish_of
+from mngr.cli.pipeline import BOUNDS, NOTIFY, WHO, Progress, limits_of, root_of, wish_of
 from mngr.cli.run import is_terminal
 from mngr.cli.spec import Argument, Command, Option
 from mngr.cli.table import COMMANDS
-from mngr.cli.tmr import finish, root_of
+from mngr.cli.tmr import finish
 from mngr.errors import UsageError
 
 TYPE_CHECKING = False
@@ -63,15 +63,14 @@ COMMAND = Command(
 def run(cli: Cli, args: Args) -> int:
     """Make the run and see it through."""
     from mngr import git
-    from mngr.mapreduce.repo import make_repo
-    from mngr.mapreduce.rundir import new_run
+    from mngr.mapreduce.repo import begin
     from mngr.tmr.plan import save_plan
 
     limits = limits_of(args)
     root = root_of(cli)
     plan = _plan(cli, args, root).replace(limits=limits.to_dict())
-    place = new_run(root, args["name"])
-    save_plan(place, plan.replace(base=make_repo(cli.context.local, place)))
+    place, base = begin(cli.context.local, root, args["name"])
+    save_plan(place, plan.replace(base=base))
     cli.say(f"run {place.name}")
     dirty = git.status(cli.context.local, root)
     if dirty:

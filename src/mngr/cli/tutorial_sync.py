@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from mngr.cli import render
+from mngr.cli.pipeline import money
 from mngr.cli.spec import Command, Option
 from mngr.cli.table import COMMANDS
 from mngr.cli.tutorial_blocks import FILE
 from mngr.cli.tutorial_check import TESTS
-from mngr.errors import MngrError, UsageError
+from mngr.errors import MngrError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,15 +59,9 @@ def wish_of(args: Args) -> Wish:
     """What these options ask for; UsageError for a budget that is none."""
     from mngr.tutorial.worker import Wish
 
-    try:
-        budget = None if args["budget"] is None else float(args["budget"].lstrip("$"))
-    except ValueError:
-        raise UsageError(
-            f"--budget: {args['budget']!r} is no amount of money", "for example: --budget 2.50"
-        ) from None
     return Wish(
         agent=args["agent"], rounds=max(1, args["rounds"]), timeout=args["timeout"], sandbox=args["sandbox"],
-        network=args["network"], yolo=args["yolo"], on=args["on"], args=args.rest or [], budget=budget,
+        network=args["network"], yolo=args["yolo"], on=args["on"], args=args.rest or [], budget=money(args, "budget"),
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from mngr.model import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mngr.tmr.brief import Brief
     from mngr.tmr.memory import Memory
     from mngr.tmr.plan import Plan
     from mngr.tmr.prepare import Prepared
@@ -26,7 +27,8 @@ class Estimate(Record):
     causes: int
     skipped: int
     agents: tuple[int, int]
-    brief_tokens: int
+    brief_tokens: int  # of the longest
+    shared_tokens: int  # that all agents are told alike, so that prompt caches hit
     tokens: tuple[int, int]
     cost_usd: tuple[float, float] | None
     seconds: tuple[float, float]
@@ -42,15 +44,17 @@ class Estimate(Record):
         )
         return (
             f"{self.tests} tests ({self.failing} fail, {self.causes} shared causes, {self.skipped} skipped): "
-            f"{_range(*self.agents)} agents, {_range(*self.tokens)} tokens, {cost}, {low} to {high}"
+            f"{_range(*self.agents)} agents, {_range(*self.tokens)} tokens, {cost}, {low} to {high}; "
+            f"a brief of {self.brief_tokens} tokens, {self.shared_tokens} of them the same for all"
         )
 
 
 def estimate(
-    plan: Plan, prepared: Prepared, memory: Memory, brief_tokens: int, slots: int, cores: int
+    plan: Plan, prepared: Prepared, memory: Memory, briefs: list[Brief], slots: int, cores: int
 ) -> Estimate:
     """What the journal's facts and earlier runs let expect."""
     chosen = prepared.chosen
+    brief_tokens = max((brief.tokens for brief in briefs), default=0)
     held = sum(len(cause["tests"]) for cause in prepared.causes)
     fewest, most = len(chosen) - held + len(prepared.causes), len(chosen) + plan.tries * len(prepared.causes)
     known = [one for one in memory.tests.values() if one.tokens]
@@ -74,6 +78,7 @@ def estimate(
     return Estimate(
         tests=len(prepared.tests), failing=sum(one.verdict != "pass" for one in prepared.tests.values()),
         causes=len(prepared.causes), skipped=len(prepared.skipped), agents=(fewest, most), brief_tokens=brief_tokens,
+        shared_tokens=briefs[0].shared_tokens if briefs else 0,
         tokens=tokens, cost_usd=cost, seconds=(ours + rounds[0] * spans[0], ours * 2 + rounds[1] * spans[1]),
     )  # fmt: skip
 

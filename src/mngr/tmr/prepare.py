@@ -6,6 +6,7 @@ import os
 
 from mngr import git
 from mngr.errors import MngrError
+from mngr.mapreduce.rundir import slug_of
 from mngr.mapreduce.state import fold
 from mngr.model import Record
 from mngr.tmr.baseline import baseline, verdict
@@ -62,9 +63,6 @@ def prepare(local: Host, run: RunDir, plan: Plan, rooms: Rooms, journal: Journal
         note("collected", tests=[test.to_dict() for test in _collect(plan, rooms)])
         facts = fold(journal.rows).facts
     tests = [Test(**row) for row in facts["collected"][0]["tests"]]
-    known: dict[str, list[TestRun]] = {}
-    for row in facts.get("ran", []):
-        known.setdefault(row["run"]["test"], []).append(TestRun.from_dict(row["run"]))
     memory = Memory(run.root)
     prints = Prints(local, run.repo, plan.base, plan.tutorial)
     skipped = {row["test"]: row["why"] for row in facts.get("skip", [])}
@@ -78,27 +76,21 @@ def prepare(local: Host, run: RunDir, plan: Plan, rooms: Rooms, journal: Journal
     wanted = [test for test in tests if test.id not in skipped]
     durations = {test: one.seconds for test, one in memory.tests.items() if one.seconds}
     baseline(
-        rooms, plan.base, wanted, plan.pytest, args=plan.args, k=plan.k, timeout=plan.test_timeout, known=known,
+        rooms, plan.base, wanted, plan.pytest, args=plan.args, k=plan.k, timeout=plan.test_timeout, known=_runs(facts),
         durations=durations, done=lambda test, number, ran: note("ran", run=ran.to_dict()),
         keep=lambda test, number: _place(run, test, number),
     )  # fmt: skip
-    return read_prepared(fold(journal.rows).facts, plan.only, note)
+    return _conclude(fold(journal.rows).facts, plan.only, note)
 
 
 def _place(run: RunDir, test: Test, number: int) -> str:
-    from mngr.mapreduce.rundir import slug_of
-
     return os.path.join(run.path, "baseline", slug_of(test.id), str(number + 1))
 
 
-def read_prepared(
-    facts: dict[str, list[dict[str, Any]]], only: str, note: Callable[..., None] | None = None
-) -> Prepared:
+def _conclude(facts: dict[str, list[dict[str, Any]]], only: str, note: Callable[..., None]) -> Prepared:
     """What the journal says of it; `note` writes down what follows from it and is not there yet."""
-    tests = [Test(**row) for row in facts.get("collected", [{"tests": []}])[0]["tests"]]
-    runs: dict[str, list[TestRun]] = {}
-    for row in facts.get("ran", []):
-        runs.setdefault(row["run"]["test"], []).append(TestRun.from_dict(row["run"]))
+    tests = [Test(**row) for row in facts["collected"][0]["tests"]]
+    runs = _runs(facts)
     skipped = {row["test"]: row["why"] for row in facts.get("skip", [])}
     found: dict[str, Standing] = {}
     for test in tests:
@@ -115,15 +107,14 @@ def read_prepared(
         if test.id not in skipped and only == "failing" and found[test.id].verdict in ("pass", "skip"):
             skipped[test.id] = "it passes"
     causes = [row["cluster"] for row in facts.get("cluster", [])]
-    if note is not None and "clustered" not in facts:
+    if "standing" not in facts:
         failing = {
             name: one.evidence for name, one in found.items() if one.verdict == "fail" and one.evidence
         }
         for cluster in clusters(failing):
-            if cluster.shared:
+            if cluster.shared and all(cause["id"] != cluster.id for cause in causes):
                 causes.append(cluster.to_dict())
                 note("cluster", cluster=cluster.to_dict())
-        note("clustered")
         counts = {
             word: sum(one.verdict == word for one in found.values())
             for word in ("pass", "fail", "flaky", "skip")
@@ -131,6 +122,14 @@ def read_prepared(
         counts = {word: number for word, number in counts.items() if number}
         note("standing", tests=len(tests), counts=counts, skipped=len(skipped), causes=len(causes))
     return Prepared(tests=found, causes=causes, skipped=skipped)
+
+
+def _runs(facts: dict[str, list[dict[str, Any]]]) -> dict[str, list[TestRun]]:
+    """The runs of the baseline that were made so far, by test."""
+    found: dict[str, list[TestRun]] = {}
+    for row in facts.get("ran", []):
+        found.setdefault(row["run"]["test"], []).append(TestRun.from_dict(row["run"]))
+    return found
 
 
 def _collect(plan: Plan, rooms: Rooms) -> list[Test]:

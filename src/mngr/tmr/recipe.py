@@ -123,23 +123,22 @@ class Tests:
         cause = None
         if data["kind"] == "cause":
             cause = next(cause for cause in self._causes if cause["id"] == data["cause"])
-        return self.brief(self._tests[self._test(one)], one.task.title, cause, data.get("hint", ""))
+        return self.brief(self._tests[self._test(one)], one.task.title, cause, data.get("hint", "")).text
 
     def brief(
         self, standing: Standing, task: str = "", cause: dict[str, Any] | None = None, hint: str = ""
-    ) -> str:
+    ) -> brief.Brief:
         """What an agent is told of a test."""
         test, evidence = standing.test.id, standing.evidence
         said = ""
         if evidence is not None:
             said = evidence.failures[0].text if evidence.failures else evidence.output
-        told = brief.compose(
+        return brief.compose(
             self._template, task=task or test, test=test, command=command(self._plan.pytest, self._plan.args, test),
             verdict=standing.verdict, block=self._blocks.get(test, ""), evidence=said,
             cause=cause["title"] if cause else "", hint=hint, tutorial=self._plan.tutorial, k=self._plan.k,
             witnesses=[name for name in self._witnesses(cause) if name != test] if cause else (),
         )  # fmt: skip
-        return told.text
 
     def _test(self, one: TaskState) -> str:
         return str(one.task.data["test"]) if one.task.data["kind"] == "cause" else one.task.title

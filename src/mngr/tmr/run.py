@@ -10,7 +10,6 @@ from mngr.mapreduce.engine import Engine
 from mngr.mapreduce.journal import Journal
 from mngr.mapreduce.recipe import Wish
 from mngr.mapreduce.state import fold
-from mngr.tmr.brief import tokens
 from mngr.tmr.estimate import Estimate, estimate
 from mngr.tmr.memory import Known, Memory, Prints
 from mngr.tmr.plan import Plan, load_plan
@@ -50,8 +49,8 @@ def go(
         _write(os.path.join(run.path, "clusters.json"), {"v": 1, "clusters": prepared.causes})
         recipe = Tests(local, run, plan, prepared, rooms, cited(local, run.repo, plan.base, prepared))
         if agree is not None and not fold(journal.rows).tasks:
-            words = max((tokens(recipe.brief(one)) for one in prepared.chosen), default=0)
-            expected = estimate(plan, prepared, Memory(run.root), words, limits.max_agents, rooms.at_once)
+            briefs = [recipe.brief(one) for one in prepared.chosen]
+            expected = estimate(plan, prepared, Memory(run.root), briefs, limits.max_agents, rooms.at_once)
             say(journal.write("estimate", **expected.to_dict()))
             if not agree(expected):
                 return fold(journal.rows)
