@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mngr.mapreduce.journal import read_journal
+from mngr.mapreduce.journal import find_writer, read_journal
 from mngr.mapreduce.rundir import RunDir, slug_of
 from tests.conftest import BIN, FULL, Mngr, git, wait_for
 
@@ -190,7 +190,7 @@ def test_killed_again_and_again_it_ends_as_if_nothing_had_been(project: Mngr) ->
         )  # fmt: skip
         lines = len(read_journal(run.journal))
         if number == 0:
-            wait_for(lambda: Path(run.plan).exists())
+            wait_for(lambda: find_writer(run.journal) is not None)  # before, another could take it up
         more = lines + chance.randrange(count * 12 // kills * 2)
         wait_for(functools.partial(is_so_far, process, run.journal, more), timeout=300)
         if process.poll() is None and number == 0:
