@@ -1,0 +1,1 @@
+"""What makes a claim believable: findings about edits, from their text alone. Nothing here runs anything."""
