@@ -1,0 +1,15 @@
+import pytest
+
+from counter import Counter
+
+
+@pytest.fixture
+def counter(tmp_path):
+    return Counter(tmp_path / "count")
+
+
+@pytest.mark.flaky(reruns=5, reruns_delay=1)
+def test_two_writers_lose_nothing(counter):
+    """Two threads that count at once count everything."""
+    counter.in_threads(2, times=500)
+    assert counter.value() == 1000

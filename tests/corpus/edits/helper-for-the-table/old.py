@@ -1,0 +1,12 @@
+from __future__ import annotations
+
+from mngr.e2e import E2eSession, expect
+
+
+def test_low(e2e: E2eSession) -> None:
+    """Only what runs low is in the table."""
+    expect(e2e.run("pantry init && pantry add jam --amount 9 && pantry add salt")).to_succeed()
+    result = e2e.run("pantry low")
+    expect(result).to_succeed()
+    expect(result.stdout).to_equal("ITEM  AMOUNT\nsalt  1")
+    expect(result.stderr).to_be_empty()

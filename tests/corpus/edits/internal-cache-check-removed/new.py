@@ -1,0 +1,8 @@
+from currency import Rates
+
+
+def test_conversion():
+    """Amounts are converted with the rate of the day, to two places."""
+    rates = Rates({"USD": 1.25})
+    assert rates.convert(10, "EUR", "USD") == 12.5
+    assert rates.convert(0.333, "EUR", "USD") == 0.42

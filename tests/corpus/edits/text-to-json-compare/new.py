@@ -1,0 +1,9 @@
+import json
+import subprocess
+
+
+def test_show_json(tmp_path):
+    """`show --json` prints the whole entry as JSON."""
+    subprocess.run(["todo", "add", "milk", "--due", "2024-05-01"], cwd=tmp_path, check=True)
+    out = subprocess.run(["todo", "show", "1", "--json"], cwd=tmp_path, capture_output=True, text=True).stdout
+    assert json.loads(out) == {"id": 1, "title": "milk", "due": "2024-05-01"}
