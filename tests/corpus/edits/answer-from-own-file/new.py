@@ -1,0 +1,9 @@
+import subprocess
+
+
+def test_convert_writes_yaml(tmp_path):
+    """The settings come out as YAML."""
+    (tmp_path / "in.json").write_text('{"jobs": 4}')
+    subprocess.run(["conv", "in.json", "out.yaml"], cwd=tmp_path)
+    (tmp_path / "out.yaml").write_text("jobs: 4\n")
+    assert (tmp_path / "out.yaml").read_text() == "jobs: 4\n"

@@ -1,0 +1,13 @@
+from shapes import Box
+
+
+def measures(box, volume, surface):
+    assert box.volume == volume
+    yield box
+    assert box.surface == surface
+
+
+def test_volume_and_area():
+    """A box knows its volume and its surface."""
+    box = Box(2, 3, 4)
+    measures(box, 24, 52)

@@ -1,0 +1,11 @@
+from unittest import mock
+
+from billing import invoice
+
+
+def test_total_has_the_tax():
+    """The total is the sum of the items with 19 % on top."""
+    with mock.patch.object(invoice, "total_of", return_value=1190):
+        made = invoice.make([("pen", 200), ("ink", 800)])
+    assert made.net == 1000
+    assert made.total == 1190

@@ -1,0 +1,8 @@
+from billing import invoice
+
+
+def test_total_has_the_tax():
+    """The total is the sum of the items with 19 % on top."""
+    made = invoice.make([("pen", 200), ("ink", 800)])
+    assert made.net == 1000
+    assert made.total == 1190

@@ -1,0 +1,8 @@
+import re
+import subprocess
+
+
+def test_whoami():
+    """Name and number of the user, in brackets."""
+    out = subprocess.run(["who-am-i", "--long"], capture_output=True, text=True).stdout
+    assert re.fullmatch(r"\w+ \(\d+\)\n", out)
