@@ -1,0 +1,9 @@
+from greet import greeting
+
+
+def test_greeting():
+    """Greets by name."""
+    text = greeting("Ada")
+    assert "Ada" in text
+    assert text
+    assert text == "Hello, Ada!"

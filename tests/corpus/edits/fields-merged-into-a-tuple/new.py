@@ -1,0 +1,7 @@
+from semver import parse
+
+
+def test_parse():
+    """A version has three parts."""
+    found = parse("1.22.3")
+    assert (found.major, found.minor, found.patch) == (1, 22, 3)

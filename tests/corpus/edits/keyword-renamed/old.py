@@ -1,0 +1,9 @@
+import pytest
+
+from resize import fit
+
+
+@pytest.mark.parametrize(("size", "wanted"), [((100, 50), (50, 25)), ((30, 30), (30, 30))])
+def test_fit(size, wanted):
+    """A picture is made to fit, never larger."""
+    assert fit(size, max_side=50) == wanted

@@ -1,0 +1,10 @@
+from journal.cli import main
+
+
+def test_first_entry_of_the_day(tmp_path, monkeypatch, capsys):
+    """A new journal begins with the day."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TZ", "UTC")
+    assert main(["write", "sun", "--at", "0"]) == 0
+    assert main(["show"]) == 0
+    assert capsys.readouterr().out == "1970-01-01\n  00:00 sun\n"

@@ -1,0 +1,15 @@
+import re
+
+from journal.cli import main
+
+STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
+
+
+def test_entry(tmp_path, monkeypatch, capsys):
+    """An entry is shown with its time."""
+    monkeypatch.chdir(tmp_path)
+    main(["write", "rain again"])
+    main(["show"])
+    out = capsys.readouterr().out
+    assert STAMP.search(out)
+    assert STAMP.sub("WHEN", out) == "WHEN  rain again\n"
