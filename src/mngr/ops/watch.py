@@ -80,7 +80,9 @@ class Watch:
             due = min(self._all_at, self._last + self._quick if self._changed else self._all_at)
             if self._again:
                 due = min(due, self._last + SOON)
-            if now >= due and self._hosts:
+            if not self._hosts:
+                due = deadline
+            elif now >= due:
                 return self._look(now)
             if now >= deadline or self._listen(max(0.0, min(due, deadline) - now), wake):
                 return None
