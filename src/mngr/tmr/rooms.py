@@ -212,11 +212,14 @@ class Room:
         if not outcome.extra.get("started"):
             kind = Unreachable if outcome.exit_code == Unreachable.exit_code else Broken
             raise kind(f"{self.name}: {outcome.error}", outcome.hint)
-        head, _, rest = outcome.extra["stdout"].partition("\n")
+        return self._answer(outcome.extra["stdout"], outcome.extra["stderr"])
+
+    def _answer(self, out: str, err: str) -> tuple[dict[str, float], dict[str, str]]:
+        head, _, rest = out.partition("\n")
         try:
             numbers: dict[str, Any] = json.loads(head)
         except ValueError:
-            said = (outcome.extra["stderr"] or head).strip().splitlines() or ["it said nothing"]
+            said = (err or head).strip().splitlines() or ["it said nothing"]
             raise Broken(f"{self.name}: {said[-1]}", "a room needs python3 (3.9 or newer) and git") from None
         texts: dict[str, str] = {}
         for name, length in numbers.pop("texts").items():
