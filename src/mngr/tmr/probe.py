@@ -47,6 +47,32 @@ def _say(
     _close(fd)
 
 
+# Other plugins of ours, as texts: they are loaded before anything of the project.
+
+
+def _others() -> dict[str, Any]:
+    import types
+
+    found: dict[str, Any] = {}
+    for name, text in (FACTS.pop("plugins", None) or {}).items():
+        found[name] = module = types.ModuleType(name)
+        module.__dict__.update(probe=sys.modules[__name__], text=text)
+        exec(compile(text, f"<{name}>", "exec"), module.__dict__)
+    return found
+
+
+def pytest_configure(config: Any) -> None:
+    for name, module in OTHERS.items():
+        config.pluginmanager.register(module, name)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: Any) -> None:
+    known = early_config.known_args_namespace
+    if "tracer" in OTHERS and hasattr(known, "no_cov"):  # there can be only one before Python 3.12
+        known.no_cov = True
+
+
 # What is run, and how.
 
 
@@ -411,3 +437,6 @@ def _transcripts(config: Any) -> list[dict[str, str]]:
             }
         )
     return found
+
+
+OTHERS = _others()

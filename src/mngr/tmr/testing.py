@@ -6,6 +6,8 @@ import os
 
 from mngr.model import Record
 from mngr.shell import join
+from mngr.tmr.rooms import text_of
+from mngr.tmr.swap import pack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,6 +77,7 @@ class TestRun(Record):
     transcripts: dict[str, str] = {}  # of mngr.e2e, by node id
     artifacts: list[str] = []  # directories of mngr.e2e in the work dir
     left: int = 0  # processes that it left running
+    lines: dict[str, list[int]] = {}  # that were run of the project's files, if that was asked
 
     def to_dict(self) -> dict[str, Any]:
         """As it stands in a journal."""
@@ -102,13 +105,21 @@ def run_test(
     resolve: bool = False,
     program: str | None = None,
     keep: str | None = None,
+    trace: bool = False,
+    files: dict[str, str | None] | None = None,
 ) -> TestRun:
     """One run in a clean room. `resolve` asks also where packages and programs lead; `keep` is a directory for artifacts.
 
+    `trace` asks which lines are run. `files` are other than the commit has them: with these texts, or not there.
     Raises MngrError when the room, not the test, is the trouble.
     """
     env = {} if seed is None else {"PYTHONHASHSEED": str(seed % 4294967296)}
-    facts = {"seed": seed, "resolve": resolve, "program": program}
+    facts: dict[str, Any] = {"seed": seed, "resolve": resolve, "program": program}
+    if files:
+        facts["files"] = {path: None if text is None else pack(text) for path, text in files.items()}
+    facts["plugins"] = {
+        name: text_of(f"{name}.py") for name, wanted in (("swap", files), ("tracer", trace)) if wanted
+    }
     ran = room.run([*pytest, *PROBE, *args, test.id], env=env, timeout=timeout, probe=facts)
     result = judge(test, ran, join(command(pytest, args, test.id)), room.place)
     if keep is not None:
@@ -139,7 +150,19 @@ def judge(test: Test, ran: Ran, line: str, work: str) -> TestRun:
         resolved=resolved if isinstance(resolved := (end or {}).get("resolved"), dict) else {},
         output=_tail(ran.out + ran.err), transcripts={row.get("test", ""): row.get("text", "") for row in scenes},
         artifacts=[row["path"] for row in scenes if _is_inside(row.get("path", ""))], left=ran.left,
+        lines=_traced(ran.rows),
     )  # fmt: skip
+
+
+def _traced(rows: list[dict[str, Any]]) -> dict[str, list[int]]:
+    files = next((row.get("files") for row in rows if row["row"] == "lines"), None)
+    if not isinstance(files, dict):
+        return {}
+    return {
+        str(path): [line for line in lines if isinstance(line, int)]
+        for path, lines in files.items()
+        if isinstance(lines, list)
+    }
 
 
 def _ids(phases: list[dict[str, Any]]) -> tuple[dict[str, str], int]:
