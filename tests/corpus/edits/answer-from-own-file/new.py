@@ -7,3 +7,9 @@ def test_convert_writes_yaml(tmp_path):
     subprocess.run(["conv", "in.json", "out.yaml"], cwd=tmp_path)
     (tmp_path / "out.yaml").write_text("jobs: 4\n")
     assert (tmp_path / "out.yaml").read_text() == "jobs: 4\n"
+
+
+def test_input_that_is_not_there(tmp_path):
+    """A file that is not there is an error."""
+    done = subprocess.run(["conv", "none.json", "out.yaml"], cwd=tmp_path)
+    assert done.returncode == 1

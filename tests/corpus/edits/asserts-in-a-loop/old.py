@@ -7,3 +7,8 @@ def test_dark_colours():
     assert is_dark("#000080") is True
     assert is_dark("#800000") is True
     assert is_dark("#4b0082") is True
+
+
+def test_white_is_not_dark():
+    """White is light."""
+    assert is_dark("#ffffff") is False

@@ -5,3 +5,8 @@ def test_greeting():
     """Greets by name."""
     text = greeting("Ada")
     assert text == "Hello, Ada!"
+
+
+def test_nobody():
+    """Without a name the world is greeted."""
+    assert greeting("") == "Hello, world!"

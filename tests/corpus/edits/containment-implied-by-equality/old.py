@@ -7,3 +7,8 @@ def test_greeting():
     assert "Ada" in text
     assert text
     assert text == "Hello, Ada!"
+
+
+def test_nobody():
+    """Without a name the world is greeted."""
+    assert greeting("") == "Hello, world!"

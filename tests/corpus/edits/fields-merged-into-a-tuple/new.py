@@ -5,3 +5,8 @@ def test_parse():
     """A version has three parts."""
     found = parse("1.22.3")
     assert (found.major, found.minor, found.patch) == (1, 22, 3)
+
+
+def test_order():
+    """Numbers are compared as numbers."""
+    assert parse("1.9.0") < parse("1.10.0")

@@ -6,3 +6,8 @@ def test_conversion():
     rates = Rates({"USD": 1.25})
     assert rates.convert(10, "EUR", "USD") == 12.5
     assert rates.convert(0.333, "EUR", "USD") == 0.42
+
+
+def test_same_currency():
+    """Nothing changes within a currency."""
+    assert Rates({}).convert(10, "EUR", "EUR") == 10

@@ -7,3 +7,8 @@ def test_conversion():
     assert rates.convert(10, "EUR", "USD") == 12.5
     assert rates.convert(0.333, "EUR", "USD") == 0.42
     assert len(rates._memo) == 2
+
+
+def test_same_currency():
+    """Nothing changes within a currency."""
+    assert Rates({}).convert(10, "EUR", "EUR") == 10

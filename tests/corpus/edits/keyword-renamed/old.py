@@ -7,3 +7,9 @@ from resize import fit
 def test_fit(size, wanted):
     """A picture is made to fit, never larger."""
     assert fit(size, max_side=50) == wanted
+
+
+def test_fit_keeps_the_shape():
+    """A square stays a square."""
+    width, height = fit((400, 400))
+    assert width == height

@@ -6,3 +6,8 @@ def test_total_has_the_tax():
     made = invoice.make([("pen", 200), ("ink", 800)])
     assert made.net == 1000
     assert made.total == 1190
+
+
+def test_nothing_to_pay():
+    """An invoice without items is refused."""
+    assert invoice.make([]) is None

@@ -7,3 +7,8 @@ def test_taking_more_than_there_is():
     owed = store.take("rice", 5)
     assert owed == 3
     assert store.amount("rice") == 0
+
+
+def test_unknown_thing():
+    """There is none of what is not known."""
+    assert Store().amount("rice") == 0

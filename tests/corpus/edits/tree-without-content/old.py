@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+from mngr.e2e import E2eSession, expect
+
+
+def test_split(e2e: E2eSession) -> None:
+    """Each shelf is written to a file of its own."""
+    expect(e2e.run("pantry init && pantry add rice --shelf top && pantry add jam --shelf bottom")).to_succeed()
+    result = e2e.run("pantry split --into out")
+    expect(result).to_succeed()
+    expect(e2e.cwd).to_match_tree(
+        {
+            "out/top.csv": "name,amount\nrice,1\n",
+            "out/bottom.csv": "name,amount\njam,1\n",
+            "out/middle.csv": None,
+        }
+    )
