@@ -19,13 +19,11 @@ def test_burn():
     while time.process_time() < end:
         pass
 """
-# What every process of a test has cost, with the processes it started, as it ends.
-COUNT = """import os
-
-
-def pytest_unconfigure():
-    with open(os.environ.get("BENCH_CPU", {log!r}), "a") as file:
-        file.write(f"{{sum(os.times()[:4]):.3f}}\\n")
+# Runs a test and notes what all its processes have cost, from the first to the last moment.
+METER = """#!/bin/bash
+TIMEFORMAT='%U %S'
+exec 3>&2
+{{ time "$@" 2>&3; }} 2>>{log}
 """
 STEPS = [
     {"run": "echo '# seen' >>$(echo \"$TEST\" | cut -d: -f1)"},
@@ -45,7 +43,9 @@ def _run(world: World, tasks: int, slots: int, seconds: float = 1.0) -> Case:
     """Wall time against the processor time of all test processes, shared by all cores."""
     root, log = world.root / f"run-{tasks}-{slots}", world.root / f"cpu-{tasks}-{slots}"
     (root / "tests").mkdir(parents=True)
-    (root / "conftest.py").write_text(COUNT.format(log=str(log)))
+    meter = world.root / f"meter-{tasks}-{slots}"
+    meter.write_text(METER.format(log=log))
+    meter.chmod(0o755)
     for number in range(tasks):
         (root / "tests" / f"test_{number}.py").write_text(TEST.format(seconds=seconds))
     world.sh(f"cd {root} && git init -q -b main . && git add -A && git commit -q -m tests")
@@ -63,11 +63,12 @@ def _run(world: World, tasks: int, slots: int, seconds: float = 1.0) -> Case:
         "-q",
     ]
     env = {
-        "MNGR__PROJECT__PYTEST": f"{BIN / 'python'} -m pytest -q -p no:cacheprovider -p no:xdist -p no:mngr"
+        "MNGR__PROJECT__PYTEST": f"{meter} {BIN / 'python'} -m pytest -q -p no:cacheprovider -p no:xdist -p no:mngr"
     }
     spent = world.mngr(*words, "--max-agents", str(slots), "--format", "json", cwd=root, env=env)
-    cpu = sum(float(line) for line in log.read_text().split())
-    runs_ = len(log.read_text().split())
+    noted = log.read_text().splitlines()
+    cpu = sum(float(number) for line in noted for number in line.split())
+    runs_ = len(noted)
     assert runs_ >= 3 * tasks, f"only {runs_} runs of {tasks} tests"
     case = Case(f"tmr run, {tasks} tests of {seconds:g} s, {slots} slots", times=1.25)
     case.add(cpu / (os.cpu_count() or 1), spent)
