@@ -26,19 +26,34 @@ def private(
 ) -> list[str]:
     """The system's programs, the work dir, a home of its own, and of our home only what is this agent's."""
     directory = home.agent(record.id)
-    words = [*_system(), *_KERNEL, *_FRESH, "--symlink", "../run", "/var/run"]
-    for path in (*_secrets(home), record.source or ""):  # they may lie among the system's files
-        if path not in SYSTEM and _is_below(path, SYSTEM) and os.path.isdir(path):
-            words += ["--tmpfs", path]
-    names = os.path.realpath("/etc/resolv.conf")
-    if record.network == "on" and not _is_below(names, SYSTEM):
-        words += ["--ro-bind-try", names, names]
+    words = [*_machine(home, record.source or ""), *_FRESH, "--symlink", "../run", "/var/run"]
+    if record.network == "on":
+        words += _names()
     for path in (*installed, *show, home.lib, directory):
         words += ["--ro-bind-try", path, path]
     own = [os.path.join(directory, name) for name in ("home", "outputs")]
     for path in (*shared, *own, record.work_dir):
         words += ["--bind", path, path]
     return [*words, "--setenv", "HOME", own[0], "--chdir", record.work_dir]
+
+
+def room(home: Home, path: str, *, size: int, own: str, show: list[str], network: bool) -> list[str]:
+    """What all rooms of a host see: the system's programs and those on the PATH. `own` is a home; it, /tmp and what is shared
+    in memory are empty at each start, and hold so many bytes.
+    """
+    words = [*_machine(home), "--size", str(size), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
+    words += ["--perms", "1777", "--size", str(size), "--tmpfs", "/tmp", "--symlink", "../tmp", "/var/tmp"]
+    words += ["--size", str(size), "--tmpfs", own, "--dir", "/run", "--symlink", "../run", "/var/run"]
+    for place in (*programs(home, path, "python3"), *show):
+        words += ["--ro-bind-try", place, place]
+    return [*words, *(_names() if network else ())]
+
+
+def of_environment(place: str) -> list[str]:
+    """What the Python of a virtual environment is installed with, wherever that is."""
+    program = os.path.join(place, "bin", "python")
+    ends = dict.fromkeys((os.path.realpath(program), _next(program)))
+    return [word for end in ends if os.path.isfile(end) for word in of_python(end)]
 
 
 def whole(host: Host, record: AgentRecord) -> list[str]:
@@ -102,6 +117,21 @@ def _installation(folder: str) -> str | None:
     if name not in _BINS or os.path.realpath(above) in (home, f"{home}/.local"):  # they have much besides
         return None
     return above if any(os.path.isdir(os.path.join(above, beside)) for beside in _BESIDE) else None
+
+
+def _names() -> list[str]:
+    """Where names of other machines are looked up, if that is a link out of /etc."""
+    place = os.path.realpath("/etc/resolv.conf")
+    return [] if _is_below(place, SYSTEM) else ["--ro-bind-try", place, place]
+
+
+def _machine(home: Home, *hidden: str) -> list[str]:
+    """The system's files without what is nobody's business; `hidden` may lie among them."""
+    words = [*_system(), *_KERNEL]
+    for path in (*_secrets(home), *hidden):
+        if path not in SYSTEM and _is_below(path, SYSTEM) and os.path.isdir(path):
+            words += ["--tmpfs", path]
+    return words
 
 
 def _system() -> list[str]:

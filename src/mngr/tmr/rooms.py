@@ -13,6 +13,7 @@ import threading
 from mngr.errors import MngrError, Unreachable
 from mngr.model import Record
 from mngr.store import NameTaken
+from mngr.tmr.walls import Mason, findings, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from mngr.fleet import Fleet
     from mngr.model import AgentView
+    from mngr.tmr.walls import Walls
+    from mngr.trust.finding import Finding
 
 LABEL = {"role": "room"}
 _HERE = os.path.dirname(__file__)
@@ -46,6 +49,8 @@ class Ran(Record):
     timeout: float | None = None
     left: int = 0  # processes that it left running, and that were ended
     rows: list[dict[str, Any]] = []  # what the probe saw
+    ended: str = ""  # why it was ended before its time, in a sentence
+    findings: list[Finding] = []  # what it did that is not for a room
 
 
 def text_of(name: str) -> str:
@@ -73,10 +78,12 @@ class Rooms:
         env: dict[str, str] | None = None,
         sandbox: bool = False,
         network: str | None = None,
+        walls: Walls | None = None,
     ) -> None:
         self.fleet, self.run, self.repo = fleet, run, os.path.abspath(repo)
         self.at_once = at_once or cores()
         self._on, self._env, self._sandbox, self._network = on, env, sandbox, network
+        self._mason = None if walls is None else Mason(walls)
         self._free = list(range(self.at_once, 0, -1))
         self._changed = threading.Condition()
 
@@ -105,7 +112,7 @@ class Rooms:
             self.fleet.discard([name])
             view = self._create(name, commit, source)
         try:
-            return Room(self.fleet, view.name, view.work_dir, commit, self.repo)
+            return Room(self.fleet, view.name, view.work_dir, commit, self.repo, self._mason)
         except BaseException:
             self.fleet.discard([name])
             raise
@@ -129,7 +136,15 @@ class Rooms:
 class Room:
     """One workspace. Every command begins in the same state: the commit's files and what set-up made."""
 
-    def __init__(self, fleet: Fleet, name: str, work: str, commit: str, repo: str) -> None:
+    def __init__(
+        self,
+        fleet: Fleet,
+        name: str,
+        work: str,
+        commit: str,
+        repo: str,
+        mason: Mason | None = None,
+    ) -> None:
         self._fleet = fleet
         self._warden, self._probe = text_of("warden.py"), text_of("probe.py")
         self.name, self.work, self.repo = name, work, repo
@@ -139,6 +154,10 @@ class Room:
             raise Broken(f"{name} is at {self.commit}, not at {commit}", "try again")
         self.place = found["place"]  # the work dir as programs there see it
         self._keep = ["/" + _literal(path) for path in found["made"].split("\0") if path]
+        self.walls = "none: they were not asked for"  # on, on with the network, or why there are none
+        self._around: dict[str, Any] = {}
+        if mason is not None:
+            self.walls, self._around = mason.build(lambda words: self._exec(words, _SPARE), found)
 
     def run(
         self,
@@ -160,6 +179,7 @@ class Room:
             "timeout": timeout,
             "most": most,
             "most_rows": _ROWS,
+            **self._around,
         }
         if clean:
             job |= {"commit": self.commit, "keep": self._keep}
@@ -168,9 +188,13 @@ class Room:
             job["env"] = {**job["env"], "MNGR_PROBE": json.dumps({"repo": self.repo, **probe})}
         numbers, texts = self._ask(job, timeout)
         rows = [row for line in texts["rows"].splitlines() if (row := _row(line)) is not None]
+        found = findings(
+            texts["ended"], int(numbers["left"]), [texts["out"], texts["err"], rows], walled="walls" in job
+        )
         return Ran(
-            code=int(numbers["code"]), out=texts["out"], err=texts["err"], seconds=numbers["seconds"], cpu=numbers["cpu"],
-            timed_out=bool(numbers["timed_out"]), timeout=timeout, left=int(numbers["left"]), rows=rows,
+            code=int(numbers["code"]), out=plain(texts["out"]), err=plain(texts["err"]), seconds=numbers["seconds"],
+            cpu=numbers["cpu"], timed_out=bool(numbers["timed_out"]), timeout=timeout, left=int(numbers["left"]),
+            rows=plain(rows), ended=texts["ended"].partition(" ")[2], findings=found,
         )  # fmt: skip
 
     def read(self, path: str) -> bytes:
@@ -207,12 +231,15 @@ class Room:
     ) -> tuple[dict[str, float], dict[str, str]]:
         """The numbers and texts of the warden's answer."""
         words = ["python3", "-I", "-S", "-c", self._warden, repr(job)]
-        limit = None if timeout is None else timeout + _SPARE
-        outcome = self._fleet.exec([self.name], words, timeout=limit)[0]
+        done = self._exec(words, None if timeout is None else timeout + _SPARE)
+        return self._answer(done["stdout"], done["stderr"])
+
+    def _exec(self, words: list[str], timeout: float | None) -> dict[str, Any]:
+        outcome = self._fleet.exec([self.name], words, timeout=timeout)[0]
         if not outcome.extra.get("started"):
             kind = Unreachable if outcome.exit_code == Unreachable.exit_code else Broken
             raise kind(f"{self.name}: {outcome.error}", outcome.hint)
-        return self._answer(outcome.extra["stdout"], outcome.extra["stderr"])
+        return outcome.extra
 
     def _answer(self, out: str, err: str) -> tuple[dict[str, float], dict[str, str]]:
         head, _, rest = out.partition("\n")

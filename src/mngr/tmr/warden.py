@@ -2,8 +2,8 @@
 
 Its one argument is the job, a table as Python writes it; standard library only, Python 3.9 or newer, and imports so little because it runs
 for every test. The answer is a line of JSON with numbers, then the texts whose lengths it names. Nothing that the command
-started outlives it: orphans become children of this process where the system can do that (Linux), else its process
-group is ended.
+started outlives it: behind walls the kernel ends it all with the first of them, else orphans become children of this
+process where the system can do that (Linux), else its process group is ended.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _INT, _KILL = 2, 9
 _GRACE = 3.0  # seconds for a test to put away what it made, after it was interrupted
 _DRAIN = 2.0  # seconds to read what is left in the pipes, and to see the last process go
 _INERT = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")  # a test may have set them
+_TICK = 0.05  # seconds between looks at what the command uses
 _FOUND = "__pycache__"  # not taken away: what Python makes of sources is as good as they are
 
 
@@ -60,8 +61,20 @@ def survey() -> dict[str, str]:
     rows = git("status", "--porcelain=v1", "-z", "--ignored=traditional", "--untracked-files=normal").split(
         "\0"
     )
-    made = "\0".join(row[3:] for row in rows if row[:2] in ("!!", "??"))
-    return {"at": git("rev-parse", "HEAD", "HEAD^{tree}"), "made": made, "place": os.getcwd()}
+    made = [row[3:] for row in rows if row[:2] in ("!!", "??")]
+    found = [name for name in made if os.path.isfile(f"{name}pyvenv.cfg")]
+    lists = {
+        "made": made,
+        "environments": found,
+        "pythons": [os.path.realpath(f"{name}bin/python") for name in found],
+    }
+    return {
+        "at": git("rev-parse", "HEAD", "HEAD^{tree}"),
+        "place": os.getcwd(),
+        "outputs": os.environ["MNGR_OUTPUT_DIR"],
+        "host": os.uname()[1],
+        **{name: "\0".join(words) for name, words in lists.items()},
+    }
 
 
 def git(*words: str) -> str:
@@ -76,24 +89,40 @@ def git(*words: str) -> str:
 def run(numbers: dict[str, float], texts: dict[str, str]) -> None:
     """The command itself, watched by the probe if there is one."""
     env = {**os.environ, **JOB["env"]}
-    report = ""
+    place = os.path.join(os.environ["MNGR_OUTPUT_DIR"], "tmr")
+    mine = os.path.join(place, f"run-{os.getpid()}")  # this run's alone
+    report = os.path.join(mine, "rows.jsonl")
     if "probe" in JOB:
-        place = os.path.join(os.environ["MNGR_OUTPUT_DIR"], "tmr")
+        os.makedirs(mine)
         install(place, JOB["probe"])
-        report = os.path.join(place, f"rows-{os.getpid()}.jsonl")
+        open(report, "x").close()
         before = env.get("PYTHONPATH", "")
         env.update(MNGR_PROBE_REPORT=report, MNGR_PROBE_WORK=os.getcwd(), MNGR_PROBE_PATH=before)
         env["PYTHONPATH"] = place + (os.pathsep + before if before else "")
+    argv, around = JOB["argv"], JOB.get("walls")
+    if around:
+        compiled = os.path.join(place, "__pycache__")
+        os.makedirs(compiled, exist_ok=True)
+        binds = [compiled, *([mine, report] if "probe" in JOB else [])]
+        argv = [*around["words"], *[word for path in binds for word in ("--bind", path, path)]]
+        argv += ["--seccomp", "9", *around["last"], *JOB["argv"]]
+        env.update(around["env"])
     adopt_orphans()
+    limits = (
+        Limits(JOB["most_used"], place) if JOB.get("most_used") and os.path.exists("/proc/loadavg") else None
+    )
     used, began = cpu(), time.monotonic()
-    command = Command(JOB["argv"], env, JOB["most"])
+    command = Command(argv, env, JOB["most"], around["filter"] if around else None, limits)
     command.watch_asker()
     timed_out = command.wait(JOB["timeout"])
     numbers.update(seconds=time.monotonic() - began, timed_out=int(timed_out), left=command.end_all())
+    if around and not timed_out and not command.ended:
+        command.hear_parent(numbers)
     numbers.update(code=command.code or 0, cpu=cpu() - used)
-    texts.update(
-        out=command.text(0), err=command.text(1), rows=take(report, JOB["most_rows"]) if report else ""
-    )
+    texts.update(out=command.text(0), err=command.text(1), ended=command.ended, rows="")
+    if "probe" in JOB:
+        texts["rows"] = take(report, JOB["most_rows"])
+        remove(mine)
 
 
 def install(place: str, text: str) -> None:
@@ -111,14 +140,27 @@ def install(place: str, text: str) -> None:
 
 
 def take(path: str, most: int) -> str:
-    """What a report says, as far as it is not too long; it is gone then."""
+    """What a report says, as far as it is not too long."""
     try:
-        with open(path, "rb") as file:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             data = file.read(most)
-        os.unlink(path)
     except OSError:
         return ""
     return data.decode("utf-8", "replace")
+
+
+def remove(place: str) -> None:
+    for top, folders, files in os.walk(place, topdown=False):
+        for name in (*files, *folders):
+            path = os.path.join(top, name)
+            try:
+                os.rmdir(path) if name in folders and not os.path.islink(path) else os.unlink(path)
+            except OSError:
+                pass
+    try:
+        os.rmdir(place)
+    except OSError:
+        pass
 
 
 def cpu() -> float:
@@ -137,8 +179,18 @@ def adopt_orphans() -> None:
 class Command:
     """A process in a session of its own; of each of its streams the end is kept."""
 
-    def __init__(self, argv: list[str], env: dict[str, str], most: int) -> None:
+    def __init__(
+        self,
+        argv: list[str],
+        env: dict[str, str],
+        most: int,
+        filter: bytes | None = None,  # it is behind walls, with this for the kernel
+        limits: Limits | None = None,
+    ) -> None:
         self.code: int | None = None
+        self.ended = ""  # the limit that it was ended for
+        self._limits = limits
+        self._said = -1  # what the parent of a command behind walls says
         self._most = most
         self._poll = select.poll()
         self._open: dict[int, bytearray] = {}
@@ -147,6 +199,14 @@ class Command:
         actions: list[Any] = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
         actions += [(os.POSIX_SPAWN_DUP2, pipes[at][1], at + 1) for at in (0, 1)]
         self._exit = -1
+        ours = []
+        if filter is not None:
+            rules = os.memfd_create("filter")
+            os.write(rules, filter)
+            os.lseek(rules, 0, os.SEEK_SET)
+            self._said, said = os.pipe()
+            ours = [said, rules]
+            actions += [(os.POSIX_SPAWN_DUP2, said, 8), (os.POSIX_SPAWN_DUP2, rules, 9)]
         try:
             self.pid = os.posix_spawnp(
                 argv[0], argv, env, file_actions=actions, setsid=True, setsigdef=_SIGNALS, setsigmask=()
@@ -154,6 +214,8 @@ class Command:
         except OSError as error:
             self.pid, self.code = 0, 127
             os.write(pipes[1][1], f"{argv[0]}: {error.strerror}\n".encode())
+        for fd in ours:
+            os.close(fd)
         for at, (end, other) in enumerate(pipes):
             os.close(other)
             self._open[end] = self._kept[at]
@@ -181,9 +243,13 @@ class Command:
             left = None if end is None else end - time.monotonic()
             if left is not None and left <= 0:
                 return False
-            if self._exit < 0:
-                left = 0.02 if left is None else min(left, 0.02)
-            self._read(left)
+            tick = 0.02 if self._exit < 0 else _TICK if self._limits and not self.ended else None
+            if tick is not None:
+                left = tick if left is None else min(left, tick)
+            if not self._read(left) and self._limits and not self.ended:
+                self.ended = self._limits.broken()
+                if self.ended:
+                    self._signal(_KILL)
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
                 self.code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
@@ -219,11 +285,27 @@ class Command:
         return bytes(self._kept[stream][-self._most :]).decode("utf-8", "replace")
 
     def _signal(self, number: int) -> None:
+        target = self.pid if self._said < 0 or number == _KILL else inside(self.pid)
         try:
-            if self.pid:
-                os.killpg(self.pid, number)
+            if target:
+                os.killpg(target, number)
         except (ProcessLookupError, PermissionError):
             pass
+
+    def hear_parent(self, numbers: dict[str, float]) -> None:
+        """What the parent of a command behind walls said; it cannot say much any more when it was killed."""
+        os.set_blocking(self._said, False)
+        try:
+            said = os.read(self._said, 100).split()
+        except BlockingIOError:
+            said = []
+        if not said:
+            raise Broken(self.text(1).strip() or f"its walls ended with exit code {self.code}")
+        if len(said) == 1:
+            self.ended = "room-parent it killed its parent process"
+        numbers["left"] = int(said[1]) if said[1:] else 0
+        if self.code is not None and 128 < self.code < 193:
+            self.code = 128 - self.code
 
     def end_all(self) -> int:
         """End what the command left behind; how many processes that were."""
@@ -231,7 +313,7 @@ class Command:
         ended: set[int] = set()
         end = time.monotonic() + _DRAIN
         while reap() and time.monotonic() < end:
-            for pid in descendants(os.getpid()):
+            for pid in family(os.getpid()):
                 ended.add(pid)
                 try:
                     os.kill(pid, _KILL)
@@ -239,6 +321,86 @@ class Command:
                     pass
             time.sleep(0.001)
         return len(ended)
+
+
+class Limits:
+    """What a command may use at most, looked at as often as it is cheap: first at the whole machine, only then at the command."""
+
+    def __init__(self, most: dict[str, int], *places: str) -> None:
+        self._places = (os.getcwd(), *places)
+        self._began = time.time()
+        self._threads, self._forks, memory, free = self._machine()
+        self._most = {
+            **most,
+            "memory": min(most["memory"], memory * 4 // 5),
+            "disk": min(most["disk"], free * 4 // 5),
+        }
+        self._memory, self._free = memory, free
+
+    def _machine(self) -> tuple[int, int, int, int]:
+        """Threads, the last process's number, bytes of memory and of disk to be had."""
+        with open("/proc/loadavg", "rb") as file:
+            row = file.read().split()
+        with open("/proc/meminfo", "rb") as file:
+            memory = int(file.read().partition(b"MemAvailable:")[2].split(None, 1)[0]) << 10
+        disk = os.statvfs(self._places[0])
+        return int(row[3].partition(b"/")[2]), int(row[4]), memory, disk.f_bavail * disk.f_frsize
+
+    def broken(self) -> str:
+        """The rule that is broken now and a sentence; empty if none is."""
+        before, most = self._forks, self._most
+        threads, self._forks, memory, free = self._machine()
+        many = (
+            threads - self._threads > most["processes"] // 2
+            or not 0 <= self._forks - before < most["processes"] // 4
+        )
+        if many and sum(int(row[17]) for row in family(os.getpid()).values()) > most["processes"]:
+            return f"room-fork it had more than {most['processes']} processes at once, and was ended"
+        if self._memory - memory > most["memory"] // 2:
+            pages = sum(int(row[21]) for row in family(os.getpid()).values())
+            if pages * os.sysconf("SC_PAGE_SIZE") > most["memory"]:
+                return f"room-memory it used more than {most['memory'] >> 20} MB of memory, and was ended"
+        if self._free - free > most["disk"] // 2 and self._written() > most["disk"]:
+            return f"room-disk it wrote more than {most['disk'] >> 20} MB, and was ended"
+        return ""
+
+    def _written(self) -> int:
+        """Bytes of what was written since the beginning: in files of the room, and in files that only open processes have."""
+        found: dict[tuple[int, int], int] = {}
+        paths = [
+            os.path.join(top, name)
+            for place in self._places
+            for top, _, names in os.walk(place)
+            for name in names
+        ]
+        held = [f"/proc/{pid}/fd" for pid in family(os.getpid())]
+        for path in (*paths, *(entry for place in held for entry in listed(place))):
+            try:
+                at = os.stat(path, follow_symlinks=path.startswith("/proc/"))
+            except OSError:
+                continue
+            if at.st_ctime >= self._began - 1 and at.st_mode & 0o170000 == 0o100000:
+                found[at.st_dev, at.st_ino] = at.st_blocks * 512
+        return sum(found.values())
+
+
+def listed(place: str) -> list[str]:
+    try:
+        return [f"{place}/{name}" for name in os.listdir(place)]
+    except OSError:
+        return []
+
+
+def inside(pid: int) -> int:
+    """The first process of a command behind walls, as it is called out here: in there it is the second."""
+    for one in family(pid):
+        try:
+            with open(f"/proc/{one}/status", "rb") as file:
+                if file.read().partition(b"NSpid:")[2].partition(b"\n")[0].endswith(b"\t2"):
+                    return one
+        except OSError:
+            continue
+    return 0
 
 
 def reap() -> bool:
@@ -251,24 +413,23 @@ def reap() -> bool:
     return True
 
 
-def descendants(of: int) -> list[int]:
-    """Every process below one; [] where the system does not tell."""
+def family(of: int) -> dict[int, list[bytes]]:
+    """Every process below one, and what the system tells of it from its state on; none where it tells nothing."""
+    rows: dict[int, list[bytes]] = {}
     below: dict[int, list[int]] = {}
-    try:
-        names = [name for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:
-        return []
-    for name in names:
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                parent = int(file.read().rpartition(b")")[2].split()[1])
-        except OSError:
-            continue
-        below.setdefault(parent, []).append(int(name))
+    for name in listed("/proc"):
+        if name[6:].isdigit():
+            try:
+                with open(f"{name}/stat", "rb") as file:
+                    row = file.read().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            rows[int(name[6:])] = row
+            below.setdefault(int(row[1]), []).append(int(name[6:]))
     found = list(below.get(of, []))
     for pid in found:
         found += below.get(pid, [])
-    return found
+    return {pid: rows[pid] for pid in found}
 
 
 main()

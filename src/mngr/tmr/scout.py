@@ -1,0 +1,49 @@
+"""Runs in the first room of a host: says what walls can be had there, as words for bubblewrap, or why there are none.
+
+Its one argument is what is wished for, a table as Python writes it; standard library only, Python 3.9 or newer. What is
+seen behind the walls says the same program that says it for agents: its text comes along.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def main() -> None:
+    import json
+
+    words, why = build(eval(sys.argv[1], {}))
+    sys.stdout.write(json.dumps({"words": words, "why": why}))
+
+
+def build(wish: dict[str, Any]) -> tuple[list[str], str]:
+    import subprocess
+
+    view: dict[str, Any] = {"__name__": "view"}
+    exec(wish["view"], view)
+    found = [path for path in (f"{place}/bwrap" for place in wish["places"]) if os.access(path, os.X_OK)]
+    if not found:
+        return [], "bubblewrap (bwrap) is not installed"
+    home = type("Home", (), {"root": os.path.dirname(os.path.dirname(os.environ["MNGR_AGENT_DIR"]))})
+    words = [found[0], *wish["flags"], *view["room"](home, os.environ.get("PATH", ""), **wish["facts"])]
+    for name in wish["environments"]:
+        words += view["of_environment"](name)
+    trial = subprocess.run(
+        [*words, "--", "/bin/sh", "-c", ":"],
+        check=False,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
+    if trial.returncode:
+        said = trial.stderr.strip().splitlines() or [f"exit code {trial.returncode}"]
+        return [], f"bubblewrap does not work here: {said[-1]}"
+    return words, ""
+
+
+main()
