@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def pack(text: str) -> str:
     """A file's text as one word of a command line, which has a limit."""
-    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+    return base64.b64encode(zlib.compress(text.encode("utf-8", "surrogateescape"), 9)).decode()
 
 
 def write(work: str, files: dict[str, str | None]) -> None:
