@@ -193,6 +193,24 @@ def root_of(cli: Cli) -> str:
     return root
 
 
+def from_root(cli: Cli, root: str, path: str) -> str:
+    """A path or node id as pytest will see it in the root of the project."""
+    name, colons, rest = path.partition("::")
+    return os.path.relpath(cli.context.path(name), root) + colons + rest
+
+
+def pytest_of(cli: Cli, args: Args) -> list[str]:
+    """The command that runs pytest."""
+    import shlex
+
+    try:
+        return shlex.split(
+            args["pytest"] or cli.context.settings.get("project.pytest") or "python3 -m pytest"
+        )
+    except ValueError as error:
+        raise UsageError(f"--pytest: {error}", "write it as for a shell: --pytest 'uv run pytest'") from None
+
+
 def parked(go_on: str) -> MngrError:
     """What is raised for a run that is not over; `go_on` is the command that takes it up."""
     error = MngrError("the run is not over: some of it is parked", f"go on: {go_on}")

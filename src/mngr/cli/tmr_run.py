@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import shlex
 
 from mngr.cli import render
-from mngr.cli.pipeline import BOUNDS, NOTIFY, WHO, Progress, limits_of, root_of, wish_of
+from mngr.cli.pipeline import BOUNDS, NOTIFY, WHO, Progress, from_root, limits_of, pytest_of, root_of, wish_of
 from mngr.cli.run import is_terminal
 from mngr.cli.spec import Argument, Command, Option
 from mngr.cli.table import COMMANDS
@@ -143,22 +142,12 @@ def _plan(cli: Cli, args: Args, root: str) -> Plan:
     for key in ("runs", "tries"):
         if args[key] < 1:
             raise UsageError(f"--{key} must be at least 1", "leave it out for the default")
-    try:
-        pytest = shlex.split(args["pytest"] or settings.get("project.pytest") or "python3 -m pytest")
-    except ValueError as error:
-        raise UsageError(f"--pytest: {error}", "write it as for a shell: --pytest 'uv run pytest'") from None
     wish = wish_of(args, "tmr", args["agent"] or "mechanic")
     tutorial = str(settings.get("tutorial.file") or "tutorial.sh")
     return Plan(
-        base="", pytest=pytest, paths=[_from_root(cli, root, path) for path in args["path"] or []], args=args.rest or [],
+        base="", pytest=pytest_of(cli, args), paths=[from_root(cli, root, path) for path in args["path"] or []], args=args.rest or [],
         program=settings.get("project.program"), agent=wish.agent, agent_args=args["agent_arg"] or [], on=wish.on, per_host=wish.per_host,
         transfer=wish.transfer or "mirror", sandbox=wish.sandbox, network=wish.network, yolo=wish.yolo, only=args["only"],
         changed_since=args["changed_since"], k=args["runs"], verify_k=args["runs"], test_timeout=args["test_timeout"],
         tutorial=tutorial if os.path.exists(os.path.join(root, tutorial)) else None, tries=1 if wish.agent == "mechanic" else args["tries"],  # it would do the same again
     )  # fmt: skip
-
-
-def _from_root(cli: Cli, root: str, path: str) -> str:
-    """A path or node id as pytest will see it in the root of a copy."""
-    name, colons, rest = path.partition("::")
-    return os.path.relpath(cli.context.path(name), root) + colons + rest

@@ -1,0 +1,292 @@
+"""The audit of many tests in the user's own checkout: which of them, several at once, and none twice that has not changed."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import threading
+import time
+
+from mngr import git, shell
+from mngr.errors import MngrError, NotFound, UsageError
+from mngr.model import Record
+from mngr.tmr.audit import Audited, examine
+from mngr.tmr.collect import collect
+from mngr.tmr.memory import Prints
+from mngr.tmr.rooms import Broken, Room, cores, text_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from mngr.host import Host
+    from mngr.tmr.collect import Collected, Test
+    from mngr.tmr.rooms import Ran
+
+_CACHE = os.path.join(".mngr", "cache")
+_RULES = "2"  # goes up when the same test may now be judged otherwise
+
+
+class Wish(Record):
+    """What is asked for."""
+
+    pytest: list[str]
+    paths: list[str] = []
+    args: list[str] = []
+    program: str | None = None
+    modes: list[str]
+    timeout: float
+    jobs: int | None = None
+    changed_since: str | None = None
+    sample: int | None = None
+    seed: str = "0"
+    within: float | None = None  # seconds after which no run begins
+
+
+class Report(Record):
+    """What came of it."""
+
+    program: str
+    audited: list[Audited]
+    cached: int
+    known: int  # tests that there are
+
+    def count(self, *outcomes: str) -> int:
+        """How many ended so."""
+        return sum(one.outcome in outcomes for one in self.audited)
+
+
+class Checkout(Room):
+    """A work tree as it is, in the place of a room: nothing is made clean, for it is the user's."""
+
+    def __init__(self, root: str, place: str) -> None:
+        self._warden, self._probe = text_of("warden.py"), text_of("probe.py")
+        self.name = self.work = self.repo = self.place = os.path.realpath(root)
+        self._env = {**os.environ, "MNGR_OUTPUT_DIR": place, "PYTHONDONTWRITEBYTECODE": "1"}
+        self.commit = self.tree = ""
+        self._around: dict[str, Any] = {}
+        self.walls = "none: it is the user's own"
+
+    def run(self, argv: list[str], *, clean: bool = True, **more: Any) -> Ran:
+        """As in a room, but in what the last command left."""
+        return super().run(argv, clean=False, **more)
+
+    def read(self, path: str) -> bytes:
+        """A file in the work tree."""
+        try:
+            with open(os.path.join(self.work, path), "rb") as file:
+                return file.read()
+        except OSError as error:
+            raise MngrError(f"{path!r}: {error.strerror}") from None
+
+    def _ask(
+        self, job: dict[str, Any], timeout: float | None = None
+    ) -> tuple[dict[str, float], dict[str, str]]:
+        import subprocess
+
+        argv = ["python3", "-I", "-S", "-c", self._warden, repr(job)]
+        pipe = subprocess.PIPE
+        process = shell.start(
+            argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, cwd=self.work, env=self._env
+        )
+        out, err = process.communicate()
+        return self._answer(out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+
+
+def audits(
+    local: Host, root: str, wish: Wish, tutorial: str | None, say: Callable[[Audited, bool], None]
+) -> Report:
+    """Audit the tests that are wished for; `say` hears of each, and whether it was known. Raises MngrError."""
+    import tempfile
+
+    from mngr.fanout import fanout
+
+    end = None if wish.within is None else time.monotonic() + wish.within
+    usages: dict[tuple[str, ...], str] = {}
+    guard = threading.Lock()
+    cached = 0
+
+    def is_time() -> bool:
+        return end is None or time.monotonic() < end
+
+    with tempfile.TemporaryDirectory(prefix="mngr-audit-") as place:
+        checkout = Checkout(root, place)
+        found = collect(checkout, wish.pytest, wish.paths, wish.args, program=wish.program)
+        if found.errors and not found.tests:
+            raise NotFound(
+                found.errors[0].splitlines()[-1], "name tests as for pytest: mngr e2e audit tests/e2e"
+            )
+        program = wish.program or _program(found)
+        tests = choose(local, root, found.tests, wish)
+        cache = Cache(local, root, program, tutorial, wish)
+
+        def one(test: Test) -> Audited:
+            nonlocal cached
+            known = cache.get(test)
+            if known is None and not is_time():
+                known = Audited(test=test.id, outcome="left", why="there was no time for it")
+            made = known or _audit(checkout, test, program, wish, usages, is_time)
+            with guard:
+                cached += known is not None and known.outcome != "left"
+                if known is None:
+                    cache.put(test, made)
+                say(made, known is not None)
+            return made
+
+        made = fanout(one, tests, wish.jobs or cores())
+    for result in made:
+        if isinstance(result, Exception):
+            raise result
+    return Report(
+        program=program, audited=[one for one in made if isinstance(one, Audited)], cached=cached, known=len(found.tests)
+    )  # fmt: skip
+
+
+def _audit(
+    checkout: Checkout,
+    test: Test,
+    program: str,
+    wish: Wish,
+    usages: dict[tuple[str, ...], str],
+    is_time: Callable[[], bool],
+) -> Audited:
+    try:
+        return examine(
+            checkout, wish.pytest, test, program=program, args=wish.args, modes=wish.modes, timeout=wish.timeout, usages=usages, go_on=is_time
+        )  # fmt: skip
+    except Broken as error:
+        return Audited(test=test.id, outcome="failing", why=error.message)
+
+
+def _program(found: Collected) -> str:
+    """The one program that the project installs, or the one that is called like its package."""
+    scripts = found.resolved.get("scripts")
+    about = (
+        {name: facts for name, facts in scripts.items() if isinstance(facts, dict)}
+        if isinstance(scripts, dict)
+        else {}
+    )
+    named = [name for name, facts in about.items() if facts.get("module") == name]
+    choice = named if len(named) == 1 else list(about)
+    if len(choice) != 1:
+        hint = "--program NAME, or for good: mngr config set project.program NAME"
+        raise UsageError("which program the tests are about is not known", hint)
+    return str(choice[0])
+
+
+# Which tests.
+
+
+def choose(local: Host, root: str, tests: list[Test], wish: Wish) -> list[Test]:
+    """All; or those that have changed; or some, drawn by the seed; or those that have changed and some of the others."""
+    import random
+
+    if wish.changed_since is None and wish.sample is None:
+        return tests
+    changed: list[Test] = []
+    if wish.changed_since is not None:
+        changed = [test for test in tests if has_changed(local, root, wish.changed_since, test)]
+    others = [test for test in tests if test not in changed]
+    some = random.Random(wish.seed).sample(others, min(wish.sample or 0, len(others)))
+    return changed + some
+
+
+def has_changed(local: Host, root: str, ref: str, test: Test) -> bool:
+    """Whether a test says something else than at a commit, or what it shares with others of its file does."""
+    old = git.run(local, root, "show", f"{ref}:./{test.path}")
+    if old.code:
+        git.must(local, root, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
+        return True
+    with open(os.path.join(root, test.path), "rb") as file:
+        new = file.read()
+    if old.out == new:
+        return False
+    try:
+        return _parts(old.out, test.name) != _parts(new, test.name)
+    except SyntaxError:
+        return True
+
+
+def _parts(source: bytes, name: str) -> list[str]:
+    """A test and all in its file that is neither another test nor an import, as trees."""
+    return [
+        ast.dump(node)
+        for node in ast.parse(source).body
+        if not isinstance(node, (ast.Import, ast.ImportFrom))
+        and not (isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test") and node.name != name)
+    ]  # fmt: skip
+
+
+# What is known.
+
+
+class Cache:
+    """The last word on each test, as long as neither it nor its program has changed."""
+
+    def __init__(self, local: Host, root: str, program: str, tutorial: str | None, wish: Wish) -> None:
+        self._place = os.path.join(root, _CACHE, "audit")
+        self._modes = set(wish.modes)
+        self._about = [_RULES, program, _stamp(program), *wish.pytest, *wish.args]
+        try:
+            self._prints: Prints | None = Prints(local, root, None, tutorial)
+        except MngrError:  # no repository: nothing tells whether something has changed
+            self._prints = None
+
+    def get(self, test: Test) -> Audited | None:
+        """What is known of a test, if that is all that is asked for."""
+        try:
+            with open(self._path(test), encoding="utf-8") as file:
+                data = json.load(file)
+            if data["print"] != self._print(test) or not self._modes <= set(data["audited"]["modes"]):
+                return None
+            known = Audited.from_dict(data["audited"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        holes = [hole for hole in known.holes if hole.mode in self._modes]
+        return known.replace(holes=holes, outcome=_outcome(known.outcome, [hole.rule for hole in holes]))
+
+    def put(self, test: Test, audited: Audited) -> None:
+        """Remember it, if it was seen to the end."""
+        if self._prints is None or audited.outcome in ("failing", "left"):
+            return
+        os.makedirs(self._place, exist_ok=True)
+        ignore = os.path.join(os.path.dirname(self._place), ".gitignore")
+        if not os.path.exists(ignore):
+            with open(ignore, "w", encoding="utf-8") as file:
+                file.write("*\n")
+        fresh = f"{self._path(test)}.{os.getpid()}"
+        with open(fresh, "w", encoding="utf-8") as file:
+            json.dump({"print": self._print(test), "audited": audited.to_dict()}, file, indent=1)
+        os.replace(fresh, self._path(test))
+
+    def _path(self, test: Test) -> str:
+        import hashlib
+
+        return os.path.join(self._place, hashlib.sha256(test.id.encode()).hexdigest()[:24] + ".json")
+
+    def _print(self, test: Test) -> str:
+        import hashlib
+
+        if self._prints is None:
+            return ""
+        words = json.dumps([*self._about, self._prints.of(test.path)])
+        return hashlib.sha256(words.encode()).hexdigest()[:24]
+
+
+def _outcome(known: str, rules: list[str]) -> str:
+    if known not in ("vacuous", "unguarded"):
+        return known
+    return "vacuous" if "vacuous" in rules else "unguarded" if rules else "guarded"
+
+
+def _stamp(program: str) -> str:
+    """What tells one installation of a program from another, where it is not the project's."""
+    import shutil
+
+    path = shutil.which(program.split(maxsplit=1)[0])
+    if path is None:
+        return ""
+    about = os.stat(path)
+    return f"{path} {about.st_size} {about.st_mtime_ns}"

@@ -1,0 +1,200 @@
+"""A plugin beside the probe: puts stubs where the tests find their program, and tells of each call and where the test made it.
+
+Standard library and pytest only, Python 3.9 or newer; `probe` is the probe's own module. By its name the program is found on a PATH that
+begins with ours; by its path, or as a module of Python, it is found in the words of what pytest starts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import zlib
+from typing import Any
+
+probe: Any = globals()["probe"]
+PLAN: dict[str, Any] = probe.FACTS.pop("audit")
+STUB: str = PLAN.pop("stub")
+ROOT = os.path.realpath(tempfile.mkdtemp(prefix="audit-", dir=os.path.dirname(probe.FACTS["report"])))
+NAME = os.path.basename(PLAN["words"][0])
+BIN = os.path.join(ROOT, "bin")
+_EVENTS = ("subprocess.Popen", "os.posix_spawn", "os.system", "os.fork", "os.forkpty", "os.exec")
+# What may stand before a program's name in a command, and is not yet the command itself.
+_SHELLS = frozenset(("sh", "bash", "dash", "zsh"))
+_BEFORE = _SHELLS | frozenset(
+    "env exec command time nice timeout setsid sudo then do else elif if while until ! {".split()
+)
+_PYTHON = re.compile(r"python[\d.]*")
+_PIECE = re.compile(r"(\s*[;|&()`\n]+\s*|\s+)")
+_now: dict[str, Any] = {}
+
+
+def _put(place: str, real: list[str] | None = None) -> str:
+    """A stub in a directory of its own; where it is."""
+    path = os.path.join(ROOT, place, NAME)
+    if not os.path.exists(path):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if real is not None:
+            with open(os.path.join(ROOT, place, "real.json"), "w", encoding="utf-8") as file:
+                json.dump(real, file)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\n'''exec' '{sys.executable}' -IS \"$0\" \"$@\"\n' '''\n{STUB}")
+        os.chmod(path, 0o755)
+    return path
+
+
+def _write(name: str, data: dict[str, Any]) -> None:
+    fresh = os.path.join(ROOT, f"{name}.{os.getpid()}")
+    with open(fresh, "w", encoding="utf-8") as file:
+        json.dump(data, file)
+    os.replace(fresh, os.path.join(ROOT, name))
+
+
+# Where a test is.
+
+
+def pytest_runtest_protocol(item: Any) -> None:
+    file = os.path.realpath(str(getattr(item, "path", None) or item.fspath))
+    _now.clear()
+    _now.update(id=probe._id(item), phase="setup", file=file)
+
+
+def pytest_runtest_call(item: Any) -> None:
+    _now["phase"] = "call"
+
+
+def pytest_runtest_teardown(item: Any) -> None:
+    _now["phase"] = "teardown"
+
+
+def _hear(event: str, args: Any) -> None:
+    if event in _EVENTS and _now:
+        path, line = _place()
+        _write("at.json", {"id": _now["id"], "phase": _now["phase"], "path": path, "line": line})
+
+
+def _place() -> tuple[str, int]:
+    """The line in the test's own file, as far out as there is one; else the innermost of the project."""
+    own, inner = None, None
+    frame: Any = sys._getframe(2)
+    while frame is not None:
+        full = os.path.realpath(frame.f_code.co_filename)
+        if full == _now["file"]:
+            own = (full, frame.f_lineno)
+        elif inner is None and probe.is_project(full):
+            inner = (full, frame.f_lineno)
+        frame = frame.f_back
+    full, line = own or inner or (_now["file"], 0)
+    return (os.path.relpath(full, probe.WORK) if probe.is_project(full) else full), line
+
+
+# Where the program is.
+
+
+def _redirect(word: str, cwd: str) -> str:
+    """The stub, if a word is a path of the program."""
+    if "/" not in word or os.path.basename(word) != NAME:
+        return word
+    full = os.path.abspath(os.path.join(cwd, word))
+    if full.startswith(ROOT) or not os.path.isfile(full):
+        return word
+    return _put(f"p{zlib.crc32(full.encode()):08x}", [full])
+
+
+def _is_before(word: str, last: str) -> bool:
+    """Whether what follows a word can still be the command."""
+    name = os.path.basename(word)
+    if name in _BEFORE or _PYTHON.fullmatch(name) or re.match(r"\w+=", word):
+        return True
+    return bool(last) and (word.startswith("-") or word.replace(".", "").isdigit())
+
+
+def _words(words: list[str], cwd: str) -> list[str]:
+    """A command with the stub in the place of the program."""
+    last = ""
+    for at, word in enumerate(words):
+        if word == "-c" and os.path.basename(last) in _SHELLS and words[at + 1 :]:
+            return [*words[: at + 1], _line(words[at + 1], cwd), *words[at + 2 :]]
+        if word == "-m" and _PYTHON.fullmatch(os.path.basename(last)) and words[at + 1 : at + 2] == [NAME]:
+            return [_put("module", [sys.executable, "-m", NAME]), *words[at + 2 :]]
+        if not _is_before(word, last):
+            return [*words[:at], _redirect(word, cwd), *words[at + 1 :]]
+        last = last if word.startswith("-") or (last and word[:1].isdigit()) else word
+    return words
+
+
+def _line(text: str, cwd: str) -> str:
+    """A line of shell with the stub in the place of the program."""
+    text = re.sub(
+        rf"(?:\S*/)?python[\d.]*(?: -[A-Za-z]+)*? -m {re.escape(NAME)}(?![\w.-])",
+        lambda _: _put("module", [sys.executable, "-m", NAME]),
+        text,
+    )
+    last, begins, made = "", True, []
+    for at, piece in enumerate(_PIECE.split(text)):
+        if at % 2:
+            if piece.strip() or "\n" in piece:
+                begins, last = True, ""
+            made.append(piece)
+            continue
+        bare = piece.strip("'\"")
+        if begins and piece:
+            made.append(piece.replace(bare, _redirect(bare, cwd)) if bare else piece)
+            begins = _is_before(bare, last)
+            last = bare if begins and not bare.startswith("-") else last
+        else:
+            made.append(piece)
+    return "".join(made)
+
+
+def _watch_popen() -> None:
+    init: Any = subprocess.Popen.__init__
+
+    def watched(self: Any, args: Any, *rest: Any, **options: Any) -> None:
+        cwd = os.fspath(options.get("cwd") or os.getcwd())
+        cwd = cwd.decode() if isinstance(cwd, bytes) else cwd
+        if isinstance(args, str):
+            args = _line(args, cwd) if options.get("shell") else _redirect(args, cwd)
+        elif isinstance(args, (list, tuple)) and all(isinstance(word, (str, os.PathLike)) for word in args):
+            args = _words([str(os.fspath(word)) for word in args], cwd)
+        env = options.get("env")
+        if env is not None and "PATH" in env:
+            places = [place for place in env["PATH"].split(":") if place != BIN]
+            options["env"] = {**env, "PATH": ":".join([BIN, *places])}
+        init(self, args, *rest, **options)
+
+    subprocess.Popen.__init__ = watched  # type: ignore[method-assign]
+
+
+# What is left.
+
+
+def pytest_configure(config: Any) -> None:
+    """Nothing stays in the checkout that this is run in."""
+    cache: Any = getattr(config, "cache", None)
+    if hasattr(cache, "_cachedir"):
+        import pathlib
+
+        cache._cachedir = pathlib.Path(ROOT, "cache")
+    if hasattr(config.option, "e2e_dir"):
+        config.option.e2e_dir = os.path.join(ROOT, "e2e")
+
+
+def pytest_sessionfinish() -> None:
+    try:
+        with open(os.path.join(ROOT, "calls.jsonl"), encoding="utf-8") as file:
+            rows = [json.loads(row) for row in file]
+    except OSError:
+        rows = []
+    for row in rows:
+        probe._say("call", **row)
+
+
+_put("bin")
+_write("plan.json", PLAN)
+os.environ["PATH"] = f"{BIN}:{os.environ.get('PATH', os.defpath)}"
+_watch_popen()
+sys.addaudithook(_hear)
