@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mngr.mapreduce.journal import find_writer, read_journal
-from mngr.mapreduce.rundir import RunDir
+from mngr.mapreduce.rundir import RunDir, slug_of
 from mngr.mapreduce.state import fold
 from tests.conftest import BIN, FULL, Mngr, git, wait_for
 
@@ -165,3 +165,14 @@ def test_so_many_share_a_host(mngr: Mngr, example_plugin: Path) -> None:
     hosts = [agent["host"] for agent in mngr.agents()]
     assert len(hosts) == 5 and max(hosts.count(host) for host in hosts) <= 2 and len(set(hosts)) <= 4
     assert all(row["host"] != "local" for row in rows(mngr) if row["type"] == "launched")
+
+
+@pytest.mark.parametrize("phase", ["creating", "destroying"])
+def test_what_a_crash_left_half_made_or_half_gone_is_made_anew(mngr: Mngr, phase: str) -> None:
+    name = f"map-r-{slug_of('x', ' 1')}"
+    mngr("create", name, "--", "true")
+    path = mngr.home / "agents" / mngr.agent(name)["id"] / "agent.json"
+    owner = {"pid": 1, "start": "none", "boot": "before", "at": 0}
+    path.write_text(json.dumps({**json.loads(path.read_text()), "phase": phase, "owner": owner}))
+    (task,) = mngr.json("map", "x", "--name", "r", "--", "true")["tasks"]
+    assert (task["outcome"], task["agent"]) == ("done", name)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _READY = 300.0  # seconds for the first one: a program may take its time to start beside a hundred others
 _GONE = ("DONE", "FAILED", "STOPPED")
+_HALF = ("create_interrupted", "destroy_interrupted")  # whoever made it, or took it away, died
 
 
 class Home(Record):
@@ -85,7 +86,7 @@ class Hands:
             agent = self._fleet.get(name)
         except NotFound:
             return None
-        if agent.state == "FAILED" and agent.state_source == "record":  # its maker died
+        if agent.state_reason in _HALF:
             self._fleet.destroy([name], force=True)
             return None
         if agent.state in _GONE:
