@@ -142,7 +142,7 @@ def _system() -> list[str]:
         elif os.path.isdir(path):
             words += ["--ro-bind", path, path]
     for path, is_dir in _guarded("/etc"):
-        words += ["--tmpfs", path] if is_dir else ["--ro-bind", "/dev/null", path]
+        words += ["--tmpfs", path, "--remount-ro", path] if is_dir else ["--ro-bind", "/dev/null", path]
     return words
 
 

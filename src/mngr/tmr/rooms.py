@@ -188,12 +188,12 @@ class Room:
             job["env"] = {**job["env"], "MNGR_PROBE": json.dumps({"repo": self.repo, **probe})}
         numbers, texts = self._ask(job, timeout)
         rows = [row for line in texts["rows"].splitlines() if (row := _row(line)) is not None]
-        found = findings(
-            texts["ended"], int(numbers["left"]), [texts["out"], texts["err"], rows], walled="walls" in job
-        )
+        said = [texts["out"], texts["err"], rows]
+        left, hit = int(numbers["left"]), int(numbers["hit"])
+        found = findings(texts["ended"], left, hit, said, walled="walls" in job)
         return Ran(
             code=int(numbers["code"]), out=plain(texts["out"]), err=plain(texts["err"]), seconds=numbers["seconds"],
-            cpu=numbers["cpu"], timed_out=bool(numbers["timed_out"]), timeout=timeout, left=int(numbers["left"]),
+            cpu=numbers["cpu"], timed_out=bool(numbers["timed_out"]), timeout=timeout, left=left,
             rows=plain(rows), ended=texts["ended"].partition(" ")[2], findings=found,
         )  # fmt: skip
 

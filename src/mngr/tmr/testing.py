@@ -8,6 +8,7 @@ from mngr.model import Record
 from mngr.shell import join
 from mngr.tmr.rooms import text_of
 from mngr.tmr.swap import pack
+from mngr.trust.finding import Finding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,16 +78,22 @@ class TestRun(Record):
     transcripts: dict[str, str] = {}  # of mngr.e2e, by node id
     artifacts: list[str] = []  # directories of mngr.e2e in the work dir
     left: int = 0  # processes that it left running
+    walls: str = ""  # that the room had: on, on with the network, or why there were none
+    findings: list[Finding] = []  # what it did that is not for a room
     lines: dict[str, list[int]] = {}  # that were run of the project's files, if that was asked
 
     def to_dict(self) -> dict[str, Any]:
         """As it stands in a journal."""
-        return {**super().to_dict(), "failures": [failure.to_dict() for failure in self.failures]}
+        failures = [failure.to_dict() for failure in self.failures]
+        found = [finding.to_dict() for finding in self.findings]
+        return {**super().to_dict(), "failures": failures, "findings": found}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """What `to_dict` gave."""
-        return cls(**{**data, "failures": [Failure.from_dict(failure) for failure in data["failures"]]})
+        failures = [Failure.from_dict(failure) for failure in data["failures"]]
+        found = [Finding(**finding) for finding in data.get("findings", ())]
+        return cls(**{**data, "failures": failures, "findings": found})
 
 
 def command(pytest: Sequence[str], args: Sequence[str], test: str) -> list[str]:
@@ -121,7 +128,7 @@ def run_test(
         name: text_of(f"{name}.py") for name, wanted in (("swap", files), ("tracer", trace)) if wanted
     }
     ran = room.run([*pytest, *PROBE, *args, test.id], env=env, timeout=timeout, probe=facts)
-    result = judge(test, ran, join(command(pytest, args, test.id)), room.place)
+    result = judge(test, ran, join(command(pytest, args, test.id)), room.place).replace(walls=room.walls)
     if keep is not None:
         for place in result.artifacts:
             os.makedirs(keep, exist_ok=True)
@@ -150,6 +157,7 @@ def judge(test: Test, ran: Ran, line: str, work: str) -> TestRun:
         resolved=resolved if isinstance(resolved := (end or {}).get("resolved"), dict) else {},
         output=_tail(ran.out + ran.err), transcripts={row.get("test", ""): row.get("text", "") for row in scenes},
         artifacts=[row["path"] for row in scenes if _is_inside(row.get("path", ""))], left=ran.left,
+        findings=[finding.replace(path=test.path) for finding in ran.findings],
         lines=_traced(ran.rows),
     )  # fmt: skip
 
@@ -200,6 +208,8 @@ def _outcome(
 ) -> tuple[str, str]:
     if ran.timed_out and (end is None or end.get("exit") not in (0, 1)):  # else it ended just then
         return "timeout", f"it did not end within {ran.timeout:g} s"
+    if ran.ended:
+        return "crash", ran.ended
     if end is None:
         if any(row["row"] in ("begin", "phase") for row in ran.rows):
             how = f"signal {-ran.code}" if ran.code < 0 else f"exit code {ran.code}"

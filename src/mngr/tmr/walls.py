@@ -26,14 +26,15 @@ _SPACE = 1 << 30  # bytes in the home, in /tmp and in shared memory, each
 _PLACES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
 # Its streams are the command's; 8 is the warden's, and what the shell itself says is nobody's business.
 _PARENT = """\
-trap : INT
+trap : INT # may be ours
+trap hit=1 HUP QUIT TERM USR1 USR2 ALRM
 exec 7>&2 2>/dev/null
 ulimit -c 0; ulimit -f {blocks}; ulimit -n {files}; ulimit -u {processes} || ulimit -p {processes}
 echo begun >&8
-"$@" 2>&7 7>&- 8>&-
+(exec "$@" 2>&7 7>&- 8>&-)
 code=$?
 set -- /proc/[0-9]*
-echo $(($# - 2)) >&8
+echo $(($# - 2)) ${{hit:-0}} >&8
 exit $code
 """
 
@@ -140,12 +141,17 @@ def plain(value: Any) -> Any:
     return value
 
 
-def findings(ended: str, left: int, texts: list[Any], *, walled: bool) -> list[Finding]:
-    """What a run did that it should not: `ended` is the rule that it was ended by and a sentence, `texts` what it said."""
+def findings(ended: str, left: int, hit: int, texts: list[Any], *, walled: bool) -> list[Finding]:
+    """What a run did that it should not: `ended` is the rule that it was ended by and a sentence, `texts` what it said.
+
+    `hit`: its parent was sent a signal.
+    """
     found: list[Finding] = []
     if ended:
         rule, _, what = ended.partition(" ")
         found.append(_finding(rule, "refuse", what))
+    elif hit:
+        found.append(_finding("room-parent", "note", "it sent its parent process a signal"))
     if left > 0:
         some = "a process" if left == 1 else f"{left} processes"
         found.append(_finding("room-left", "note", f"it left {some} running, which ended with it"))

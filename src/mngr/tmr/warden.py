@@ -115,9 +115,10 @@ def run(numbers: dict[str, float], texts: dict[str, str]) -> None:
     command = Command(argv, env, JOB["most"], around["filter"] if around else None, limits)
     command.watch_asker()
     timed_out = command.wait(JOB["timeout"])
-    numbers.update(seconds=time.monotonic() - began, timed_out=int(timed_out), left=command.end_all())
-    if around and not timed_out and not command.ended:
-        command.hear_parent(numbers)
+    numbers.update(seconds=time.monotonic() - began, timed_out=int(timed_out), left=command.end_all(), hit=0)
+    if around:
+        left, hit = (0, 0) if timed_out or command.ended else command.hear_parent()
+        numbers.update(left=left, hit=hit)
     numbers.update(code=command.code or 0, cpu=cpu() - used)
     texts.update(out=command.text(0), err=command.text(1), ended=command.ended, rows="")
     if "probe" in JOB:
@@ -189,7 +190,7 @@ class Command:
     ) -> None:
         self.code: int | None = None
         self.ended = ""  # the limit that it was ended for
-        self._limits = limits
+        self._limits, self._look = limits, 0.0
         self._said = -1  # what the parent of a command behind walls says
         self._most = most
         self._poll = select.poll()
@@ -246,7 +247,9 @@ class Command:
             tick = 0.02 if self._exit < 0 else _TICK if self._limits and not self.ended else None
             if tick is not None:
                 left = tick if left is None else min(left, tick)
-            if not self._read(left) and self._limits and not self.ended:
+            self._read(left)
+            if self._limits and not self.ended and time.monotonic() >= self._look:
+                self._look = time.monotonic() + _TICK
                 self.ended = self._limits.broken()
                 if self.ended:
                     self._signal(_KILL)
@@ -285,15 +288,19 @@ class Command:
         return bytes(self._kept[stream][-self._most :]).decode("utf-8", "replace")
 
     def _signal(self, number: int) -> None:
-        target = self.pid if self._said < 0 or number == _KILL else inside(self.pid)
+        target = self.pid
+        if (
+            self._said >= 0 and number != _KILL
+        ):  # only those behind the walls: the first in there is the second of all
+            target = next(iter(family(self.pid)), 0)
         try:
             if target:
                 os.killpg(target, number)
         except (ProcessLookupError, PermissionError):
             pass
 
-    def hear_parent(self, numbers: dict[str, float]) -> None:
-        """What the parent of a command behind walls said; it cannot say much any more when it was killed."""
+    def hear_parent(self) -> tuple[int, int]:
+        """How many processes were left, and whether it was sent a signal, as says the parent of a command behind walls."""
         os.set_blocking(self._said, False)
         try:
             said = os.read(self._said, 100).split()
@@ -301,11 +308,12 @@ class Command:
             said = []
         if not said:
             raise Broken(self.text(1).strip() or f"its walls ended with exit code {self.code}")
-        if len(said) == 1:
-            self.ended = "room-parent it killed its parent process"
-        numbers["left"] = int(said[1]) if said[1:] else 0
         if self.code is not None and 128 < self.code < 193:
             self.code = 128 - self.code
+        if len(said) > 2:
+            return int(said[1]), int(said[2])
+        self.ended = "room-parent it killed its parent process"
+        return 0, 1
 
     def end_all(self) -> int:
         """End what the command left behind; how many processes that were."""
@@ -389,18 +397,6 @@ def listed(place: str) -> list[str]:
         return [f"{place}/{name}" for name in os.listdir(place)]
     except OSError:
         return []
-
-
-def inside(pid: int) -> int:
-    """The first process of a command behind walls, as it is called out here: in there it is the second."""
-    for one in family(pid):
-        try:
-            with open(f"/proc/{one}/status", "rb") as file:
-                if file.read().partition(b"NSpid:")[2].partition(b"\n")[0].endswith(b"\t2"):
-                    return one
-        except OSError:
-            continue
-    return 0
 
 
 def reap() -> bool:
