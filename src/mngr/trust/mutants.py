@@ -46,49 +46,49 @@ def choose(
     sources: Mapping[str, str], lines: Mapping[str, Iterable[int]], n: int = 20, seed: int = 0
 ) -> list[Mutant]:
     """At most n mutants, spread over files, functions, lines and kinds; always the same for the same seed."""
-    pool: list[tuple[float, str, Fault]] = []
-    for path in sorted(set(sources) & set(lines)):
-        for fault in faults(sources[path], set(lines[path])):
-            pool.append((_rank(seed, path, fault), path, fault))
+    pool = [
+        (_places(path, fault), _rank(seed, path, fault), path, fault)
+        for path in sorted(set(sources) & set(lines))
+        for fault in faults(sources[path], set(lines[path]))
+    ]
     used: dict[object, int] = {}
     chosen: list[Mutant] = []
     while pool and len(chosen) < n:
-        best = min(range(len(pool)), key=lambda at: _cost(pool[at], used))
-        _, path, fault = pool.pop(best)
+        best = min(range(len(pool)), key=lambda at: _cost(*pool[at][:2], used))
+        places, _, path, fault = pool.pop(best)
         mutant = _mutant(path, sources[path], fault)
-        if not _is_other(sources[path], mutant):
-            continue
-        chosen.append(mutant)
-        for place in _places(path, fault):
-            used[place] = used.get(place, 0) + 1
+        if _is_program(mutant.apply(sources[path])):
+            chosen.append(mutant)
+            for place in places:
+                used[place] = used.get(place, 0) + 1
     return chosen
 
 
-def _cost(entry: tuple[float, str, Fault], used: dict[object, int]) -> float:
+def _cost(places: tuple[object, ...], rank: float, used: dict[object, int]) -> float:
     """What is least like those chosen so far costs least."""
-    rank, path, fault = entry
-    line, kind, file, function = (used.get(place, 0) for place in _places(path, fault))
-    return 6 * line + 2 * kind + file + function + 2 * rank + (0 if fault.function else _ELSEWHERE)
+    line, kind, file, function = [used.get(place, 0) for place in places]
+    return 6 * line + 2 * kind + file + function + rank
 
 
 def _places(path: str, fault: Fault) -> tuple[object, ...]:
-    return (path, fault.line), ("kind", fault.kind), ("path", path), (path, fault.function)
+    return (path, fault.line), fault.kind, path, (path, fault.function)
 
 
 def _rank(seed: int, path: str, fault: Fault) -> float:
-    """Between 0 and 1 by chance, and the same whatever else there is to choose from."""
+    """By chance, and the same whatever else there is to choose from."""
     import zlib
 
     words = f"{seed}\0{path}\0{fault.function}\0{fault.kind}\0{fault.old}\0{fault.new}\0{fault.line}"
-    return zlib.crc32(words.encode("utf-8", "surrogatepass")) / 2**32
+    chance = zlib.crc32(words.encode("utf-8", "surrogatepass")) / 2**31
+    return chance if fault.function else chance + _ELSEWHERE
 
 
-def _is_other(text: str, mutant: Mutant) -> bool:
-    """Whether it is a program, and not the one that it was."""
+def _is_program(text: str) -> bool:
     try:
-        return ast.dump(ast.parse(mutant.apply(text))) != ast.dump(ast.parse(text))
+        ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return False
+    return True
 
 
 def _mutant(path: str, text: str, fault: Fault) -> Mutant:
