@@ -404,6 +404,20 @@ mngr tmr memory forget
 # the emergency stop: the run and all its agents, which keep everything
 mngr tmr stop greet
 
+# would a test notice if its program did nothing at all? this one would not, so this is a failure; what nobody misses is named
+cat > tests/test_polite.py <<'EOF'
+from pathlib import Path
+
+from mngr.e2e import E2eSession, expect
+
+GREET = Path(__file__).parents[1] / "greet.sh"
+
+
+def test_polite(e2e: E2eSession) -> None:
+    expect(e2e.run(f"sh {GREET} --politely")).to_succeed()
+EOF
+mngr e2e audit tests/test_polite.py --program greet.sh || test $? -eq 4
+
 # put its agents in the graveyard; results, receipts and commits stay in its folder
 mngr tmr clean greet --dry-run
 mngr tmr clean greet

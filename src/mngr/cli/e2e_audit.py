@@ -88,10 +88,11 @@ def _line(hole: Hole) -> str:
 
 def _summary(report: Report, counts: dict[str, int]) -> str:
     said = [f"{counts['tests']} of {report.known} tests", f"{counts['vacuous']} vacuous"]
+    for key in ("command", "option"):
+        if count := counts[f"unguarded_{key}s"]:
+            said.append(f"{count} {key}{'s' if count > 1 else ''} unguarded")
     for key, words in (
-        ("failing", "fail as they are"),
-        ("unguarded_commands", "commands unguarded"),
-        ("unguarded_options", "options unguarded"),
+        ("failing", "failing as it is"),
         ("no_command", f"without {report.program}"),
         ("left", "left for want of time"),
         ("cached", "known from before"),

@@ -54,6 +54,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tmr stop": ("Tests", "stop a run and all of its agents, at once"),
     "tmr clean": ("Tests", "put away the agents of a run"),
     "tmr memory": ("Tests", "show what earlier runs found out, or forget it"),
+    "e2e audit": ("Tests", "find tests that would pass whatever their program did, and options nobody checks"),
     "web": ("Tests", "look at runs of tests in a browser: transcripts and recordings"),
     "init": ("Set-up", "look at the project and write .mngr/settings.toml"),
     "config list": ("Set-up", "show all settings and where each comes from"),
@@ -69,7 +70,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "version": ("Set-up", "print the version"),
 }
 ALIASES = {"ls": "list", "conn": "connect", "msg": "message", "rm": "destroy"}
-GROUPS = ("snapshot", "config", "plugin", "tutorial", "tmr")
+GROUPS = ("snapshot", "config", "plugin", "tutorial", "tmr", "e2e")
 
 
 def module_name(command: str) -> str:

@@ -187,6 +187,8 @@ def choose(local: Host, root: str, tests: list[Test], wish: Wish) -> list[Test]:
         return tests
     changed: list[Test] = []
     if wish.changed_since is not None:
+        if git.resolve(local, root, wish.changed_since) is None:
+            raise NotFound(f"there is no commit {wish.changed_since!r}", "see: git log --oneline --all")
         changed = [test for test in tests if has_changed(local, root, wish.changed_since, test)]
     others = [test for test in tests if test not in changed]
     some = random.Random(wish.seed).sample(others, min(wish.sample or 0, len(others)))
@@ -197,7 +199,6 @@ def has_changed(local: Host, root: str, ref: str, test: Test) -> bool:
     """Whether a test says something else than at a commit, or what it shares with others of its file does."""
     old = git.run(local, root, "show", f"{ref}:./{test.path}")
     if old.code:
-        git.must(local, root, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
         return True
     with open(os.path.join(root, test.path), "rb") as file:
         new = file.read()

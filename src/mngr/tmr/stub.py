@@ -12,8 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-NAME = os.path.basename(sys.argv[0])
-HERE = os.path.dirname(os.path.abspath(sys.argv[0]))
+NAME = os.path.basename(os.path.realpath(sys.argv[0]))
+HERE = os.path.dirname(os.path.realpath(sys.argv[0]))  # a test may have made a link to us
 ROOT = os.path.dirname(HERE)
 _PATIENCE = 20.0  # seconds for a usage
 _DIGITS = 5  # in a word that is another one next time
@@ -22,7 +22,7 @@ _DIGITS = 5  # in a word that is another one next time
 def main() -> int:
     plan = _read(os.path.join(ROOT, "plan.json"))
     at = _read(os.path.join(ROOT, "at.json"))
-    real, first, args = _real(), plan["words"][1:], sys.argv[1:]
+    real, first, args = _real(plan), plan["words"][1:], sys.argv[1:]
     if args[: len(first)] != first:  # of another program that begins with the same word
         _become(real, args)
     args = args[len(first) :]
@@ -76,13 +76,13 @@ def _places() -> "list[str]":
     return [place for place in os.environ.get("PATH", os.defpath).split(":") if not place.startswith(ROOT)]
 
 
-def _real() -> "list[str]":
+def _real(plan: "dict[str, Any]") -> "list[str]":
     """What runs the program itself: what we were put in the place of, else what the PATH leads to."""
     if found := _read(os.path.join(HERE, "real.json")):
         return [str(word) for word in found]
-    for place in _places():
+    for place in (*_places(), *plan["path"].split(":")):
         full = os.path.join(place, NAME)
-        if os.path.isfile(full) and os.access(full, os.X_OK):
+        if os.path.isfile(full) and os.access(full, os.X_OK) and not os.path.realpath(full).startswith(ROOT):
             return [full]
     sys.stderr.write(f"{NAME}: not found\n")
     raise SystemExit(127)

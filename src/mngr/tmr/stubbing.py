@@ -194,7 +194,9 @@ def pytest_sessionfinish() -> None:
 
 
 _put("bin")
-_write("plan.json", PLAN)
+_write(
+    "plan.json", {**PLAN, "path": f"{os.environ.get('PATH', os.defpath)}:{os.path.dirname(sys.executable)}"}
+)
 os.environ["PATH"] = f"{BIN}:{os.environ.get('PATH', os.defpath)}"
 _watch_popen()
 sys.addaudithook(_hear)

@@ -141,3 +141,49 @@ def test_what_cannot_be_run_is_said_before_an_agent_is_made(e2e: E2eSession, toy
     assert agents(e2e) == {}
     expect(e2e.run("mngr tmr status nothing")).to_fail(1).to_contain("there is no run 'nothing'")
     expect(e2e.run("mngr tmr retry --run nothing")).to_fail(1).to_contain("there is no run 'nothing'")
+
+
+POLITE = """\
+cat > tests/test_polite.py <<'EOF'
+from pathlib import Path
+
+from mngr.e2e import E2eSession, expect
+
+GREET = Path(__file__).parents[1] / "greet.sh"
+
+
+def test_polite(e2e: E2eSession) -> None:
+    expect(e2e.run(f"sh {GREET} --politely")).to_succeed()
+EOF"""
+
+
+def test_would_it_notice(e2e: E2eSession, toy: Path) -> None:
+    e2e.write_tutorial_block("""
+    # would a test notice if its program did nothing at all? this one would not, so this is a failure; what nobody misses is named
+    cat > tests/test_polite.py <<'EOF'
+    from pathlib import Path
+
+    from mngr.e2e import E2eSession, expect
+
+    GREET = Path(__file__).parents[1] / "greet.sh"
+
+
+    def test_polite(e2e: E2eSession) -> None:
+        expect(e2e.run(f"sh {GREET} --politely")).to_succeed()
+    EOF
+    mngr e2e audit tests/test_polite.py --program greet.sh || test $? -eq 4
+    """)
+    run_all(e2e, POLITE)
+    result = e2e.run("mngr e2e audit tests/test_polite.py --program greet.sh", comment="this one would not")
+    expect(result).to_fail(4)
+    expect(result.stdout).to_match_lines("""
+        tests/test_polite.py:9: vacuous (nop): test_polite passes when greet.sh does and prints nothing
+        tests/test_polite.py:9: vacuous (help): test_polite passes when greet.sh prints nothing but its usage
+        tests/test_polite.py:9: unguarded option (drop): test_polite passes without --politely: `greet.sh --politely`
+        1 of 1 tests: 1 vacuous, 1 option unguarded
+    """)
+    polite = toy / "tests/test_polite.py"
+    polite.write_text(polite.read_text().replace(".to_succeed()", '.to_contain("welcome")'))
+    result = e2e.run("mngr e2e audit tests/test_polite.py --program greet.sh --modes nop", comment="mended")
+    expect(result).to_succeed()
+    expect(result.stdout).to_equal("1 of 1 tests: 0 vacuous")
