@@ -30,6 +30,7 @@ _HERE = os.path.dirname(__file__)
 _SPARE = 60.0  # seconds that a host may take longer than the command on it
 _ROWS = 1 << 23  # bytes of what the probe may say
 _LARGEST = 1 << 26  # bytes of a file, encoded
+_WARDEN = "import sys; sys.path.insert(0, %r); import mngr_warden"  # as Python has compiled it
 _CHUNK = 90_000  # bytes that fit in one word of a command line, encoded
 
 
@@ -146,9 +147,12 @@ class Room:
         mason: Mason | None = None,
     ) -> None:
         self._fleet = fleet
-        self._warden, self._probe = text_of("warden.py"), text_of("probe.py")
+        warden, self._probe = text_of("warden.py"), text_of("probe.py")
+        self._words = ["-c", warden]
         self.name, self.work, self.repo = name, work, repo
-        _, found = self._ask({"survey": True})
+        programs = {"mngr_warden.py": warden, "mngr_limits.py": text_of("limits.py")}
+        _, found = self._ask({"survey": True, "programs": programs})
+        self._words = ["-c", _WARDEN % found["kept"]]
         self.commit, self.tree = found["at"].split()
         if not self.commit.startswith(commit):
             raise Broken(f"{name} is at {self.commit}, not at {commit}", "try again")
@@ -230,7 +234,7 @@ class Room:
         self, job: dict[str, Any], timeout: float | None = None
     ) -> tuple[dict[str, float], dict[str, str]]:
         """The numbers and texts of the warden's answer."""
-        words = ["python3", "-I", "-S", "-c", self._warden, repr(job)]
+        words = ["python3", "-I", "-S", *self._words, repr(job)]
         done = self._exec(words, None if timeout is None else timeout + _SPARE)
         return self._answer(done["stdout"], done["stderr"])
 

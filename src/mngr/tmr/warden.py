@@ -73,8 +73,18 @@ def survey() -> dict[str, str]:
         "place": os.getcwd(),
         "outputs": os.environ["MNGR_OUTPUT_DIR"],
         "host": os.uname()[1],
+        "kept": keep(JOB["programs"]),
         **{name: "\0".join(words) for name, words in lists.items()},
     }
+
+
+def keep(programs: dict[str, str]) -> str:
+    """Lay our programs where Python finds them compiled, and the commands of the room do not; the place."""
+    place = os.path.join(os.environ["MNGR_AGENT_DIR"], "warden")
+    os.makedirs(place, exist_ok=True)
+    for name, text in programs.items():
+        install(os.path.join(place, name), text)
+    return place
 
 
 def git(*words: str) -> str:
@@ -94,7 +104,7 @@ def run(numbers: dict[str, float], texts: dict[str, str]) -> None:
     report = os.path.join(mine, "rows.jsonl")
     if "probe" in JOB:
         os.makedirs(mine)
-        install(place, JOB["probe"])
+        install(os.path.join(place, "mngr_probe.py"), JOB["probe"])
         open(report, "x").close()
         before = env.get("PYTHONPATH", "")
         env.update(MNGR_PROBE_REPORT=report, MNGR_PROBE_WORK=os.getcwd(), MNGR_PROBE_PATH=before)
@@ -108,9 +118,11 @@ def run(numbers: dict[str, float], texts: dict[str, str]) -> None:
         argv += ["--seccomp", "9", *around["last"], *JOB["argv"]]
         env.update(around["env"])
     adopt_orphans()
-    limits = (
-        Limits(JOB["most_used"], place) if JOB.get("most_used") and os.path.exists("/proc/loadavg") else None
-    )
+    limits = None
+    if JOB.get("most_used") and os.path.exists("/proc/loadavg"):
+        import mngr_limits  # type: ignore[import-not-found]
+
+        limits = mngr_limits.Limits(JOB["most_used"], [os.getcwd(), os.environ["MNGR_OUTPUT_DIR"]], family)
     used, began = cpu(), time.monotonic()
     command = Command(argv, env, JOB["most"], around["filter"] if around else None, limits)
     command.watch_asker()
@@ -126,14 +138,13 @@ def run(numbers: dict[str, float], texts: dict[str, str]) -> None:
         remove(mine)
 
 
-def install(place: str, text: str) -> None:
-    path = os.path.join(place, "mngr_probe.py")
+def install(path: str, text: str) -> None:
     try:
         with open(path, encoding="utf-8") as file:
             if file.read() == text:
                 return
     except OSError:
-        os.makedirs(place, exist_ok=True)
+        pass
     fresh = f"{path}.{os.getpid()}"
     with open(fresh, "w", encoding="utf-8") as file:
         file.write(text)
@@ -171,7 +182,14 @@ def cpu() -> float:
 
 
 def adopt_orphans() -> None:
-    if sys.platform.startswith("linux"):
+    if not sys.platform.startswith("linux"):
+        return
+    try:
+        import _ctypes  # the whole of it takes as long to load as this program to run
+
+        libc: Any = _ctypes
+        libc.call_function(libc.dlsym(libc.dlopen(None, 0), "prctl"), (_SUBREAPER, 1, 0, 0, 0))
+    except (ImportError, AttributeError):
         import ctypes
 
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
@@ -186,7 +204,7 @@ class Command:
         env: dict[str, str],
         most: int,
         filter: bytes | None = None,  # it is behind walls, with this for the kernel
-        limits: Limits | None = None,
+        limits: Any = None,
     ) -> None:
         self.code: int | None = None
         self.ended = ""  # the limit that it was ended for
@@ -329,67 +347,6 @@ class Command:
                     pass
             time.sleep(0.001)
         return len(ended)
-
-
-class Limits:
-    """What a command may use at most, looked at as often as it is cheap: first at the whole machine, only then at the command."""
-
-    def __init__(self, most: dict[str, int], *places: str) -> None:
-        self._places = (os.getcwd(), *places)
-        self._began = time.time()
-        self._threads, self._forks, memory, free = self._machine()
-        self._most = {
-            **most,
-            "memory": min(most["memory"], memory * 4 // 5),
-            "disk": min(most["disk"], free * 4 // 5),
-        }
-        self._memory, self._free = memory, free
-
-    def _machine(self) -> tuple[int, int, int, int]:
-        """Threads, the last process's number, bytes of memory and of disk to be had."""
-        with open("/proc/loadavg", "rb") as file:
-            row = file.read().split()
-        with open("/proc/meminfo", "rb") as file:
-            memory = int(file.read().partition(b"MemAvailable:")[2].split(None, 1)[0]) << 10
-        disk = os.statvfs(self._places[0])
-        return int(row[3].partition(b"/")[2]), int(row[4]), memory, disk.f_bavail * disk.f_frsize
-
-    def broken(self) -> str:
-        """The rule that is broken now and a sentence; empty if none is."""
-        before, most = self._forks, self._most
-        threads, self._forks, memory, free = self._machine()
-        many = (
-            threads - self._threads > most["processes"] // 2
-            or not 0 <= self._forks - before < most["processes"] // 4
-        )
-        if many and sum(int(row[17]) for row in family(os.getpid()).values()) > most["processes"]:
-            return f"room-fork it had more than {most['processes']} processes at once, and was ended"
-        if self._memory - memory > most["memory"] // 2:
-            pages = sum(int(row[21]) for row in family(os.getpid()).values())
-            if pages * os.sysconf("SC_PAGE_SIZE") > most["memory"]:
-                return f"room-memory it used more than {most['memory'] >> 20} MB of memory, and was ended"
-        if self._free - free > most["disk"] // 2 and self._written() > most["disk"]:
-            return f"room-disk it wrote more than {most['disk'] >> 20} MB, and was ended"
-        return ""
-
-    def _written(self) -> int:
-        """Bytes of what was written since the beginning: in files of the room, and in files that only open processes have."""
-        found: dict[tuple[int, int], int] = {}
-        paths = [
-            os.path.join(top, name)
-            for place in self._places
-            for top, _, names in os.walk(place)
-            for name in names
-        ]
-        held = [f"/proc/{pid}/fd" for pid in family(os.getpid())]
-        for path in (*paths, *(entry for place in held for entry in listed(place))):
-            try:
-                at = os.stat(path, follow_symlinks=path.startswith("/proc/"))
-            except OSError:
-                continue
-            if at.st_ctime >= self._began - 1 and at.st_mode & 0o170000 == 0o100000:
-                found[at.st_dev, at.st_ino] = at.st_blocks * 512
-        return sum(found.values())
 
 
 def listed(place: str) -> list[str]:

@@ -1,0 +1,89 @@
+"""Beside the warden of a room: sees to it that a command does not use more of the machine than it may.
+
+Standard library only, Python 3.9 or newer. Limits that the kernel keeps are set where the command begins; what it counts
+for a whole user or not at all, and root is free of, is watched here.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Family = dict[int, list[bytes]]  # processes, and of each what /proc/PID/stat says from its state on
+
+
+class Limits:
+    """What a command may use at most, looked at as often as it is cheap: first at the whole machine, only then at the command."""
+
+    def __init__(self, most: dict[str, int], places: list[str], family: Callable[[int], Family]) -> None:
+        self._places, self._family = places, family
+        self._began = time.time()
+        self._threads, self._forks, memory, free = self._machine()
+        self._most = {
+            **most,
+            "memory": min(most["memory"], memory * 4 // 5),
+            "disk": min(most["disk"], free * 4 // 5),
+        }
+        self._memory, self._free = memory, free
+
+    def _machine(self) -> tuple[int, int, int, int]:
+        """Threads, the last process's number, bytes of memory and of disk to be had."""
+        with open("/proc/loadavg", "rb") as file:
+            row = file.read().split()
+        with open("/proc/meminfo", "rb") as file:
+            memory = int(file.read().partition(b"MemAvailable:")[2].split(None, 1)[0]) << 10
+        disk = os.statvfs(self._places[0])
+        return int(row[3].partition(b"/")[2]), int(row[4]), memory, disk.f_bavail * disk.f_frsize
+
+    def broken(self) -> str:
+        """The rule that is broken now and a sentence; empty if none is."""
+        before, most = self._forks, self._most
+        threads, self._forks, memory, free = self._machine()
+        # Where it was others, that is where the next look starts from.
+        if (
+            threads - self._threads > most["processes"] // 2
+            or not 0 <= self._forks - before < most["processes"] // 4
+        ):
+            self._threads = threads
+            if sum(int(row[17]) for row in self._family(os.getpid()).values()) > most["processes"]:
+                return f"room-fork it had more than {most['processes']} processes at once, and was ended"
+        if self._memory - memory > most["memory"] // 2:
+            self._memory = memory
+            pages = sum(int(row[21]) for row in self._family(os.getpid()).values())
+            if pages * os.sysconf("SC_PAGE_SIZE") > most["memory"]:
+                return f"room-memory it used more than {most['memory'] >> 20} MB of memory, and was ended"
+        if self._free - free > most["disk"] // 2:
+            self._free = free
+            if self._written() > most["disk"]:
+                return f"room-disk it wrote more than {most['disk'] >> 20} MB, and was ended"
+        return ""
+
+    def _written(self) -> int:
+        """Bytes of what was written since the beginning: in files of the room, and in files that only open processes have."""
+        found: dict[tuple[int, int], int] = {}
+        paths = [
+            os.path.join(top, name)
+            for place in self._places
+            for top, _, names in os.walk(place)
+            for name in names
+        ]
+        held = [f"/proc/{pid}/fd" for pid in self._family(os.getpid())]
+        for path in (*paths, *(entry for place in held for entry in listed(place))):
+            try:
+                at = os.stat(path, follow_symlinks=path.startswith("/proc/"))
+            except OSError:
+                continue
+            if at.st_ctime >= self._began - 1 and at.st_mode & 0o170000 == 0o100000:
+                found[at.st_dev, at.st_ino] = at.st_blocks * 512
+        return sum(found.values())
+
+
+def listed(place: str) -> list[str]:
+    try:
+        return [f"{place}/{name}" for name in os.listdir(place)]
+    except OSError:
+        return []
