@@ -1,0 +1,111 @@
+"""The ways around checks that an edit adds: compared as counts and amounts, so that those that were there may stay."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from mngr.model import Record
+from mngr.trust.resolve import Escape
+
+TYPE_CHECKING = False
+
+SAID = {
+    "skip": "the test is left out, or may be", "xfail": "the test may fail", "retry": "it is tried again until it passes",
+    "timeout-raised": "it may take longer", "timeout-dropped": "it may take for ever", "sleep": "it waits for a fixed time",
+    "mock": "something is replaced by a stand-in", "program-replaced": "another program may be run in place of the one under test",
+    "writes-program": "the test writes a program", "ends-early": "it ends before its checks",
+    "dynamic-code": "code is made at run time", "not-collected": "tests are left out of the run",
+    "shell-ignores-failure": "the shell line hides that the program failed", "output-hidden": "output is thrown away",
+    "environment": "the environment is changed", "clock-fixed": "a clock or a source of chance is replaced",
+    "input-given": "input is given in another way", "program-path": "a directory is added to where programs are found",
+}  # fmt: skip
+_NOTED = frozenset(("environment", "clock-fixed", "input-given", "program-path", "timeout-dropped"))
+_KEPT_BY_COUNT = frozenset(("mock", "writes-program", "shell-ignores-failure", "program-replaced", "output-hidden"))
+_DEFAULT_TIMEOUT = 60.0
+
+
+class Added(Record):
+    """A way around that was not there."""
+
+    rule: str
+    level: str
+    line: int
+    what: str
+    shown: str
+
+
+def added(old: list[Escape], new: list[Escape], callees: frozenset[str]) -> list[Added]:
+    """What the new test has that the old one had not."""
+    found = [*_times(old, new), *_sleeps(old, new), *_retries(old, new, callees)]
+    plain = [e for e in new if e.rule not in {"timeout", "sleep", "retry"}]
+    before = Counter((e.rule, e.what) for e in old)
+    rules = Counter(e.rule for e in old)
+    seen: Counter[tuple[str, str]] = Counter()
+    extra: Counter[str] = Counter()
+    now = Counter(e.rule for e in plain)
+    for escape in plain:
+        key = (escape.rule, escape.what)
+        seen[key] += 1
+        if seen[key] <= before[key]:
+            continue
+        extra[escape.rule] += 1
+        moved = escape.rule in _KEPT_BY_COUNT and now[escape.rule] <= rules[escape.rule]
+        level = "note" if escape.rule in _NOTED or moved else "refuse"
+        if not any(a.rule == escape.rule and a.line == escape.line for a in found):
+            found.append(_made(escape.rule, level, escape))
+    return found
+
+
+def _made(rule: str, level: str, escape: Escape) -> Added:
+    return Added(rule=rule, level=level, line=escape.line, what=SAID[rule], shown=escape.what)
+
+
+def _times(old: list[Escape], new: list[Escape]) -> list[Added]:
+    before: dict[str, list[Escape]] = {}
+    after: dict[str, list[Escape]] = {}
+    for table, given in ((before, old), (after, new)):
+        for escape in given:
+            if escape.rule == "timeout":
+                table.setdefault(escape.what, []).append(escape)
+    found = []
+    for what, escapes in after.items():
+        most = max(escapes, key=lambda e: e.amount or 0.0)
+        limit = max((e.amount or 0.0 for e in before[what]), default=0.0) if what in before else _DEFAULT_TIMEOUT
+        if (most.amount or 0.0) > limit and (what in before or (most.amount or 0.0) < 1e9):
+            found.append(_made("timeout-raised", "refuse" if what in before else "note", most))
+    for what, escapes in before.items():
+        if what not in after:
+            found.append(_made("timeout-dropped", "refuse" if what == "mark" else "note", escapes[0]))
+    return found
+
+
+def _sleeps(old: list[Escape], new: list[Escape]) -> list[Added]:
+    def total(given: list[Escape], looped: bool) -> float:
+        return sum(e.amount or 0.0 for e in given if e.rule == "sleep" and e.looped is looped)
+
+    fixed, before = total(new, False), total(old, False)
+    shell = [e for e in new if e.rule == "sleep" and e.amount is None]
+    if fixed > before or len(shell) > len([e for e in old if e.rule == "sleep" and e.amount is None]):
+        escape = max((e for e in new if e.rule == "sleep"), key=lambda e: (not e.looped, e.amount or 0.0))
+        return [_made("sleep", "refuse", escape)]
+    if total(new, True) > total(old, True) and before == 0:
+        return [_made("sleep", "note", next(e for e in new if e.rule == "sleep"))]
+    return []
+
+
+def _retries(old: list[Escape], new: list[Escape], callees: frozenset[str]) -> list[Added]:
+    loops = {e.what for e in old if e.rule == "retry"}
+    amounts = {e.what: e.amount for e in old if e.rule == "retry"}
+    waited = any(e.rule == "sleep" for e in old)
+    found = []
+    for escape in new:
+        if escape.rule != "retry":
+            continue
+        if escape.what in loops and (escape.amount or 0.0) <= (amounts[escape.what] or 0.0):
+            continue
+        runs = escape.what.startswith("loop ")
+        asks = any(name in callees for name in escape.what.split()[1:])
+        level = "note" if runs and (waited or not asks) else "refuse"
+        if not any(a.line == escape.line for a in found):
+            found.append(_made("retry", level, escape))
+    return found

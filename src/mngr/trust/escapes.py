@@ -1,0 +1,171 @@
+"""Ways around a check: skips, retries, waits, stand-ins for the program, and what a shell line can hide."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from mngr.trust import values
+from mngr.trust.values import UNKNOWN
+
+TYPE_CHECKING = False
+
+EXITS = frozenset(
+    ("pytest.skip", "pytest.xfail", "pytest.exit", "sys.exit", "os._exit", "exit", "quit", "os.abort", "os.kill",
+     "self.skipTest")
+)  # fmt: skip
+_SKIPS = {"skip": "skip", "skipif": "skip", "skipIf": "skip", "skipUnless": "skip", "importorskip": "skip",
+          "skipTest": "skip", "SkipTest": "skip", "xfail": "xfail", "expectedFailure": "xfail",
+          "flaky": "retry", "retry": "retry", "rerun": "retry", "repeat": "retry", "timeout": "timeout"}  # fmt: skip
+_STUBS = ("Mock", "MagicMock", "AsyncMock", "NonCallableMock", "PropertyMock", "create_autospec", "mock_open")
+_CLOCKS = frozenset(("time", "random", "datetime", "uuid", "locale"))
+_INPUTS = re.compile(r"\bsys\W+(argv|stdin)\b|\bbuiltins\W+input\b")
+_DYNAMIC = frozenset(("exec", "eval", "globals", "__import__", "builtins.exec", "builtins.eval"))
+_INERT = frozenset(("echo", "printf", "true", ":", "cat", "exit", "test", "false", "yes", "tee", "seq", "["))
+
+_SHELL = (
+    ("shell-ignores-failure", re.compile(r"\|\|\s*(?:true|:|exit 0|echo\b)|;\s*(?:true|:|exit 0)\s*$|\bset \+e\b|\|\s*(?:true|cat)\s*$")),
+    ("program-replaced", re.compile(r"(?:^|[;&|\s])(?:export\s+)?PATH=|(?:^|[;&|])\s*(?:alias\s|function\s|[\w-]+\s*\(\)\s*\{)")),
+    ("sleep", re.compile(r"(?:^|[;&|])\s*sleep\s")),
+    ("output-hidden", re.compile(r"2>\s*/dev/null|(?<![2])>\s*/dev/null|&>\s*/dev/null")),
+)  # fmt: skip
+_WRITES = re.compile(r"(?:^|[;&|])\s*(?:echo|printf|cat|tee)\b[^;&|]*?>{1,2}\s*(['\"]?)([\w./~$-]+)\1|<<")
+Found = tuple[str, str, float | None]
+
+
+def of_call(name: str, node: ast.Call) -> Found | None:
+    """What a call, with its names resolved, does for a test that should rather pass."""
+    last = name.rsplit(".", 1)[-1]
+    shown = values.text(node)[:200]
+    if last == "sleep":
+        found = values.value(node.args[0]) if node.args else 0
+        return "sleep", shown, float(found) if isinstance(found, int | float) else 1e9
+    if name in {"pytest.exit", "sys.exit", "os._exit", "exit", "quit", "os.abort", "os.kill"}:
+        return "ends-early", shown, None
+    if name.startswith("pytest.mark.") or last in {"skip", "xfail", "importorskip", "skipTest"}:
+        if last in _SKIPS and (name.startswith(("pytest.", "unittest.", "self.")) or last == "skipTest"):
+            return of_decorator(node, name)
+    if last in {"addopts", "deselect"}:
+        return "not-collected", shown, None
+    return _stand_in(name, last, node, shown)
+
+
+def _stand_in(name: str, last: str, node: ast.Call, shown: str) -> Found | None:
+    if name.startswith("monkeypatch.") or name.startswith(("pytest.MonkeyPatch", "mp.")):
+        return _patched(last, node, shown)
+    first = name.split(".")[0]
+    if "mock" in name.split(".")[:-1] or first == "mocker" or last in _STUBS or last == "patch":
+        return "mock", shown, None
+    if "patch" in name.split(".") and last in {"object", "dict", "multiple"}:
+        return "mock", shown, None
+    if name in _DYNAMIC:
+        return "dynamic-code", shown, None
+    if name == "setattr":
+        return "mock", shown, None
+    if last in {"putenv", "setdefault", "update"} and "environ" in name and "PATH" in shown:
+        return "program-replaced", shown, None
+    if name in {"unittest.skip", "unittest.skipIf", "unittest.skipUnless"}:
+        return "skip", shown, None
+    if last in {"write_text", "write_bytes", "write"} and any(_is_program(item) for item in values.literals(node)):
+        return "writes-program", shown, None
+    if last == "allow_path":
+        return "program-path", shown, None
+    return None
+
+
+def _patched(last: str, node: ast.Call, shown: str) -> Found | None:
+    if last in {"setattr", "setitem", "delattr", "delitem"}:
+        target = values.text(node.args[0]) if node.args else ""
+        if _INPUTS.search(shown.split("(", 1)[-1]):
+            return "input-given", shown, None
+        if "environ" in target:
+            return ("program-replaced" if "'PATH'" in shown else "environment"), shown, None
+        if target.strip("'\"").split(".")[0] in _CLOCKS:
+            return "clock-fixed", shown, None
+        return "mock", shown, None
+    if last in {"setenv", "delenv"}:
+        return ("program-replaced" if node.args and values.value(node.args[0]) == "PATH" else "environment"), shown, None
+    if last in {"syspath_prepend"}:
+        return "program-replaced", shown, None
+    return None
+
+
+def _is_program(found: object) -> bool:
+    plain = found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
+    return plain.lstrip().startswith("#!")
+
+
+def of_decorator(node: ast.expr, name: str) -> Found | None:
+    """What a mark or another decorator does."""
+    last = name.rsplit(".", 1)[-1]
+    arguments = node.args if isinstance(node, ast.Call) else []
+    keywords = [k for k in node.keywords if k.arg not in {"reason", "msg"}] if isinstance(node, ast.Call) else []
+    plain = ", ".join([*(values.text(a) for a in arguments), *(f"{k.arg}={values.text(k.value)}" for k in keywords)])
+    if last in {"skip", "xfail", "skipTest"} and len(arguments) == 1 and isinstance(arguments[0], ast.Constant):
+        plain = ", ".join(f"{k.arg}={values.text(k.value)}" for k in keywords)
+    if last == "timeout":
+        given = [*arguments, *(k.value for k in keywords if k.arg in {"timeout", "seconds"})]
+        found = values.value(given[0]) if given else UNKNOWN
+        return "timeout", "mark", float(found) if isinstance(found, int | float) else 1e9
+    if last in _SKIPS:
+        return _SKIPS[last], f"{last}({plain})", None
+    if "patch" in name.split(".") or "mock" in name.split("."):
+        return "mock", values.text(node)[:200], None
+    return None
+
+
+def of_keyword(call: ast.Call, keyword: ast.keyword) -> Found | None:
+    """A time limit, or how often something may be tried."""
+    found = values.value(keyword.value)
+    amount = float(found) if isinstance(found, int | float) and not isinstance(found, bool) else 1e9
+    last = values.text(call.func).rsplit(".", 1)[-1]
+    if keyword.arg in {"timeout", "timeout_seconds", "deadline", "wait", "seconds", "max_wait"}:
+        return "timeout", last, 1e9 if found is None else amount
+    if keyword.arg in {"retries", "reruns", "attempts", "max_retries", "tries", "max_attempts", "max_runs"}:
+        return "retry", last, amount
+    if keyword.arg == "env" and "PATH" in values.literals(keyword.value):
+        return "program-replaced", values.text(keyword.value)[:200], None
+    return None
+
+
+def of_command(command: str) -> list[Found]:
+    """What a line of shell hides."""
+    found = [(rule, "a shell line", None) for rule, pattern in _SHELL if pattern.search(command)]
+    return [*found]
+
+
+def command_of(node: ast.AST) -> str | None:
+    """The command line of a call that has one: a text, or a list of words."""
+    if not isinstance(node, ast.Call) or not node.args:
+        return None
+    first = node.args[0]
+    if isinstance(first, ast.JoinedStr):
+        return "".join(str(p.value) if isinstance(p, ast.Constant) else "{}" for p in first.values)
+    found = values.value(first)
+    if isinstance(found, str):
+        return found
+    if isinstance(first, ast.List | ast.Tuple):
+        parts = [values.value(item) for item in first.elts]
+        return " ".join(part if isinstance(part, str) else "{}" for part in parts)
+    return None
+
+
+def is_inert(command: str) -> bool:
+    """Whether a command line runs nothing that could be the program: what it prints, the test says itself."""
+    lines = [part.strip() for part in re.split(r"&&|\|\||[;|\n]", command) if part.strip()]
+    return bool(lines) and all(_program(part) in _INERT or _says_itself(part) for part in lines)
+
+
+def _program(part: str) -> str:
+    rows = [word for word in part.split() if not re.match(r"\w+=", word)]
+    return rows[0].rsplit("/", 1)[-1] if rows else ""
+
+
+def _says_itself(part: str) -> bool:
+    return bool(re.match(r"(?:\S*/)?(?:python3?|sh|bash|\{\})\s+-c\s+['\"]?\s*(?:print|echo|printf|exit|true|import sys; sys\.exit)\b", part))
+
+
+def written_by(command: str) -> list[str]:
+    """The files that a line of shell writes with words of its own."""
+    names = [found[2] for found in _WRITES.finditer(command) if found[2]]
+    return [name.rsplit("/", 1)[-1] for name in names]

@@ -1,0 +1,288 @@
+"""Whether an edit made a test weaker: the old file against the new one, by their syntax trees."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Sequence
+
+from mngr.model import Record
+from mngr.trust import escapes, hooks, values
+from mngr.trust.around import added
+from mngr.trust.checks import Check
+from mngr.trust.finding import Finding
+from mngr.trust.matching import Matcher
+from mngr.trust.resolve import Escape, TooLong
+from mngr.trust.source import Function, Module, Test
+from mngr.trust.strength import Scene, callee
+from mngr.trust.walk import Walk, module_walk
+
+TYPE_CHECKING = False
+
+
+class Contract(Record):
+    """What tests promise: for each by name, its docstring and the blocks it cites."""
+
+    docs: dict[str, str] = {}
+
+    def of(self, name: str) -> str:
+        """The words for one test, however its name is given."""
+        short = name.rsplit("::", 1)[-1]
+        found = [text for key, text in self.docs.items() if key.split("[")[0].rsplit("::", 1)[-1] == short]
+        return "\n".join(found)
+
+
+class Unit(Record):
+    """What one test, or one function that tests use, came to."""
+
+    name: str
+    line: int
+    checks: list[Check]
+    escapes: list[Escape]
+    actions: list[ast.Call]
+    doc: str = ""
+    returned: ast.expr | None = None
+
+
+def weakened(
+    old: str | None, new: str | None, path: str, *, contract: Contract, tests: Sequence[str] = ()
+) -> list[Finding]:
+    """What in the new text of a test file says less than the old one did. None: there is no such file."""
+    try:
+        before = Module(old) if old is not None else None
+    except (SyntaxError, ValueError, RecursionError):
+        before = None
+    try:
+        after = Module(new) if new is not None else None
+        return sorted(
+            _Guard(before, after, path, contract, tests).findings(), key=lambda f: (f.level != "refuse", f.line)
+        )
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", 0) or 0
+        return [_finding("does-not-parse", "refuse", path, line, "the new file is no Python, so nothing of it is run")]
+    except (RecursionError, TooLong):
+        return [_finding("too-long", "refuse", path, 0, "there is more in this file than can be compared")]
+
+
+def _finding(rule: str, level: str, path: str, line: int, what: str, old: str = "", new: str = "") -> Finding:
+    return Finding(rule=rule, level=level, path=path, line=line, what=what, old=old, new=new)
+
+
+class _Guard:
+    def __init__(
+        self, old: Module | None, new: Module | None, path: str, contract: Contract, tests: Sequence[str]
+    ) -> None:
+        self.old = old
+        self.new = new
+        self.path = path
+        self.contract = contract
+        self.wanted = {re.sub(r"\[.*", "", name).split(".py::")[-1] for name in tests}
+        self.made: list[Finding] = []
+
+    def say(self, rule: str, level: str, line: int, what: str, old: str = "", new: str = "") -> None:
+        self.made.append(_finding(rule, level, self.path, line, what, old, new))
+
+    def findings(self) -> list[Finding]:
+        if self.new is None:
+            for test in self.old.tests.values() if self.old else ():
+                self.say("test-removed", "refuse", test.node.lineno, f"{test.name} is gone with its file")
+            return self.made
+        self._surroundings()
+        has_tests = bool((self.old and self.old.tests) or self.new.tests)
+        before = self._units(self.old, has_tests) if self.old else {}
+        after = self._units(self.new, has_tests)
+        pool = [check for name, unit in after.items() if name not in before for check in unit.checks]
+        for name, unit in before.items():
+            if self.wanted and has_tests and name not in self.wanted:
+                continue
+            if name in after:
+                self._compare(unit, after[name], pool)
+            elif has_tests:
+                self._gone(unit, after, pool)
+            else:
+                self._helper_gone(unit, pool)
+        for name, unit in after.items():
+            if name not in before:
+                self._new(unit, has_tests)
+        return self.made
+
+    # Reading.
+
+    def _units(self, module: Module, has_tests: bool) -> dict[str, Unit]:
+        if has_tests:
+            return {test.name: self._test(module, test) for test in module.tests.values()}
+        return {name: self._function(module, node) for name, node in module.functions.items()}
+
+    def _test(self, module: Module, test: Test) -> Unit:
+        walk = Walk(module)
+        walk.test(test)
+        marks = [*test.node.decorator_list, *(test.owner.decorator_list if test.owner else [])]
+        marks += _marks(module.constants.get("pytestmark"))
+        for statement in test.owner.body if test.owner else []:
+            if isinstance(statement, ast.Assign) and values.text(statement.targets[0]) == "pytestmark":
+                marks += _marks(statement.value)
+        self._decorated(walk, module, test.node, marks)
+        return Unit(
+            name=test.name, line=test.node.lineno, checks=walk.checks, escapes=walk.escapes, actions=walk.actions,
+            doc=f"{self.contract.of(test.name)}\n{test.doc}",
+        )  # fmt: skip
+
+    def _decorated(self, walk: Walk, module: Module, node: Function, marks: list[ast.expr]) -> None:
+        for mark in marks:
+            target = mark.func if isinstance(mark, ast.Call) else mark
+            made = walk.resolve(target)
+            walk.line = mark.lineno
+            name = values.text(made)
+            if isinstance(made, ast.Call):
+                mark, name = made, values.text(made.func)
+            if found := escapes.of_decorator(mark, name):
+                walk.escape(*found)
+            elif name in module.functions and _hides(module.functions[name]):
+                walk.escape("ends-early", f"@{name}")
+        if isinstance(node, ast.AsyncFunctionDef) and not any("async" in values.text(m) or "anyio" in values.text(m) for m in marks):
+            walk.escape("not-collected", "async def")
+        if any(isinstance(part, ast.Yield | ast.YieldFrom) for part in _own(node)):
+            walk.escape("not-collected", "yield")
+
+    def _function(self, module: Module, node: Function) -> Unit:
+        walk = Walk(module)
+        returned = walk.unit(node)
+        return Unit(
+            name=node.name, line=node.lineno, checks=walk.checks, escapes=walk.escapes, actions=walk.actions,
+            doc=ast.get_docstring(node) or "", returned=returned,
+        )  # fmt: skip
+
+    # Comparing.
+
+    def _scene(self, old: Unit) -> Scene:
+        parts = [values.text(action) for action in old.actions]
+        parts += [values.text(part) for c in old.checks for part in ast.walk(c.node) if isinstance(part, ast.Call)]
+        asked = {callee(check.node) for check in old.checks} - {""}
+        return Scene(doc=old.doc, inputs="\n".join(parts), module=self.new, callees=frozenset(asked))
+
+    def _compare(self, old: Unit, new: Unit, pool: list[Check]) -> None:
+        scene = self._scene(old)
+        found = Matcher(old.checks, new.checks, pool, scene).match()
+        for loss in found.losses:
+            level = "justified" if loss.justified else "refuse"
+            line = loss.new.line if loss.new else loss.old.line
+            code = loss.new.code if loss.new else ""
+            self.say(loss.rule, level, line, f"{old.name}: {loss.what}", loss.old.code, code)
+        for before, after, what in found.updates:
+            self.say("expectation-changed", "note", after.line, f"{old.name}: {what}", before.code, after.code)
+        for extra in added(old.escapes, new.escapes, scene.callees):
+            line = extra.line or new.line
+            self.say(extra.rule, extra.level, line, f"{new.name}: {extra.what}", "", extra.shown)
+        self._planted(old, new)
+        self._returns(old, new, scene)
+
+    def _planted(self, old: Unit, new: Unit) -> None:
+        """A file that a shell line writes with words of its own, and that is looked at later."""
+        before = [c for action in old.actions if (c := escapes.command_of(action))]
+        asked = [c for check in new.checks for part in ast.walk(check.node) if (c := escapes.command_of(part))]
+        asked += [values.text(check.node) for check in new.checks]
+        for action in new.actions:
+            command = escapes.command_of(action)
+            for name in escapes.written_by(command) if command and command not in before else []:
+                if any(name in line and line != command for line in asked):
+                    self.say("own-answer", "refuse", new.line, f"{new.name}: it writes {name} itself, and then looks at it", "", command or "")
+
+    def _returns(self, old: Unit, new: Unit, scene: Scene) -> None:
+        if old.returned is None or self.new is None or self.old is None:
+            return
+        if not self.old.traces(old.returned):
+            return
+        plain = new.returned is None or not self.new.traces(new.returned)
+        if not plain and new.returned is not None:
+            parts = [part for part in ast.walk(new.returned) if isinstance(part, ast.IfExp)]
+            ways = [way for part in parts for way in (part.body, part.orelse)]
+            known = {values.text(part) for part in ast.walk(old.returned)}
+            plain = any(not self.new.traces(way) and values.text(way) not in known for way in ways)
+        if plain:
+            self.say("fixture-stubbed", "refuse", new.line, f"{new.name} hands out what it says itself, not what the program made")
+
+    def _gone(self, old: Unit, after: dict[str, Unit], pool: list[Check]) -> None:
+        assert self.new is not None
+        scene = self._scene(old)
+        found = Matcher(old.checks, [], pool, scene).match()
+        others = [unit for name, unit in after.items() if self.old and name not in self.old.tests]
+        if not old.checks:
+            shown = {values.text(action) for action in old.actions}
+            kept = any(shown <= {values.text(action) for action in unit.actions} for unit in others)
+        else:
+            kept = not found.losses
+        if kept and others:
+            around = [escape for unit in others for escape in unit.escapes]
+            for extra in added(old.escapes, around, scene.callees):
+                self.say(extra.rule, extra.level, extra.line or old.line, f"{old.name}: {extra.what}", "", extra.shown)
+            self.say("test-renamed", "note", others[0].line, f"what {old.name} checks is checked by other tests")
+            return
+        short = old.name.rsplit("::", 1)[-1]
+        why = "is gone"
+        for node in ast.walk(self.new.tree):
+            if isinstance(node, Function) and node.name.strip("_").endswith(short.removeprefix("test_")):
+                why = f"is not collected any more: see {node.name} in line {node.lineno}"
+        self.say("test-removed", "refuse", old.line, f"{old.name} {why}")
+
+    def _helper_gone(self, old: Unit, pool: list[Check]) -> None:
+        found = Matcher(old.checks, [], pool, self._scene(old)).match()
+        for loss in found.losses:
+            self.say("assert-removed", "note", loss.old.line, f"the helper {old.name} is gone with its check", loss.old.code)
+
+    def _new(self, unit: Unit, has_tests: bool) -> None:
+        for check in unit.checks if has_tests else []:
+            if check.empty:
+                self.say("always-holds", "note", check.line, f"{unit.name}: {check.empty}", "", check.code)
+        for escape in unit.escapes:
+            if escape.rule in {"skip", "xfail", "mock", "program-replaced", "retry"}:
+                self.say(escape.rule, "note", escape.line or unit.line, f"{unit.name} is new and has this", "", escape.what)
+
+    # The file as a whole.
+
+    def _surroundings(self) -> None:
+        assert self.new is not None
+        for rule, level, line, what, shown in hooks.changed(self.old, self.new):
+            self.say(rule, level, line, what, "", shown)
+        before = module_walk(self.old).escapes if self.old else []
+        for extra in added(before, module_walk(self.new).escapes, frozenset()):
+            self.say(extra.rule, extra.level, extra.line, f"on import: {extra.what}", "", extra.shown)
+        for name in {*self.new.functions, *self.new.constants, *self.new.classes}:
+            known = self.old and name in {*self.old.functions, *self.old.constants, *self.old.classes}
+            if hasattr(builtins, name) and not known and not name.startswith("__"):
+                self.say("builtin-replaced", "refuse", 0, f"{name} does not mean what it says any more")
+
+
+def _marks(found: ast.expr | None) -> list[ast.expr]:
+    if found is None:
+        return []
+    return list(found.elts) if isinstance(found, ast.List | ast.Tuple) else [found]
+
+
+def _hides(node: Function) -> bool:
+    """Whether a decorator of the file lets a failing test pass, or does not run it."""
+    names = [arg.arg for arg in node.args.args]
+    called = any(
+        isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in names for part in ast.walk(node)
+    )
+    hides = any(
+        isinstance(part, ast.Try) and any(not any(isinstance(s, ast.Raise) for s in ast.walk(h)) for h in part.handlers)
+        for part in ast.walk(node)
+    )
+    quiet = any("suppress" in values.text(item.context_expr) for p in ast.walk(node) if isinstance(p, ast.With) for item in p.items)
+    loops = any(isinstance(part, ast.For | ast.While) for part in ast.walk(node))
+    returns_it = any(isinstance(p, ast.Return) and isinstance(p.value, ast.Name) and p.value.id in names for p in ast.walk(node))
+    return hides or quiet or loops or not (called or returns_it)
+
+
+def _own(node: Function) -> list[ast.AST]:
+    """Its nodes, without those of functions inside it."""
+    found: list[ast.AST] = []
+    todo: list[ast.AST] = list(node.body)
+    while todo:
+        part = todo.pop()
+        if isinstance(part, Function | ast.Lambda):
+            continue
+        found.append(part)
+        todo.extend(ast.iter_child_nodes(part))
+    return found

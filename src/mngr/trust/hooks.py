@@ -1,0 +1,86 @@
+"""What a file can do to tests from outside of them: hooks of pytest, lists of what is not collected, patching fixtures."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from mngr.trust import values
+from mngr.trust.source import Function, Module, is_fixture
+from mngr.trust.walk import Walk
+
+TYPE_CHECKING = False
+Found = tuple[str, str, int, str, str]  # rule, level, line, what, shown
+
+_OUTCOMES = frozenset(
+    "pytest_runtest_makereport pytest_runtest_call pytest_runtest_protocol pytest_pyfunc_call pytest_report_teststatus "
+    "pytest_ignore_collect pytest_collect_file pytest_pycollect_makeitem pytest_exception_interact pytest_sessionfinish "
+    "pytest_runtest_setup pytest_deselected pytest_runtestloop pytest_cmdline_main pytest_make_collect_report "
+    "pytest_itemcollected pytest_generate_tests pytest_fixture_setup pytest_load_initial_conftests "
+    "pytest_runtest_logreport pytest_terminal_summary pytest_assertion_pass".split()
+)
+_MILD = frozenset("pytest_generate_tests pytest_terminal_summary pytest_fixture_setup pytest_runtest_setup".split())
+_TURNS = ("skip", "xfail", "deselect", "outcome", "excinfo", "exitstatus", "clear", "passed", "remove")
+_REFUSED = frozenset(("mock", "program-replaced", "skip", "xfail", "ends-early", "dynamic-code", "writes-program"))
+_LISTS = frozenset(("collect_ignore", "collect_ignore_glob", "pytest_plugins", "__test__"))
+_KNOWN = frozenset("e2e capsys capfd tmp_path caplog monkeypatch runner cli client program mngr cli_runner".split())
+
+
+def changed(old: Module | None, new: Module) -> Iterator[Found]:
+    """What stands around the tests now and did not before."""
+    before = old.functions if old else {}
+    for name, node in new.functions.items():
+        same = name in before and ast.dump(before[name]) == ast.dump(node)
+        if name.startswith("pytest_") and not same:
+            yield _hook(name, node, before.get(name))
+        elif is_fixture(node) and name not in before:
+            yield from _fixture(new, name, node)
+    for name in _LISTS:
+        now = new.constants.get(name)
+        then = old.constants.get(name) if old else None
+        if now is not None and (then is None or values.text(then) != values.text(now)):
+            level = "note" if name == "pytest_plugins" else "refuse"
+            yield "not-collected", level, now.lineno, f"{name} says which tests are run", values.text(now)
+    for statement in new.body:
+        target = _mutated(statement)
+        if target and not (old and any(ast.dump(statement) == ast.dump(s) for s in old.body)):
+            yield "not-collected", "refuse", statement.lineno, f"{target} is changed", values.text(statement)
+
+
+def _hook(name: str, node: Function, before: Function | None) -> Found:
+    text = values.text(node)
+    then = values.text(before) if before is not None else ""
+    turns = any(text.count(word) > then.count(word) for word in _TURNS)
+    if name == "pytest_collection_modifyitems":
+        drops = any(
+            isinstance(part, ast.Assign | ast.Delete) and any(isinstance(t, ast.Subscript) for t in part.targets)
+            for part in ast.walk(node)
+        )
+        level = "refuse" if turns or (drops and "sort" not in text) else "note"
+    elif name in _OUTCOMES:
+        level = "refuse" if name not in _MILD or turns else "note"
+    else:
+        bad = ("addopts", "deselect", "option.", "ignore", "-k", "continue_on_collection_errors", "keyword")
+        level = "refuse" if any(word in text and word not in then for word in bad) else "note"
+    return "hook", level, node.lineno, f"the hook {name} can change which tests are run and how they end", ""
+
+
+def _fixture(module: Module, name: str, node: Function) -> Iterator[Found]:
+    """A fixture that is new: one that comes by itself, or one that takes the place of a known one."""
+    walk = Walk(module)
+    returned = walk.unit(node)
+    everywhere = any("autouse=True" in values.text(decorator) for decorator in node.decorator_list)
+    for escape in walk.escapes if everywhere else []:
+        if escape.rule in _REFUSED:
+            yield escape.rule, "refuse", escape.line or node.lineno, f"the fixture {name} does this to every test", escape.what
+    if name in _KNOWN and not module.tests and (returned is None or not module.traces(returned)):
+        yield "fixture-stubbed", "refuse", node.lineno, f"a fixture {name} of the file's own takes the place of the real one", ""
+
+
+def _mutated(statement: ast.stmt) -> str:
+    """The list of tests to ignore that a statement adds to."""
+    text = values.text(statement)
+    for name in ("collect_ignore", "globals()", "sys.modules[__name__]"):
+        if name in text and isinstance(statement, ast.Expr | ast.AugAssign | ast.Assign):
+            return name
+    return ""

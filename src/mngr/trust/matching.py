@@ -1,0 +1,200 @@
+"""All checks of an old test against those of the new one: which are kept, which say less, which are gone."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+
+from mngr.model import Record
+from mngr.trust import values
+from mngr.trust.checks import NEGATIVE, RANK, Check, peel
+from mngr.trust.expected import Verdict
+from mngr.trust.strength import OTHER, STRONGER, UPDATED, WEAKER, Scene, judge, related
+from mngr.trust.values import UNKNOWN
+
+TYPE_CHECKING = False
+_PLAIN = frozenset(
+    "the and for with that are was has have not its this from stdout stderr output out err text value result results "
+    "data exit_code json get items read_text exists is_file is_dir run lines args none true false".split()
+)
+
+
+class Loss(Record):
+    """An old check that no new one makes good."""
+
+    old: Check
+    new: Check | None  # the one that says less, or that came closest
+    rule: str
+    what: str
+    justified: bool = False
+
+
+class Match(Record):
+    """What became of the checks of one test."""
+
+    losses: tuple[Loss, ...] = ()
+    updates: tuple[tuple[Check, Check, str], ...] = ()
+
+
+class Matcher:
+    """Pairs old checks with new ones, the surest pairs first."""
+
+    def __init__(self, old: list[Check], own: list[Check], pool: list[Check], scene: Scene) -> None:
+        self.left = _once(old)
+        self.own = own
+        self.pool = pool
+        self.scene = scene
+        self.used: set[int] = set()
+        self.updates: list[tuple[Check, Check, str]] = []
+        self.safe = {check.subject for check in own if _shows(check)}
+
+    def match(self) -> Match:
+        """What is kept, and what is not."""
+        kept = len(self.left)
+        for candidates in (self.own, self.pool):
+            self._exact(candidates)
+            self._stronger(candidates)
+            self._updated(candidates)
+        self._pieces()
+        still = [c for c in self.own if not c.empty and not c.conditions and _says_more(c)]
+        losses = [self._loss(check, len(self.left) < kept and bool(still)) for check in self.left]
+        return Match(losses=tuple(losses), updates=tuple(self.updates))
+
+    def _exact(self, candidates: list[Check]) -> None:
+        for old in list(self.left):
+            for new in candidates:
+                if id(new) not in self.used and new.key == old.key and self._reached(old, new):
+                    self._take(old, new)
+                    break
+
+    def _stronger(self, candidates: list[Check]) -> None:
+        for old in list(self.left):
+            for new in candidates:
+                if new.key != old.key and self._reached(old, new):
+                    if judge(old, new, self.scene).grade <= STRONGER:
+                        self.left.remove(old)
+                        break
+
+    def _updated(self, candidates: list[Check]) -> None:
+        pairs: list[tuple[float, int, int, Check, Check, str]] = []
+        for i, old in enumerate(self.left):
+            for j, new in enumerate(candidates):
+                if id(new) in self.used or new.key == old.key or not self._reached(old, new):
+                    continue
+                found = judge(old, new, self.scene)
+                if found.grade <= UPDATED:
+                    alike = difflib.SequenceMatcher(None, old.key[:300], new.key[:300]).ratio()
+                    pairs.append((-alike, i, j, old, new, found.what))
+        for *_, old, new, what in sorted(pairs, key=lambda pair: pair[:3]):
+            if any(old is one for one in self.left) and id(new) not in self.used:
+                self._take(old, new)
+                self.updates.append((old, new, what))
+
+    def _take(self, old: Check, new: Check) -> None:
+        self.left = [one for one in self.left if one is not old]
+        self.used.add(id(new))
+
+    def _reached(self, old: Check, new: Check) -> bool:
+        """Whether the new check is reached whenever the old one was."""
+        before = {*old.conditions, *map(_shape, old.conditions)}
+        return all(c in before or _shape(c) in before or self._discharged(c) for c in new.conditions)
+
+    def _discharged(self, condition: str) -> bool:
+        return condition.startswith("each ") and condition[5:] in self.safe
+
+    def _pieces(self) -> None:
+        """A list or table that was compared whole, and is now compared part by part."""
+        for old in list(self.left):
+            if old.kind != "eq" or not isinstance(old.value, dict | list | tuple):
+                continue
+            parts = [new for new in self.own if new.kind == "eq" and related(old, new) == "part"]
+            said = {w for new in parts for w in values.words(*values.literals(new.node), *values.literals(new.expected))}
+            if parts and values.words(*values.literals(old.expected)) <= said:
+                self.left.remove(old)
+                self.updates.append((old, parts[0], "it is compared part by part now"))
+
+    def _loss(self, old: Check, others: bool) -> Loss:
+        best: tuple[int, Check | None, Verdict] = (OTHER, None, Verdict(grade=OTHER))
+        for new in self.own:
+            found = judge(old, new, self.scene)
+            reached = self._reached(old, new)
+            if found.grade < best[0] and not (reached and id(new) in self.used):
+                if not reached and found.grade <= UPDATED:
+                    why = next(c for c in new.conditions if not self._known(old, c))
+                    found = Verdict(grade=WEAKER, rule="conditional", what=f"it is reached only so: {why}")
+                best = (found.grade, new, found)
+        grade, new, verdict = best
+        if grade <= WEAKER:
+            what = verdict.what or "it is said less often"
+            return Loss(old=old, new=new, rule=verdict.rule or "assert-removed", what=what)
+        if others and not promised(old, self.scene):
+            return Loss(old=old, new=None, rule="assert-removed", what="the contract says nothing of it", justified=True)
+        return Loss(old=old, new=None, rule="assert-removed", what="a check is gone")
+
+    def _known(self, old: Check, condition: str) -> bool:
+        before = {*old.conditions, *map(_shape, old.conditions)}
+        return condition in before or _shape(condition) in before or self._discharged(condition)
+
+
+def _once(checks: list[Check]) -> list[Check]:
+    """Without those that say the same at the same moment. What could never fail is nobody's loss."""
+    seen: set[tuple[str, int, tuple[str, ...]]] = set()
+    kept = []
+    for check in checks:
+        mark = (check.key, check.moment, check.conditions)
+        if not check.empty and mark not in seen:
+            seen.add(mark)
+            kept.append(check)
+    return kept
+
+
+def _shows(check: Check) -> bool:
+    """Whether it says that there is something in it."""
+    if check.empty or check.conditions or check.kind in NEGATIVE or check.kind == "empty":
+        return False
+    return check.kind != "lt"
+
+
+def _says_more(check: Check) -> bool:
+    return not (isinstance(check.node, ast.Attribute) and check.node.attr == "exit_code") and check.kind != "true"
+
+
+def _shape(condition: str) -> str:
+    first, _, rest = condition.partition(" ")
+    try:
+        return f"{first} {values.shape(ast.parse(rest, mode='eval'))}"
+    except (SyntaxError, ValueError):
+        return condition
+
+
+def promised(check: Check, scene: Scene) -> bool:
+    """Whether the contract, or what the test itself does, has anything of what a check says."""
+    if len(values.words(scene.doc)) < 3 or check.kind in {"raises", "or", "empty"}:
+        return True
+    if isinstance(check.node, ast.Attribute) and check.node.attr == "exit_code":
+        return True
+    said = {word for word in _words(check) if len(word) > 2 and not word.isdigit() and word not in _PLAIN}
+    if not said:
+        return True
+    known = values.words(scene.doc, scene.inputs)
+    pieces = {piece for word in said for piece in (word, *word.split("_")) if len(piece) > 2 and piece not in _PLAIN}
+    return any(_alike(piece, word) for piece in pieces for word in known)
+
+
+def _words(check: Check) -> set[str]:
+    found = values.words(*values.literals(check.expected))
+    node, _ = peel(check.node)
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        if isinstance(node, ast.Attribute):
+            found |= values.words(node.attr)
+        else:
+            found |= values.words(*values.literals(node.slice))
+        node = node.value
+    return found
+
+
+def _alike(a: str, b: str) -> bool:
+    return a == b or (min(len(a), len(b)) >= 4 and (a.startswith(b[: max(4, len(b) - 3)]) and b.startswith(a[:4])))
+
+
+__all__ = ["RANK", "UNKNOWN", "Loss", "Match", "Matcher", "promised"]

@@ -1,0 +1,270 @@
+"""What expressions of a test stand for, once the names in them are replaced by what they were given."""
+
+from __future__ import annotations
+
+import ast
+
+from mngr.trust import values
+from mngr.trust.checks import Check, Reader
+from mngr.trust.source import Function, Module
+from mngr.trust.values import UNKNOWN
+
+TYPE_CHECKING = False
+_LONG = 3_000  # characters of an expression: names in longer ones stay names
+_MOST = 60  # times a loop is walked through
+_STEPS = 20_000
+_COMPARES = frozenset(("__eq__", "__ne__", "__contains__", "__lt__", "__gt__", "__le__", "__ge__", "__bool__"))
+
+
+class TooLong(Exception):
+    """There is more in this test than anybody would read."""
+
+
+class Escape:
+    """A way around a check, or one that makes it easier to pass."""
+
+    def __init__(self, rule: str, what: str, line: int, amount: float | None = None, looped: bool = False) -> None:
+        self.rule = rule
+        self.what = what
+        self.line = line
+        self.amount = amount
+        self.looped = looped
+
+
+class Resolver:
+    """Names, and what they stand for at this point of a walk."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.env: dict[str, ast.expr] = {}
+        self.nested: dict[str, Function] = {}
+        self.owner: ast.ClassDef | None = None
+        self.conditions: list[str] = []
+        self.returns: list[list[tuple[tuple[str, ...], ast.expr]]] = []
+        self.files: dict[str, ast.expr] = {}
+        self.cwd_moved = False
+        self.checks: list[Check] = []
+        self.escapes: list[Escape] = []
+        self.actions: list[ast.Call] = []
+        self.depth = 0
+        self.loops = 0
+        self.line = 0
+        self.steps = 0
+        self.moment = 0
+        odd = frozenset(
+            name
+            for name, owner in module.classes.items()
+            if _COMPARES & set(module.methods(owner)) and not _is_plain_eq(module.methods(owner).get("__eq__"))
+        )
+        self.reader = Reader(module.traces, odd, frozenset(module.functions))
+
+    def at(self, node: ast.AST) -> None:
+        """Where in the file the walk is."""
+        self.line = getattr(node, "lineno", self.line)
+
+    def step(self, node: ast.AST) -> None:
+        """Count, so that a walk ends."""
+        self.steps += 1
+        if self.steps > _STEPS:
+            raise TooLong
+
+    def check(self, check: Check) -> None:
+        """Something is checked here."""
+        conditions = tuple(dict.fromkeys([*self.conditions, *check.conditions]))
+        code = self.module.lines[self.line - 1].strip() if 0 < self.line <= len(self.module.lines) else ""
+        self.checks.append(check.replace(conditions=conditions, line=self.line, moment=self.moment, code=code))
+
+    def escape(self, rule: str, what: str, amount: float | None = None) -> None:
+        """Something here goes around a check."""
+        self.escapes.append(Escape(rule, what, self.line, amount, self.loops > 0))
+
+    def bind(self, target: ast.expr, made: ast.expr) -> None:
+        """Give a name to an expression."""
+        match target:
+            case ast.Name(id=name):
+                self.nested.pop(name, None)
+                self.env[name] = made
+            case ast.Attribute():
+                self.env[values.text(self._place(target))] = made
+            case ast.Tuple(elts=elts) | ast.List(elts=elts):
+                given = self.elements(made)
+                for index, part in enumerate(elts):
+                    if isinstance(part, ast.Starred):
+                        self.bind(part.value, made)
+                    elif given is not None and index < len(given):
+                        self.bind(part, given[index])
+                    else:
+                        self.bind(part, _item(made, index))
+            case ast.Subscript():
+                self.resolve(target.value)
+
+    def _place(self, node: ast.expr) -> ast.expr:
+        if isinstance(node, ast.Attribute) and not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+            return ast.Attribute(value=self.resolve(node.value), attr=node.attr, ctx=ast.Load())
+        return node
+
+    def elements(self, node: ast.expr) -> list[ast.expr] | None:
+        """The items of something that stands in the test; None where only a run would tell."""
+        if isinstance(node, ast.List | ast.Tuple | ast.Set):
+            if any(isinstance(part, ast.Starred) for part in node.elts):
+                inner = [self.elements(p.value) if isinstance(p, ast.Starred) else [p] for p in node.elts]
+                if any(part is None for part in inner):
+                    return None
+                return [item for part in inner if part for item in part]
+            return list(node.elts) if len(node.elts) <= _MOST else list(node.elts)[:_MOST]
+        if isinstance(node, ast.Dict) and None not in node.keys:
+            return [key for key in node.keys if key is not None]
+        match node:
+            case ast.Call(func=ast.Name(id="enumerate"), args=[inner]):
+                items = self.elements(inner)
+                made = [ast.Tuple(elts=[ast.Constant(i), item], ctx=ast.Load()) for i, item in enumerate(items or [])]
+                return None if items is None else [*made]
+            case ast.Call(func=ast.Name(id="zip"), args=args):
+                columns = [self.elements(arg) for arg in args]
+                if any(column is None for column in columns):
+                    return None
+                return [ast.Tuple(elts=list(r), ctx=ast.Load()) for r in zip(*(c or [] for c in columns), strict=False)]
+            case ast.Call(func=ast.Attribute(value=ast.Dict(keys=keys, values=given), attr="items")):
+                return [ast.Tuple(elts=[k, v], ctx=ast.Load()) for k, v in zip(keys, given, strict=True) if k]
+            case ast.Call(func=ast.Attribute(value=ast.Dict(values=given), attr="values")):
+                return list(given)
+        found = values.value(node)
+        if isinstance(found, list | tuple | set | frozenset | str | dict):
+            return [values.constant(item) for item in list(found)[:_MOST]]
+        return None
+
+    # Expressions.
+
+    def resolve(self, node: ast.expr) -> ast.expr:
+        """The expression with what its names stand for, its helpers walked through."""
+        match node:
+            case ast.Constant() | ast.Lambda():
+                return node
+            case ast.Name():
+                return self._name(node)
+            case ast.NamedExpr(target=target, value=found):
+                made = self.resolve(found)
+                self.bind(target, made)
+                return made
+            case ast.Attribute():
+                return self._attribute(node)
+            case ast.Call():
+                return self.call(node)
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                return self._comprehension(node)
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                asked = self.resolve(test)
+                found = values.value(asked)
+                if found is not UNKNOWN:
+                    return self.resolve(body if found else orelse)
+                return ast.IfExp(test=asked, body=self.resolve(body), orelse=self.resolve(orelse))
+            case ast.Starred(value=inner):
+                return ast.Starred(value=self.resolve(inner), ctx=ast.Load())
+            case ast.JoinedStr(values=parts):
+                made = ast.JoinedStr(values=[self._rebuilt(part) for part in parts])
+                found = values.value(made)
+                return made if found is UNKNOWN else ast.Constant(value=found)
+        made = self._rebuilt(node)
+        if isinstance(made, ast.Subscript):
+            return self._item_of(made)
+        return made
+
+    def call(self, node: ast.Call) -> ast.expr:
+        """What a call stands for."""
+        raise NotImplementedError
+
+    def _rebuilt(self, node: ast.expr) -> ast.expr:
+        fields: dict[str, object] = {}
+        for name, found in ast.iter_fields(node):
+            if isinstance(found, ast.expr):
+                fields[name] = self.resolve(found)
+            elif isinstance(found, list):
+                fields[name] = [self.resolve(item) if isinstance(item, ast.expr) else item for item in found]
+            else:
+                fields[name] = found
+        return type(node)(**fields)  # type: ignore[arg-type]
+
+    def _item_of(self, node: ast.Subscript) -> ast.expr:
+        """An item of a list or table that stands in the test."""
+        index = values.value(node.slice) if not isinstance(node.slice, ast.Slice) else UNKNOWN
+        if index is UNKNOWN:
+            return node
+        if isinstance(node.value, ast.Dict):
+            for key, found in zip(node.value.keys, node.value.values, strict=True):
+                if key is not None and values.value(key) == index:
+                    return found
+        if isinstance(node.value, ast.List | ast.Tuple) and isinstance(index, int):
+            if -len(node.value.elts) <= index < len(node.value.elts):
+                return node.value.elts[index]
+        return node
+
+    def _name(self, node: ast.Name) -> ast.expr:
+        found = self.env.get(node.id)
+        if found is None and node.id in self.module.constants and node.id not in self.nested:
+            given = self.module.constants[node.id]
+            self.module.constants.pop(node.id)  # one that is defined by itself
+            try:
+                outer, self.env = self.env, {}
+                found = self.resolve(given)
+            finally:
+                self.env = outer
+                self.module.constants[node.id] = given
+        if found is None:
+            return self.module.qualified(node)
+        return found if _size(found) < _LONG else ast.Name(id=node.id, ctx=ast.Load())
+
+    def _attribute(self, node: ast.Attribute) -> ast.expr:
+        base = self.resolve(node.value)
+        made = ast.Attribute(value=base, attr=node.attr, ctx=ast.Load())
+        key = values.text(made)
+        if key in self.env:
+            return self.env[key]
+        if isinstance(base, ast.Name) and base.id in self.module.imports.values() and not base.id.startswith("self"):
+            return ast.Name(id=f"{base.id}.{node.attr}", ctx=ast.Load())
+        if isinstance(base, ast.Name) and base.id.split(".")[0] in {"pytest", "unittest", "os", "sys", "re"}:
+            return ast.Name(id=f"{base.id}.{node.attr}", ctx=ast.Load())
+        if node.attr in {"returncode", "exit_code", "exitcode"}:
+            made.attr = "exit_code"
+        return made
+
+    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> ast.expr:
+        outer = dict(self.env)
+        one = node.generators[0]
+        over = self.resolve(one.iter)
+        items = self.elements(over)
+        if items is not None and len(node.generators) == 1 and not isinstance(node, ast.DictComp):
+            made: list[ast.expr] = []
+            for item in items:
+                self.bind(one.target, item)
+                kept = [values.value(self.resolve(test)) for test in one.ifs]
+                if UNKNOWN in kept or all(kept):
+                    made.append(self.resolve(node.elt))
+            self.env = outer
+            return ast.List(elts=made, ctx=ast.Load())
+        ifs: list[ast.expr] = []
+        for part in node.generators:
+            self.bind(part.target, call("each", self.resolve(part.iter)))
+            ifs += [self.resolve(test) for test in part.ifs]
+        elt = node.value if isinstance(node, ast.DictComp) else node.elt
+        found = call("listof", self.resolve(elt), *ifs)
+        self.env = outer
+        return found
+
+
+def call(name: str, *args: ast.expr) -> ast.Call:
+    """A call, as an expression."""
+    return ast.Call(func=ast.Name(id=name, ctx=ast.Load()), args=list(args), keywords=[])
+
+
+def _item(made: ast.expr, index: int) -> ast.expr:
+    """One of several that something was taken apart into."""
+    return ast.Subscript(value=made, slice=ast.Constant(value=index), ctx=ast.Load())
+
+
+def _size(node: ast.expr) -> int:
+    return 0 if isinstance(node, ast.Constant) else len(values.text(node))
+
+
+def _is_plain_eq(node: Function | None) -> bool:
+    """Whether a comparison of its own compares: it says `==` of something."""
+    return node is not None and any(isinstance(part, ast.Compare) for part in ast.walk(node))

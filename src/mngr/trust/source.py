@@ -1,0 +1,231 @@
+"""A test file as pytest would see it: which names stand for what, and which tests it would collect."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import sys
+from collections.abc import Iterator
+
+from mngr.trust import values
+
+TYPE_CHECKING = False
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+_RUNNERS = ("subprocess", "runpy", "importlib", "urllib", "http", "socket", "asyncio", "pty", "ctypes", "multiprocessing")
+_OS_RUNNERS = ("popen", "system", "spawn", "exec", "posix_spawn", "fork")
+_INERT = frozenset(
+    "CompletedProcess CalledProcessError TimeoutExpired PIPE DEVNULL STDOUT SimpleNamespace sleep".split()
+)
+_BUILTIN = frozenset(dir(builtins)) | {"each", "listof", "__file__", "__name__", "__doc__"}
+_PLAIN_FIXTURES = frozenset(("monkeypatch", "mocker", "request"))
+
+
+class Test:
+    """One function that pytest runs."""
+
+    def __init__(self, name: str, node: Function, owner: ast.ClassDef | None, conditions: tuple[str, ...]) -> None:
+        self.name = name
+        self.node = node
+        self.owner = owner
+        self.conditions = conditions
+
+    @property
+    def doc(self) -> str:
+        """Its docstring and the blocks it cites."""
+        parts = [ast.get_docstring(self.node) or ""]
+        for node in ast.walk(self.node):
+            if isinstance(node, ast.Call) and called(node).endswith("write_tutorial_block"):
+                parts += [str(item) for item in values.literals(node)]
+        return "\n".join(parts)
+
+
+class Module:
+    """The names of a file, each as it is once the whole file was read: later ones replace earlier ones."""
+
+    def __init__(self, source: str) -> None:
+        self.tree = ast.parse(source)
+        self.lines = source.splitlines()
+        self.imports: dict[str, str] = {}
+        self.functions: dict[str, Function] = {}
+        self.classes: dict[str, ast.ClassDef] = {}
+        self.constants: dict[str, ast.expr] = {}
+        self.conditions: dict[str, tuple[str, ...]] = {}
+        self.off: set[str] = set()  # what says of itself that it is no test
+        self.body: list[ast.stmt] = []  # statements that are run on import
+        self.shadowed: dict[str, int] = {}  # names of functions that were defined twice, where
+        for statement, conditions in _live(self.tree.body, ()):
+            self._read(statement, conditions)
+        self.tests = {test.name: test for test in self._tests()}
+        self.fixtures = {name: node for name, node in self.functions.items() if is_fixture(node)}
+        self._tracing: dict[str, bool] = {}
+
+    def _read(self, statement: ast.stmt, conditions: tuple[str, ...]) -> None:
+        match statement:
+            case ast.Import(names=names):
+                for alias in names:
+                    self._bind(alias.asname or alias.name.split(".")[0])
+                    self.imports[alias.asname or alias.name.split(".")[0]] = (
+                        alias.name if alias.asname else alias.name.split(".")[0]
+                    )
+            case ast.ImportFrom(module=module, names=names, level=level):
+                for alias in names:
+                    self._bind(alias.asname or alias.name)
+                    self.imports[alias.asname or alias.name] = f"{'.' * level}{module or ''}.{alias.name}"
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                if name in self.functions:
+                    self.shadowed[name] = statement.lineno
+                self._bind(name)
+                self.functions[name] = statement
+                self.conditions[name] = conditions
+            case ast.ClassDef(name=name):
+                self._bind(name)
+                self.classes[name] = statement
+                self.conditions[name] = conditions
+            case ast.Assign(targets=[ast.Name(id=name)], value=found):
+                self._assign(name, found)
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as found):
+                self._assign(name, found)
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=name), attr="__test__")]):
+                self.off.add(name)
+            case ast.Delete(targets=targets):
+                for target in targets:
+                    if isinstance(target, ast.Name):
+                        self._bind(target.id)
+            case _:
+                self.body.append(statement)
+
+    def _assign(self, name: str, found: ast.expr) -> None:
+        self._bind(name)
+        self.constants[name] = found
+
+    def _bind(self, name: str) -> None:
+        for table in (self.imports, self.functions, self.classes, self.constants):
+            table.pop(name, None)  # type: ignore[attr-defined]
+
+    def _tests(self) -> Iterator[Test]:
+        for name, node in self.functions.items():
+            if name.startswith("test") and name not in self.off and not is_fixture(node):
+                yield Test(name, node, None, self.conditions[name])
+        for name, owner in self.classes.items():
+            if name in self.off or not self._collects(owner):
+                continue
+            for method in self.methods(owner).values():
+                if method.name.startswith("test") and not is_fixture(method):
+                    yield Test(f"{name}::{method.name}", method, owner, self.conditions[name])
+
+    def _collects(self, owner: ast.ClassDef) -> bool:
+        methods = self.methods(owner)
+        for statement in owner.body:
+            if isinstance(statement, ast.Assign) and values.text(statement.targets[0]) == "__test__":
+                return bool(values.value(statement.value))
+        if any("TestCase" in values.text(base) for base in owner.bases):
+            return True
+        return owner.name.startswith("Test") and "__init__" not in methods
+
+    def methods(self, owner: ast.ClassDef) -> dict[str, Function]:
+        """What a class of this file and those above it define."""
+        found: dict[str, Function] = {}
+        for base in owner.bases:
+            if isinstance(base, ast.Name) and base.id in self.classes and self.classes[base.id] is not owner:
+                found.update(self.methods(self.classes[base.id]))
+        for statement, _ in _live(owner.body, ()):
+            if isinstance(statement, Function):
+                found[statement.name] = statement
+            elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+                found.pop(statement.targets[0].id, None)
+        return found
+
+    def traces(self, node: ast.AST) -> bool:
+        """Whether what it comes to depends on anything but this file: the program, a fixture, a file."""
+        return any(self._traces(part) for part in _outer(node))
+
+    def _traces(self, part: ast.AST) -> bool:
+        if not isinstance(part, ast.Name):
+            return False
+        name = part.id
+        first, _, rest = name.lstrip(".").partition(".")
+        if name in _BUILTIN or name in _PLAIN_FIXTURES or first == "pytest":
+            return False
+        if name in self.functions or name in self.classes:
+            return self._body_traces(name)
+        if "." in name and first in sys.stdlib_module_names:
+            last = rest.rsplit(".", 1)[-1]
+            if last in _INERT:
+                return False
+            return first in _RUNNERS or (first == "os" and last.startswith(_OS_RUNNERS))
+        return first not in sys.stdlib_module_names
+
+    def _body_traces(self, name: str) -> bool:
+        if name not in self._tracing:
+            self._tracing[name] = False  # for those that call themselves
+            node = self.functions.get(name) or self.classes[name]
+            bound = {arg.arg for part in ast.walk(node) if isinstance(part, ast.arguments) for arg in _all(part)}
+            bound |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+            self._tracing[name] = any(
+                isinstance(part, ast.Name)
+                and part.id not in bound
+                and any(self._traces(n) for n in ast.walk(self.qualified(part)))
+                for part in ast.walk(node)
+            )
+        return self._tracing[name]
+
+    def qualified(self, node: ast.Name) -> ast.expr:
+        """What a name of the file stands for."""
+        if node.id in self.imports:
+            return ast.Name(id=self.imports[node.id], ctx=ast.Load())
+        return node
+
+
+def _all(arguments: ast.arguments) -> list[ast.arg]:
+    more = [arg for arg in (arguments.vararg, arguments.kwarg) if arg]
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *more]
+
+
+def _outer(node: ast.AST) -> Iterator[ast.AST]:
+    """Its nodes, but what only names the thing asked: `result.args` is what the test gave, not what it got."""
+    if isinstance(node, ast.Attribute) and node.attr in {"args", "argv", "command", "cmd", "__doc__", "__name__"}:
+        return
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and "." not in node.value.id:
+        dotted = f"{node.value.id}.{node.attr}"
+        if node.value.id in sys.stdlib_module_names:
+            yield ast.Name(id=dotted, ctx=ast.Load())
+            return
+    yield node
+    for child in ast.iter_child_nodes(node):
+        yield from _outer(child)
+
+
+def _live(body: list[ast.stmt], conditions: tuple[str, ...]) -> Iterator[tuple[ast.stmt, tuple[str, ...]]]:
+    """Statements that may be reached, with what must hold for that."""
+    for statement in body:
+        match statement:
+            case ast.If(test=test, body=then, orelse=orelse):
+                found = values.value(test)
+                if found is values.UNKNOWN or found:
+                    inner = conditions if found is not values.UNKNOWN else (*conditions, f"if {values.text(test)}")
+                    yield from _live(then, inner)
+                if found is values.UNKNOWN or not found:
+                    inner = conditions if found is not values.UNKNOWN else (*conditions, f"if not {values.text(test)}")
+                    yield from _live(orelse, inner)
+            case ast.Try(body=then, handlers=handlers, orelse=orelse, finalbody=final):
+                yield from _live([*then, *orelse, *final], conditions)
+                for handler in handlers:
+                    yield from _live([s for s in handler.body if not isinstance(s, ast.Assign)], (*conditions, "except"))
+            case ast.With(body=then):
+                yield from _live(then, conditions)
+            case _:
+                yield statement, conditions
+
+
+def called(node: ast.Call) -> str:
+    """The name a call goes by, as it is written."""
+    return values.text(node.func) if isinstance(node.func, ast.Name | ast.Attribute) else ""
+
+
+def is_fixture(node: Function) -> bool:
+    """Whether pytest takes it for a fixture."""
+    for decorator in node.decorator_list:
+        target = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if isinstance(target, ast.Name | ast.Attribute) and values.text(target).split(".")[-1] == "fixture":
+            return True
+    return False

@@ -1,0 +1,267 @@
+"""Two checks side by side: whether the new one says as much as the old one."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+
+from mngr.model import Record
+from mngr.trust import escapes, values
+from mngr.trust.checks import NEGATIVE, RANK, Check
+from mngr.trust.expected import Verdict, expectations, grade
+from mngr.trust.source import Module
+
+TYPE_CHECKING = False
+SAME, STRONGER, UPDATED, WEAKER, OTHER = range(5)
+_STREAMS = frozenset(("stdout", "stderr", "output", "out", "err", "text", "stdout_text", "stderr_text", "transcript"))
+_LOOSE_EQ = frozenset("lower strip replace sorted set frozenset len round int float abs min max sum slice split join filter bool type".split())  # fmt: skip
+_LOOSE_IN = frozenset("lower replace slice len bool type filter hash".split())
+_LOOSE_NOT = frozenset("strip slice replace split filter len bool set".split())
+_BROAD = frozenset(("Exception", "BaseException", "OSError", "LookupError", "ArithmeticError", "RuntimeError", "Warning"))
+_GENERAL = frozenset(("base", "app", "application", "generic", "general", "any", "user", "cli", "command"))
+
+
+class Scene(Record):
+    """What two checks are compared by, beside themselves."""
+
+    doc: str = ""  # what the test promises
+    inputs: str = ""  # what the test does, as text
+    module: Module | None = None  # the new file
+    callees: frozenset[str] = frozenset()  # the calls by which the old test asked the program
+
+
+def judge(old: Check, new: Check, scene: Scene) -> Verdict:
+    """How the new check stands to the old one."""
+    if old.key == new.key:
+        return Verdict(grade=SAME)
+    if new.empty:
+        alike = new.kind == old.kind or new.expected is not None or new.kind in {"true", "or"}
+        return Verdict(grade=WEAKER if alike else OTHER, rule="always-holds", what=new.empty)
+    if old.kind == "raises" or new.kind == "raises":
+        return _raises(old, new) if old.kind == new.kind else Verdict(grade=OTHER)
+    if "or" in (old.kind, new.kind):
+        return _either(old, new, scene)
+    relation = related(old, new)
+    if relation == "none":
+        return Verdict(grade=OTHER)
+    if relation in {"updated", "moved"} and (why := _fake(old, new, scene)):
+        return Verdict(grade=WEAKER, rule="program-replaced", what=why)
+    found = _compare(old, new, scene)
+    if relation == "part":
+        return _part(old, new, found)
+    if relation == "whole":
+        return _whole(old, new, found)
+    if relation == "moved":
+        plain = old.kind == new.kind and values.text(old.expected or _NONE) == values.text(new.expected or _NONE)
+        return Verdict(grade=UPDATED, what="it looks at something else") if plain else Verdict(grade=OTHER)
+    if relation in {"updated", "stream"} and found.grade < UPDATED:
+        return Verdict(grade=UPDATED, what="what it looks at is made in another way")
+    return found
+
+
+_NONE = ast.Constant(value=None)
+
+
+def related(old: Check, new: Check) -> str:
+    """How the things stand to each other that two checks are about."""
+    a, b = old.subject, new.subject
+    if a == b:
+        return "same"
+    if _is_code(old.node) or _is_code(new.node):
+        both = _is_code(old.node) and _is_code(new.node)
+        return ("updated" if _callee(old.node) == _callee(new.node) else "moved") if both else "none"
+    if isinstance(old.node, ast.Attribute) and isinstance(new.node, ast.Attribute):
+        if values.text(old.node.value) == values.text(new.node.value):
+            return "stream" if {old.node.attr, new.node.attr} <= _STREAMS else "none"
+    if _has(new.node, a):
+        return "part"
+    if _has(old.node, b):
+        return "whole"
+    if values.shape(old.node) == values.shape(new.node):
+        return "updated"
+    if _callee(old.node) and _callee(old.node) == _callee(new.node):
+        return "updated" if _last(old.node) == _last(new.node) or old.kind == new.kind else "moved"
+    return "moved"
+
+
+def _is_code(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "exit_code"
+
+
+def _has(node: ast.expr, inner: str) -> bool:
+    return any(values.text(part) == inner for part in ast.walk(node) if isinstance(part, ast.expr))
+
+
+def _last(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def callee(node: ast.AST) -> str:
+    """The call at the bottom of an expression: by what name the program is asked."""
+    calls = [part for part in ast.walk(node) if isinstance(part, ast.Call)]
+    for part in reversed(calls):
+        name = values.text(part.func) if isinstance(part.func, ast.Name | ast.Attribute) else ""
+        inside = any(isinstance(inner, ast.Call) for inner in ast.walk(part.func))
+        if name and not inside and name not in {"each", "listof"} and not hasattr(builtins, name):
+            return name
+    return ""
+
+
+_callee = callee
+
+
+def _fake(old: Check, new: Check, scene: Scene) -> str:
+    """Why what the new check looks at is not the program's any more."""
+    before, after = _commands(old.node), _commands(new.node)
+    if any(escapes.is_inert(c) for c in after) and not any(escapes.is_inert(c) for c in before):
+        return "the command that it looks at is not the program"
+    for part in ast.walk(new.node):
+        if isinstance(part, ast.IfExp) and scene.module and not _has(old.node, values.text(part)):
+            if not all(scene.module.traces(way) for way in (part.body, part.orelse)):
+                return "what it looks at may be something that the test says itself"
+        if isinstance(part, ast.Name) and any(w in part.id.lower() for w in ("fake", "stub", "mock", "dummy")):
+            if not _has(old.node, part.id):
+                return "what it looks at comes from a stand-in"
+    return ""
+
+
+def _commands(node: ast.AST) -> list[str]:
+    return [found for part in ast.walk(node) if (found := escapes.command_of(part))]
+
+
+def _part(old: Check, new: Check, found: Verdict) -> Verdict:
+    """The new check looks at a part of what the old one looked at."""
+    if old.kind in NEGATIVE:
+        if isinstance(new.node, ast.Attribute) and new.node.attr in _STREAMS and new.kind == old.kind:
+            return Verdict(grade=WEAKER, rule="loosened", what="it looks at less of the output")
+        return Verdict(grade=OTHER)
+    said = values.words(*values.literals(old.expected))
+    path = values.words(*values.literals(new.node)) | values.words(*values.literals(new.expected))
+    if old.kind == "eq":
+        return Verdict(grade=WEAKER, rule="loosened", what="it looks at a part of what was compared whole")
+    if RANK[new.kind] >= RANK[old.kind] and said <= path:
+        return Verdict(grade=STRONGER)
+    return found
+
+
+def _whole(old: Check, new: Check, found: Verdict) -> Verdict:
+    """The old check looked at a part of what the new one looks at."""
+    said = values.words(*values.literals(old.expected))
+    keys = {str(item) for item in values.literals(old.node)} - {str(item) for item in values.literals(new.node)}
+    given = values.words(*values.literals(new.expected))
+    if RANK[new.kind] >= RANK[old.kind] and said | values.words(*keys) <= given and new.kind == "eq":
+        return Verdict(grade=STRONGER)
+    stream = isinstance(old.node, ast.Attribute) and old.node.attr in _STREAMS
+    if stream and found.grade <= UPDATED:
+        return Verdict(grade=UPDATED, what="it looks at more than before")
+    return Verdict(grade=WEAKER, rule="loosened", what="it does not say any more where the thing is")
+
+
+def _compare(old: Check, new: Check, scene: Scene) -> Verdict:
+    """Two checks about the same thing."""
+    loose = _LOOSE_NOT if new.kind in NEGATIVE else _LOOSE_EQ if RANK[new.kind] >= 4 else _LOOSE_IN
+    if new.kind in {"lt", "gt"} or old.kind in {"lt", "gt"}:
+        loose = frozenset({"slice", "filter", "round"})
+    added = [view for view in new.views if view in loose and view not in old.views]
+    if added == ["sorted"] and any(word in scene.doc.lower() for word in ("any order", "unordered")):
+        added = []
+    if added and old.kind != "true":
+        return Verdict(grade=WEAKER, rule="loosened", what=f"it looks at the thing only through {', '.join(added)}")
+    if (old.kind in NEGATIVE) != (new.kind in NEGATIVE):
+        return _turned(old, new)
+    return expectations(old, new, scene.doc, scene.inputs, _computes(old, new, scene))
+
+
+def _turned(old: Check, new: Check) -> Verdict:
+    a, b = old.value, new.value
+    if new.kind in NEGATIVE:
+        return Verdict(grade=WEAKER, rule="inverted", what="it only says what is not so")
+    if old.kind == "ne" and new.kind == "eq":
+        if a == b:
+            return Verdict(grade=WEAKER, rule="inverted", what="it says the opposite")
+        return Verdict(grade=STRONGER)
+    if old.kind == "notin" and new.kind == "empty":
+        return Verdict(grade=STRONGER)
+    if old.kind == "notin" and new.kind == "eq" and isinstance(a, str) and isinstance(b, str):
+        return Verdict(grade=STRONGER) if a not in b else Verdict(grade=WEAKER, rule="inverted", what="the opposite")
+    if new.kind in {"in", "search"} and a == b:
+        return Verdict(grade=WEAKER, rule="inverted", what="it says the opposite")
+    return Verdict(grade=OTHER)
+
+
+def _computes(old: Check, new: Check, scene: Scene) -> bool:
+    """Whether what is expected now comes from the program itself."""
+    if new.expected is None or scene.module is None:
+        return False
+
+    def asks(node: ast.expr | None) -> bool:
+        for part in ast.walk(node) if node is not None else []:
+            if not (isinstance(part, ast.Call) and isinstance(part.func, ast.Name | ast.Attribute)):
+                continue
+            name = values.text(part.func)
+            imported = isinstance(part.func, ast.Name) and "." in name and scene.module is not None
+            if name in scene.callees or (imported and scene.module and scene.module.traces(part.func)):
+                return True
+        return False
+
+    return asks(new.expected) and not asks(old.expected)
+
+
+def _either(old: Check, new: Check, scene: Scene) -> Verdict:
+    if new.kind == "or" and old.kind == "or":
+        ways = [{c.key for c in way} for way in old.either]
+        if all(any({c.key for c in way} >= one for one in ways) for way in new.either):
+            return Verdict(grade=STRONGER)
+        if len(new.either) <= len(old.either) and values.shape(new.node) == values.shape(old.node):
+            return Verdict(grade=UPDATED)
+        return Verdict(grade=WEAKER, rule="loosened", what="it allows more")
+    if old.kind == "or":
+        if any(all(judge(one, new, scene).grade <= UPDATED for one in way) for way in old.either):
+            return Verdict(grade=STRONGER)
+        return Verdict(grade=OTHER)
+    graded = [min((judge(old, one, scene).grade for one in way), default=OTHER) for way in new.either]
+    if all(found <= UPDATED for found in graded):
+        return Verdict(grade=UPDATED)
+    if any(found <= WEAKER for found in graded):
+        return Verdict(grade=WEAKER, rule="loosened", what="something else will do as well now")
+    return Verdict(grade=OTHER)
+
+
+def _raises(old: Check, new: Check) -> Verdict:
+    before, after = old.option.split(), new.option.split()
+    if _is_broader(before, after):
+        return Verdict(grade=WEAKER, rule="exception-broadened", what=f"{' or '.join(after)} is broader than it was")
+    if old.expected is not None and new.expected is None:
+        return Verdict(grade=WEAKER, rule="exception-broadened", what="the message is not looked at any more")
+    if old.expected is not None and new.expected is not None:
+        pattern = old.replace(kind="search", option="re search"), new.replace(kind="search", option="re search")
+        found = grade(*pattern)
+        if found.grade == WEAKER:
+            return found
+    same = before == after and old.subject == new.subject
+    if _callee(old.node) != _callee(new.node) and values.shape(old.node) != values.shape(new.node):
+        return Verdict(grade=UPDATED if before == after else OTHER, what="something else raises it")
+    return Verdict(grade=SAME if same else UPDATED)
+
+
+def _is_broader(old: list[str], new: list[str]) -> bool:
+    if set(new) > set(old):
+        return True
+    for name in new:
+        if name in old:
+            continue
+        if name in _BROAD or (_is_general(name) and not all(_is_general(one) for one in old)):
+            return True
+        kind = getattr(builtins, name, None)
+        for one in old:
+            before = getattr(builtins, one, None)
+            if isinstance(kind, type) and isinstance(before, type) and issubclass(before, kind):
+                return True
+    return False
+
+
+def _is_general(name: str) -> bool:
+    """Whether an exception is named like the one above all of its package."""
+    parts = name.split(".")
+    root = parts[-1].removesuffix("Exception").removesuffix("Error").lower()
+    return root in _GENERAL or root in {"".join(part.split("_")) for part in parts[:-1]} or not root

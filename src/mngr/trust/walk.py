@@ -1,0 +1,429 @@
+"""One test, statement by statement, with its helpers and fixtures in place: what it checks, and what must hold for that.
+
+Nothing is run. A name stands for the expression it was given, so that what a check is about does not depend on how the
+test is laid out; a loop over a list that stands in the test is as many statements; what is behind a condition carries it.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+from collections.abc import Iterator
+
+from mngr.trust import escapes, values
+from mngr.trust.calls import Calls
+from mngr.trust.resolve import call
+from mngr.trust.checks import Check, peel
+from mngr.trust.source import Function, Module, Test
+from mngr.trust.values import UNKNOWN
+
+TYPE_CHECKING = False
+NEXT, END, FAIL, BREAK = "next", "end", "fail", "break"
+_BROAD = frozenset(("Exception", "BaseException", "AssertionError", "object", "pytest.fail.Exception"))
+_FAILS = ("fail", "assertFail")
+
+
+class Walk(Calls):
+    """A walk through one test."""
+
+    def test(self, test: Test) -> None:
+        """Through a test for each row of its parameters."""
+        self.owner = test.owner
+        self.conditions = list(test.conditions)
+        for row in self._rows(test.node, test.owner):
+            self.env = dict(row)
+            self.files = {}
+            self.cwd_moved = False
+            self._surroundings(test.node, test.owner)
+            self._arguments(test.node)
+            with self.scope():
+                self.block(test.node.body)
+
+    def unit(self, node: Function) -> ast.expr | None:
+        """Through a function that others use: what it returns."""
+        self.env = {}
+        with self.scope():
+            self.returns.append([])
+            self.block(node.body)
+            found = self.returns.pop()
+        return _join(found)
+
+    @contextlib.contextmanager
+    def scope(self) -> Iterator[None]:
+        """What was learned on the way, of conditions, is forgotten at the end."""
+        before = list(self.conditions)
+        yield
+        self.conditions = before
+
+    @contextlib.contextmanager
+    def under(self, condition: str) -> Iterator[None]:
+        """Within: what is reached only so."""
+        with self.scope():
+            self.conditions.append(condition)
+            yield
+
+    # Before the first statement.
+
+    def _rows(self, node: Function, owner: ast.ClassDef | None) -> list[dict[str, ast.expr]]:
+        rows: list[dict[str, ast.expr]] = [{}]
+        above = list(owner.decorator_list) if owner else []
+        for decorator in [*node.decorator_list, *above]:
+            if isinstance(decorator, ast.Call) and values.text(decorator.func).endswith("parametrize"):
+                given = self.parameters(decorator)
+                if given is not None:
+                    rows = [{**row, **new} for row in rows for new in given][:400]
+        for name in _names(node):
+            fixture = self.module.fixtures.get(name)
+            for decorator in fixture.decorator_list if fixture else []:
+                listed = [k.value for k in getattr(decorator, "keywords", []) if k.arg == "params"]
+                items = self.elements(self.resolve(listed[0])) if listed else None
+                if items is not None:
+                    rows = [{**row, f"request.param of {name}": self.param(i)} for row in rows for i in items]
+        return rows
+
+    def _surroundings(self, node: Function, owner: ast.ClassDef | None) -> None:
+        """Fixtures that come by themselves, and what a class sets up."""
+        for name, fixture in self.module.fixtures.items():
+            if any(
+                k.arg == "autouse" and values.value(k.value)
+                for d in fixture.decorator_list
+                for k in getattr(d, "keywords", [])
+            ) and name not in _names(node):
+                self.fixture(name)
+        if owner:
+            methods = self.module.methods(owner)
+            for name in ("setup_class", "setUpClass", "setup_method", "setUp"):
+                if name in methods:
+                    self.inline(methods[name], [], [], bound=True)
+
+    def _arguments(self, node: Function) -> None:
+        for name in _names(node):
+            if name in self.module.fixtures and name not in self.env:
+                self.env[name] = self.fixture(name)
+        spec = node.args
+        for arg, default in zip(reversed(spec.args), reversed(spec.defaults), strict=False):
+            self.env.setdefault(arg.arg, self.resolve(default))
+        for arg, given in zip(spec.kwonlyargs, spec.kw_defaults, strict=True):
+            if given is not None:
+                self.env.setdefault(arg.arg, self.resolve(given))
+
+    def fixture(self, name: str) -> ast.expr:
+        """What a fixture of this file hands to the test."""
+        node = self.module.fixtures[name]
+        outer, self.env = self.env, {
+            key: found for key, found in self.env.items() if key.startswith("request.param of ")
+        }
+        if f"request.param of {name}" in self.env:
+            self.env["request.param"] = self.env[f"request.param of {name}"]
+        self.depth += 1
+        try:
+            if self.depth > 8:
+                return ast.Name(id=name, ctx=ast.Load())
+            self._arguments(node)
+            self.returns.append([])
+            with self.scope():
+                self.block(node.body)
+            found = _join(self.returns.pop())
+        finally:
+            self.depth -= 1
+            self.env = outer
+        return found if found is not None else ast.Constant(value=None)
+
+    # Statements.
+
+    def block(self, body: list[ast.stmt]) -> str:
+        """How it ends: it goes on, it returns, it fails."""
+        for statement in body:
+            self.step(statement)
+            flow = self.statement(statement)
+            if flow != NEXT:
+                return flow
+        return NEXT
+
+    def statement(self, node: ast.stmt) -> str:
+        match node:
+            case ast.Assert(test=test):
+                self.at(node)
+                if values.known(test) and not values.value(test):
+                    return FAIL
+                for check in self.reader.read(self.resolve(test)):
+                    self.check(check)
+            case ast.Expr(value=found):
+                self.at(node)
+                return self.expression(found)
+            case ast.Assign(targets=targets, value=found):
+                self.at(node)
+                self.assigned(node)
+                made = self.resolve(found)
+                if isinstance(made, ast.Call):
+                    self.actions.append(made)
+                    self.moment += 1
+                for target in targets:
+                    self.bind(target, made)
+            case ast.AnnAssign(target=target, value=ast.expr() as found):
+                self.bind(target, self.resolve(found))
+            case ast.AugAssign(target=target, op=op, value=found):
+                now = ast.BinOp(left=self.resolve(_load(target)), op=op, right=self.resolve(found))
+                self.bind(target, now)
+            case ast.Return(value=value):
+                if self.returns:
+                    made = self.resolve(value) if value else ast.Constant(value=None)
+                    self.returns[-1].append((tuple(self.conditions), made))
+                return END
+            case ast.Raise(exc=exc):
+                self.at(node)
+                if exc is not None and "Skip" in values.text(exc):
+                    self.escape("skip", values.text(exc))
+                    return END
+                return FAIL
+            case ast.Break() | ast.Continue():
+                return BREAK
+            case ast.If():
+                return self._if(node)
+            case ast.For() | ast.AsyncFor():
+                return self._for(node)
+            case ast.While():
+                return self._while(node)
+            case ast.With() | ast.AsyncWith():
+                return self._with(node)
+            case ast.Try() | ast.TryStar():
+                return self._try(node)
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self.nested[node.name] = node
+                self.env.pop(node.name, None)
+            case ast.Match(subject=subject, cases=cases):
+                for case in cases:
+                    with self.under(f"case {values.text(case.pattern)} of {values.text(self.resolve(subject))}"):
+                        self.block(case.body)
+            case ast.Import() | ast.ImportFrom():
+                for alias in node.names:
+                    full = alias.name if isinstance(node, ast.Import) else f"{node.module or ''}.{alias.name}"
+                    self.env[alias.asname or alias.name] = ast.Name(id=full, ctx=ast.Load())
+            case ast.Delete(targets=targets):
+                for target in targets:
+                    self.resolve(_load(target))
+        return NEXT
+
+    def expression(self, found: ast.expr) -> str:
+        """A statement that is only an expression."""
+        match found:
+            case ast.BoolOp(op=op, values=[first, *rest]):
+                test = first if isinstance(op, ast.And) else ast.UnaryOp(op=ast.Not(), operand=first)
+                inner = rest[0] if len(rest) == 1 else ast.BoolOp(op=op, values=rest)
+                return self.statement(_at(ast.If(test=test, body=[_at(ast.Expr(inner), found)], orelse=[]), found))
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                made = ast.If(test=test, body=[_at(ast.Expr(body), found)], orelse=[_at(ast.Expr(orelse), found)])
+                return self.statement(_at(made, found))
+            case ast.ListComp(elt=elt, generators=[one]) | ast.SetComp(elt=elt, generators=[one]):
+                body: list[ast.stmt] = [_at(ast.Expr(elt), found)]
+                for test in one.ifs:
+                    body = [_at(ast.If(test=test, body=body, orelse=[]), found)]
+                return self.statement(_at(ast.For(target=one.target, iter=one.iter, body=body, orelse=[]), found))
+            case ast.Yield(value=value):
+                if self.returns:
+                    made = self.resolve(value) if value else ast.Constant(value=None)
+                    self.returns[-1].append((tuple(self.conditions), made))
+                return NEXT
+            case ast.Call(func=func) if values.text(func).split(".")[-1] in _FAILS:
+                return FAIL
+        before = len(self.checks)
+        made = self.resolve(found)
+        if isinstance(made, ast.Call):
+            if len(self.checks) == before:
+                self.actions.append(made)
+                self.moment += 1
+            name = made.func.id if isinstance(made.func, ast.Name) else ""
+            if name in escapes.EXITS:
+                return END
+        return NEXT
+
+    def _if(self, node: ast.If) -> str:
+        self.at(node)
+        test = self.resolve(node.test)
+        found = values.value(test)
+        if found is not UNKNOWN:
+            return self.block(node.body if found else node.orelse)
+        yes, no = f"if {values.text(test)}", f"if not {values.text(test)}"
+        before = dict(self.env)
+        with self.under(yes):
+            then = self.block(node.body)
+        after, self.env = self.env, dict(before)
+        with self.under(no):
+            other = self.block(node.orelse)
+        self.env = _merge(test, after, self.env, then, other)
+        if FAIL in {then, other} and then != other:
+            self.at(node)
+            for check in self.reader.read(test, other == FAIL):
+                self.check(check)
+            return other if then == FAIL else then
+        if then == other:
+            return then
+        if then != NEXT:
+            self.conditions.append(no)
+        elif other != NEXT:
+            self.conditions.append(yes)
+        return NEXT
+
+    def _for(self, node: ast.For | ast.AsyncFor) -> str:
+        self.at(node)
+        over = self.resolve(node.iter)
+        items = self.elements(over)
+        self.loops += 1
+        self.retry(node)
+        flow = NEXT
+        if items is not None:
+            for item in items:
+                with self.scope():
+                    self.bind(node.target, item)
+                    flow = self.block(node.body)
+                if flow != NEXT:
+                    break
+        else:
+            with self.under(f"each {values.text(peel(over)[0])}"):
+                self.bind(node.target, call("each", over))
+                self.block(node.body)
+        self.loops -= 1
+        if flow in {END, FAIL}:
+            return flow
+        self.block(node.orelse)
+        return NEXT
+
+    def _while(self, node: ast.While) -> str:
+        test = self.resolve(node.test)
+        found = values.value(test)
+        if found is not UNKNOWN and not found:
+            return NEXT
+        self.loops += 1
+        self.retry(node)
+        with self.scope() if found is not UNKNOWN else self.under(f"while {values.text(test)}"):
+            self.block(node.body)
+        self.loops -= 1
+        if found is UNKNOWN and any(isinstance(n, ast.Raise) or _is_fail(n) for n in ast.walk(node)):
+            self.at(node)
+            for check in self.reader.read(test, False):
+                self.check(check)
+        return NEXT
+
+    def _with(self, node: ast.With | ast.AsyncWith) -> str:
+        self.at(node)
+        with self.scope():
+            raised: list[Check] = []
+            for item in node.items:
+                made = self.resolve(item.context_expr)
+                self.escape_of(item.context_expr, made)
+                if self.swallows(item.context_expr, made):
+                    self.conditions.append("unless it fails")
+                kind = self.raising(made)
+                if kind is not None:
+                    subject = self.body_as_text(node.body)
+                    hollow = "" if self.module.traces(subject) else "nothing of the program is asked"
+                    if any(isinstance(part, ast.Raise) for s in node.body for part in ast.walk(s)):
+                        hollow = "the test raises it itself"
+                    raised.append(kind.replace(node=subject, empty=hollow))
+                    made = call("raised", subject)
+                if item.optional_vars is not None:
+                    self.bind(item.optional_vars, made)
+            for check in raised:
+                self.check(check)
+            if raised:
+                self.conditions.append("after what raises")
+            flow = self.block(node.body)
+        return NEXT if raised or flow == FAIL else flow
+
+    def _try(self, node: ast.Try | ast.TryStar) -> str:
+        self.at(node)
+        ends = [self._ends(handler.body) for handler in node.handlers]
+        silent = [h for h, end in zip(node.handlers, ends, strict=True) if end != FAIL]
+        flows_on = any(isinstance(s, ast.Return | ast.Break | ast.Continue) for s in node.finalbody)
+        must_raise = silent and (self._ends(node.body) == FAIL or self._ends(node.orelse) == FAIL)
+        if must_raise:
+            subject = self.body_as_text([s for s in node.body if not _is_fail_statement(s)])
+            for handler in silent:
+                self.check(self.raises_check(handler.type, None).replace(node=subject))
+        with self.scope():
+            if silent or flows_on:
+                kinds = ", ".join(sorted(values.text(h.type) if h.type else "anything" for h in silent))
+                self.conditions.append(f"unless {kinds or 'anything'} is raised")
+            flow = self.block(node.body)
+            if flow == NEXT:
+                flow = self.block(node.orelse)
+        for handler in node.handlers:
+            with self.scope():
+                if not must_raise:
+                    kind = values.text(handler.type) if handler.type else "anything"
+                    self.conditions.append(f"if {kind} is raised")
+                if handler.name:
+                    subject = self.body_as_text(node.body)
+                    made = call("raised", subject)
+                    self.env[handler.name] = ast.Attribute(value=made, attr="value", ctx=ast.Load())
+                self.block(handler.body)
+        self.block(node.finalbody)
+        if silent and flow == NEXT and any(end == END for end in ends) and not must_raise:
+            self.conditions.append("unless an exception ended it")
+        return NEXT if silent else flow
+
+    def _ends(self, body: list[ast.stmt]) -> str:
+        for statement in body:
+            if isinstance(statement, ast.Raise) or _is_fail_statement(statement):
+                return FAIL
+            if isinstance(statement, ast.Return):
+                return END
+        return NEXT
+
+
+def _names(node: Function) -> list[str]:
+    spec = node.args
+    return [arg.arg for arg in [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]]
+
+
+def _is_fail(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and values.text(node.func).split(".")[-1] in _FAILS
+
+
+def _is_fail_statement(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Assert):
+        return values.known(node.test) and not values.value(node.test)
+    return isinstance(node, ast.Expr) and _is_fail(node.value)
+
+
+def _load(node: ast.expr) -> ast.expr:
+    return ast.Name(id=node.id, ctx=ast.Load()) if isinstance(node, ast.Name) else node
+
+
+def _at(made: ast.stmt, where: ast.AST) -> ast.stmt:
+    return ast.copy_location(made, where)
+
+
+def _merge(
+    test: ast.expr, yes: dict[str, ast.expr], no: dict[str, ast.expr], then: str, other: str
+) -> dict[str, ast.expr]:
+    """What names stand for after either of two ways."""
+    if then != NEXT:
+        return no
+    if other != NEXT:
+        return yes
+    made = {**yes, **no}
+    for name in yes.keys() & no.keys():
+        if yes[name] is not no[name]:
+            made[name] = ast.IfExp(test=test, body=yes[name], orelse=no[name])
+    return made
+
+
+def _join(found: list[tuple[tuple[str, ...], ast.expr]]) -> ast.expr | None:
+    """One expression of all that a function may return."""
+    if not found:
+        return None
+    made = found[-1][1]
+    for conditions, other in reversed(found[:-1]):
+        if values.text(other) != values.text(made):
+            test = call("each", ast.Constant(value=conditions[-1] if conditions else "…"))
+            made = ast.IfExp(test=test, body=other, orelse=made)
+    return made
+
+
+def module_walk(module: Module) -> Walk:
+    """Through what is done on import."""
+    walk = Walk(module)
+    for statement in module.body:
+        walk.statement(statement)
+    return walk
