@@ -41,7 +41,7 @@ COMMAND = Command(
         Option(flags=("--changed-since",), metavar="REF", help="only tests that say something else than at this commit"),
         Option(flags=("--sample",), metavar="N", kind="int", help="so many tests; with --changed-since, so many of the others as well"),
         Option(flags=("--seed",), metavar="S", default="0", help="what decides which tests those are"),
-        Option(flags=("--within",), metavar="TIME", kind="length", help="after this time no run begins; the tests that are left are counted"),
+        Option(flags=("--within",), metavar="TIME", kind="length", help="nothing is run after this time; the tests that are left are counted"),
         Option(flags=("--timeout",), metavar="TIME", kind="length", default=600.0, help="how long one run of a test may take"),
         Option(flags=("--jobs",), metavar="N", kind="int", help="tests at a time (default: one for each processor)"),
         Option(flags=("--strict",), help="fail also when something is unguarded"),
@@ -75,7 +75,10 @@ def run(cli: Cli, args: Args) -> int:
         "unguarded_options": sum(hole.rule == "unguarded-option" for hole in holes), "cached": report.cached,
     }  # fmt: skip
     tests = [{"test": one.test, "outcome": one.outcome, "why": one.why, "runs": one.runs, "seconds": round(one.seconds, 3)} for one in report.audited]  # fmt: skip
-    text = "".join(f"{_line(hole)}\n" for hole in holes) + _summary(report, counts)
+    failing = [
+        f"{one.test}: fails as it is: {one.why}\n" for one in report.audited if one.outcome == "failing"
+    ]
+    text = "".join([*failing, *(f"{_line(hole)}\n" for hole in holes)]) + _summary(report, counts)
     rows = [hole.to_dict() for hole in holes]
     render.rows(cli, "findings", rows, render.clean(text), program=report.program, counts=counts, tests=tests)
     is_bad = counts["vacuous"] or counts["failing"] or (args["strict"] and holes)

@@ -12,6 +12,7 @@ it only sets the scene. With each and drop only the commands that the test is ab
 from __future__ import annotations
 
 import functools
+import math
 
 from mngr.model import Record
 from mngr.shell import join
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 MODES = ("nop", "help", "each", "drop")
 MOST = 40  # runs of one test
+NO_TIME = "there was no time for it"
 _SLOWER, _MORE = (
     3.0,
     10.0,
@@ -126,11 +128,11 @@ def examine(
     modes: Sequence[str] = MODES,
     timeout: float = TIMEOUT,
     usages: dict[tuple[str, ...], str] | None = None,
-    go_on: Callable[[], bool] = lambda: True,
+    left: Callable[[], float] = lambda: math.inf,
 ) -> Audited:
-    """The same with all that was seen. `usages` are kept from test to test; once `go_on` says no, no other run begins."""
+    """The same with all that was seen. `usages` are kept from test to test; `left` says how many seconds there are still."""
     bench = _Bench(
-        room, [*pytest, *PROBE, *args], test, program, timeout, {} if usages is None else usages, go_on
+        room, [*pytest, *PROBE, *args], test, program, timeout, {} if usages is None else usages, left
     )
     try:
         outcome, why, holes = _examine(bench, test, program, modes)
@@ -156,27 +158,28 @@ class _Bench:
         program: str,
         timeout: float,
         usages: dict[tuple[str, ...], str],
-        go_on: Callable[[], bool],
+        left: Callable[[], float],
     ) -> None:
         import shlex
 
         self.room, self.words, self.holes = room, shlex.split(program), list[Hole]()
-        self._pytest, self._test, self._timeout, self._go_on = pytest, test, timeout, go_on
+        self._pytest, self._test, self._timeout, self._left = pytest, test, timeout, left
         self._usages = usages
         self.runs, self.seconds = 0, 0.0
 
     def run(self, mode: str, **plan: Any) -> tuple[TestRun, list[Call]]:
-        if self.runs and (self.runs >= MOST or not self._go_on()):
-            raise _Enough("there was no time for it" if self.runs < MOST else f"it was run {MOST} times")
+        timeout = min(self._timeout, self._left())
+        if timeout <= 0 or self.runs >= MOST:
+            raise _Enough(NO_TIME if timeout <= 0 else f"it was run {MOST} times")
         facts = {
             "plugins": {"mngr_audit": text_of("stubbing.py")},
             "audit": {"words": self.words, "mode": mode, "stub": text_of("stub.py"), **plan},
         }
         argv = [*self._pytest, self._test.id]
-        ran = self.room.run(
-            argv, env={"PYTHONDONTWRITEBYTECODE": "1"}, timeout=self._timeout, probe=facts, clean=True
-        )
+        ran = self.room.run(argv, env={"PYTHONDONTWRITEBYTECODE": "1"}, timeout=timeout, probe=facts)
         self.runs, self.seconds = self.runs + 1, self.seconds + ran.seconds
+        if ran.timed_out and timeout < self._timeout:
+            raise _Enough(NO_TIME)
         if mode == "record":
             self._timeout = min(self._timeout, _SLOWER * ran.seconds + _MORE)
         calls = [Call(**_fields(row)) for row in ran.rows if row["row"] == "call"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import os
 import threading
 import time
@@ -11,7 +12,7 @@ import time
 from mngr import git, shell
 from mngr.errors import MngrError, NotFound, UsageError
 from mngr.model import Record
-from mngr.tmr.audit import Audited, examine
+from mngr.tmr.audit import NO_TIME, Audited, examine
 from mngr.tmr.collect import collect
 from mngr.tmr.memory import Prints
 from mngr.tmr.rooms import Broken, Room, cores, text_of
@@ -42,7 +43,7 @@ class Wish(Record):
     changed_since: str | None = None
     sample: int | None = None
     seed: str = "0"
-    within: float | None = None  # seconds after which no run begins
+    within: float | None = None  # seconds after which nothing is run
 
 
 class Report(Record):
@@ -108,8 +109,8 @@ def audits(
     guard = threading.Lock()
     cached = 0
 
-    def is_time() -> bool:
-        return end is None or time.monotonic() < end
+    def left() -> float:
+        return math.inf if end is None else end - time.monotonic()
 
     with tempfile.TemporaryDirectory(prefix="mngr-audit-") as place:
         checkout = Checkout(root, place)
@@ -125,9 +126,9 @@ def audits(
         def one(test: Test) -> Audited:
             nonlocal cached
             known = cache.get(test)
-            if known is None and not is_time():
-                known = Audited(test=test.id, outcome="left", why="there was no time for it")
-            made = known or _audit(checkout, test, program, wish, usages, is_time)
+            if known is None and left() <= 0:
+                known = Audited(test=test.id, outcome="left", why=NO_TIME)
+            made = known or _audit(checkout, test, program, wish, usages, left)
             with guard:
                 cached += known is not None and known.outcome != "left"
                 if known is None:
@@ -150,11 +151,11 @@ def _audit(
     program: str,
     wish: Wish,
     usages: dict[tuple[str, ...], str],
-    is_time: Callable[[], bool],
+    left: Callable[[], float],
 ) -> Audited:
     try:
         return examine(
-            checkout, wish.pytest, test, program=program, args=wish.args, modes=wish.modes, timeout=wish.timeout, usages=usages, go_on=is_time
+            checkout, wish.pytest, test, program=program, args=wish.args, modes=wish.modes, timeout=wish.timeout, usages=usages, left=left
         )  # fmt: skip
     except Broken as error:
         return Audited(test=test.id, outcome="failing", why=error.message)
