@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from mngr.trust.mutants import Mutant
 
 _RULES = 1  # goes up when the same run may now be judged otherwise
-_LARGEST = 80_000  # characters that files may take on a command line, packed
+_OLD, _FAULTY = (
+    40_000,
+    25_000,
+)  # characters that the old tests, and a file with a fault, may take on a command line
 _SPARE, _TIMES = 5.0, 4.0  # seconds, and how often its own time, that a test may take with a fault
 _BAD = ("fail", "error", "timeout", "crash")
 
@@ -113,25 +116,27 @@ def mutate(
     args: Sequence[str] = (),
     timeout: float = TIMEOUT,
     shelf: Shelf | None = None,
+    room: Room | None = None,
 ) -> Mutation:
     """Compare a test of `commit` with what it was at `base` (there perhaps by another name: `old`).
 
     At most `budget` runs of the test, else two and two for each of n faults, and one more for each that is newly missed.
-    Both versions run on the code of `commit`, in one room. What a shelf knows is not run again. Raises MngrError when the
-    room is the trouble.
+    Both versions run on the code of `commit`, in one room: who holds one at that commit gives it. What a shelf knows is not
+    run again. Raises MngrError when the room is the trouble.
     """
     blank = Mutation(test=test.id, seed=seed, state="unmeasured")
     was = old or test
-    texts = _Texts(rooms.fleet.context.local, source or rooms.repo, base, commit)
-    if not texts.concern(test, was):
+    texts = _Texts(rooms.fleet.context.local, source or rooms.repo, base, commit, {test.path, was.path})
+    before = texts.tests_before()
+    if not before:
         return blank.replace(
             state="same", reason="neither the test nor what it shares with others was changed"
         )
-    before = texts.tests_before()
     with contextlib.ExitStack() as stack:
         bench = _Bench(
             stack, rooms, texts, pytest, [*args, "-x"], (test, was), source, before, seed, shelf, budget
         )
+        bench.room = room
         try:
             found = _compare(blank, bench, texts, n, timeout)
         except _Spent:
@@ -146,7 +151,7 @@ def _compare(blank: Mutation, bench: _Bench, texts: _Texts, n: int, timeout: flo
     state, reason, lines = "compared", "", [new["lines"]]
     if not texts.had(bench.tests["old"].path):
         state, reason = "new", "there was no such file"
-    elif sum(len(pack(text)) for text in bench.before.values() if text is not None) > _LARGEST:
+    elif sum(len(pack(text)) for text in bench.before.values() if text is not None) > _OLD:
         state, reason = "new", "the old tests are too large to be put in the place of the new ones"
     else:
         past = bench.plain("old", timeout)
@@ -157,8 +162,8 @@ def _compare(blank: Mutation, bench: _Bench, texts: _Texts, n: int, timeout: flo
                 "new",
                 f"the old test does not pass on this code: {past['why'] or past['outcome']}",
             )
-    sources = texts.read(path for found in lines for path in found if not is_of_tests(path))
-    sources = {path: text for path, text in sources.items() if len(pack(text)) * 2 < _LARGEST}
+    sources = texts.read(path for found in lines for path in found if not texts.is_of_tests(path))
+    sources = {path: text for path, text in sources.items() if len(pack(text)) < _FAULTY}
     covered = {path: {line for found in lines for line in found.get(path, [])} for path in sources}
     mutants = choose(sources, covered, n, bench.seed)
     sees = [_reached(sources, found) for found in lines]
@@ -241,7 +246,7 @@ class _Bench:
         self._pytest, self._args, self._shelf, self._budget = pytest, args, shelf, budget
         self.tests = {"new": tests[0], "old": tests[1]}
         self.before, self.seed = before, seed
-        self._room: Room | None = None
+        self.room: Room | None = None  # whose it is, who put it there
         self._normal: dict[str, float] = {}
         self.runs, self.cached, self.seconds = 0, 0, 0.0
 
@@ -286,16 +291,16 @@ class _Bench:
                 self.seconds += run.seconds
                 return run
             except Broken:
+                self._stack.close()
                 if last:
                     raise
-                self._stack.close()
-                self._room = None
+                self.room = None
         raise AssertionError
 
     def _at(self) -> Room:
-        if self._room is None:
-            self._room = self._stack.enter_context(self._rooms.room(self._texts.commit, self._source))
-        return self._room
+        if self.room is None:
+            self.room = self._stack.enter_context(self._rooms.room(self._texts.commit, self._source))
+        return self.room
 
 
 def _told(run: TestRun) -> dict[str, Any]:
@@ -305,21 +310,25 @@ def _told(run: TestRun) -> dict[str, Any]:
 class _Texts:
     """The files of two commits, read from git."""
 
-    def __init__(self, local: Host, repo: str, base: str, commit: str) -> None:
-        self._local, self._repo, self.base, self.commit = local, repo, base, commit
+    def __init__(self, local: Host, repo: str, base: str, commit: str, own: set[str]) -> None:
+        self._local, self._repo, self.commit, self._own = local, repo, commit, own
         self.tree = git.must(local, repo, "rev-parse", f"{commit}^{{tree}}")
         rows = git.must(
             local, repo, "diff", "--raw", "--no-renames", "--no-abbrev", "-z", base, commit
         ).split("\0")
-        pairs = zip(rows[::2], rows[1::2], strict=False)
-        changed = {path: about.split() for about, path in pairs if is_of_tests(path)}
-        self._changed = {path: about for path, about in changed.items() if _is_file(about[0][1:], about[1])}
+        changed = {path: about.split() for about, path in zip(rows[::2], rows[1::2], strict=False)}
+        self._changed = {path: about for path, about in changed.items() if self._concerns(path, about)}
         self.print_before = " ".join(f"{path} {about[2]}" for path, about in sorted(self._changed.items()))
 
-    def concern(self, *tests: Test) -> bool:
-        """Whether anything that these are made of was changed: their files, or what is no test file itself."""
-        own = {test.path for test in tests}
-        return any(path in own or not _is_test_file(path) for path in self._changed)
+    def is_of_tests(self, path: str) -> bool:
+        """Whether a file is the test's own, or of any test."""
+        return path in self._own or is_of_tests(path)
+
+    def _concerns(self, path: str, about: list[str]) -> bool:
+        """Whether the test is made of it: its own file, or what no test file is itself; and a plain file."""
+        modes = {about[0][1:], about[1]}
+        shared = is_of_tests(path) and not _is_test_file(path)
+        return (path in self._own or shared) and modes <= {"100644", "100755", "000000"}
 
     def had(self, path: str) -> bool:
         """Whether there was this file of tests at the base."""
@@ -327,7 +336,7 @@ class _Texts:
         return about is None or bool(about[2].strip("0"))
 
     def tests_before(self) -> dict[str, str | None]:
-        """What was changed of the tests, as it was; None: it was not there."""
+        """What was changed of what the test is made of, as it was; None: it was not there."""
         there = {path: about[2] for path, about in self._changed.items() if about[2].strip("0")}
         read = self._blobs(there)
         return {path: read.get(path) for path in self._changed}
@@ -350,11 +359,6 @@ class _Texts:
                 size = int(words[2])
                 found[path], out = out[:size].decode("utf-8", "surrogateescape"), out[size + 1 :]
         return found
-
-
-def _is_file(*modes: str) -> bool:
-    """Whether these are modes of plain files, or of nothing."""
-    return all(mode in ("100644", "100755", "000000") for mode in modes)
 
 
 def _is_test_file(path: str) -> bool:
