@@ -80,11 +80,14 @@ class Rooms:
         sandbox: bool = False,
         network: str | None = None,
         walls: Walls | None = None,
+        called: str = "room",
     ) -> None:
         self.fleet, self.run, self.repo = fleet, run, os.path.abspath(repo)
         self.at_once = at_once or cores()
         self._on, self._env, self._sandbox, self._network = on, env, sandbox, network
+        self._called = called
         self._mason = None if walls is None else Mason(walls)
+        self.about = [on, None if walls is None else walls.to_dict()]  # what else a run depends on
         self._free = list(range(self.at_once, 0, -1))
         self._changed = threading.Condition()
 
@@ -106,7 +109,7 @@ class Rooms:
                 self._changed.notify()
 
     def _make(self, number: int, commit: str, source: str | None) -> Room:
-        name = f"tmr-{self.run}-room-{number}"
+        name = f"tmr-{self.run}-{self._called}-{number}"
         try:
             view = self._create(name, commit, source)
         except NameTaken:  # by one that was left behind: nobody else makes rooms for this run
@@ -227,7 +230,11 @@ class Room:
                 raise MngrError(f"{path!r} in {self.name}: {ran.err.strip() or f'exit code {ran.code}'}")
 
     def pull(self, path: str, target: str) -> str:
-        """Copy a file or directory of the room here; where it ended up."""
+        """Copy a file or directory of the room here; where it ended up. No link leads out of the work dir."""
+        folder = os.path.dirname(os.path.join(self.place, path))
+        there = self.run(["sh", "-c", 'cd -P -- "$1" && pwd -P', "pull", folder], clean=False)
+        if not f"{there.out.rstrip()}/".startswith(f"{self.place}/"):
+            raise MngrError(f"{path!r} is not in the work dir of {self.name}")
         return self._fleet.pull_path(self.name, path, target)
 
     def _ask(

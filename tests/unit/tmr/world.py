@@ -14,6 +14,7 @@ from mngr.contract.program import clean_up, commit, new_env, new_repo
 from mngr.tmr.collect import Collected, Test, collect
 from mngr.tmr.rooms import Room, Rooms
 from mngr.tmr.testing import TestRun, run_test
+from mngr.tmr.walls import Walls
 
 RUN = "20260102-030405-abcd"
 PYTEST = ["python", "-m", "pytest"]
@@ -23,11 +24,11 @@ BARE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # the plugins of whoever runs th
 class World:
     """The project, its rooms, and one room that a module shares."""
 
-    def __init__(self, root: Path, repo: Path, files: dict[str, str]) -> None:
+    def __init__(self, root: Path, repo: Path, files: dict[str, str], walls: Walls | None) -> None:
         self.root, self.repo = root, repo
         self.base = self.write(files)
         self.fleet = Fleet(str(root / "home"), cwd=str(repo))
-        self.rooms = Rooms(self.fleet, RUN, str(repo), env=BARE)
+        self.rooms = Rooms(self.fleet, RUN, str(repo), env=BARE, walls=walls)
         self.collected: Collected
         self.room: Room
 
@@ -53,11 +54,11 @@ class World:
 
 
 @contextmanager
-def new_world(root: Path, files: dict[str, str]) -> Iterator[World]:
+def new_world(root: Path, files: dict[str, str], walls: Walls | None = None) -> Iterator[World]:
     """A world with a collected room; afterwards no trace of it."""
     with pytest.MonkeyPatch.context() as patch:
         repo = new_repo(root, new_env(root), patch)
-        world = World(root, repo, {".gitignore": "__pycache__/\n.venv/\n*.log\n", **files})
+        world = World(root, repo, {".gitignore": "__pycache__/\n.venv/\n*.log\n", **files}, walls)
         try:
             with world.rooms.room(world.base) as world.room:
                 world.collected = collect(world.room, PYTEST)
