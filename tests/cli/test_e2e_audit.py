@@ -48,7 +48,7 @@ def test_what_is_known_is_not_run_again(project: Mngr) -> None:
     test, line = "tests/test_note.py::test_bad", f"{HEAD}{GOOD}\n\n".count("\n") + 2
     assert rows == [(test, "nop", line, ""), (test, "drop", line, "--loud")]
     assert found["counts"] == {
-        "tests": 2, "vacuous": 1, "failing": 0, "left": 0, "no_command": 0, "unguarded_commands": 0, "unguarded_options": 1, "cached": 0,
+        "tests": 2, "vacuous": 1, "failing": 0, "unclear": 0, "left": 0, "no_command": 0, "unguarded_commands": 0, "unguarded_options": 1, "cached": 0,
     }  # fmt: skip
     assert project(*AUDIT, code=4).json()["counts"] == {**found["counts"], "cached": 2}
     assert (

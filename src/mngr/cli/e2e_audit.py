@@ -70,13 +70,14 @@ def run(cli: Cli, args: Args) -> int:
     report = audits(cli.context.local, root, _wish(cli, args, root), tutorial, say)
     holes = [hole for one in report.audited for hole in one.holes]
     counts = {
-        "tests": len(report.audited), "vacuous": report.count("vacuous"), "failing": report.count("failing"), "left": report.count("left"),
+        "tests": len(report.audited), "vacuous": report.count("vacuous"), "failing": report.count("failing"), "unclear": report.count("unclear"), "left": report.count("left"),
         "no_command": report.count("no-command"), "unguarded_commands": sum(hole.rule == "unguarded-command" for hole in holes),
         "unguarded_options": sum(hole.rule == "unguarded-option" for hole in holes), "cached": report.cached,
     }  # fmt: skip
     tests = [{"test": one.test, "outcome": one.outcome, "why": one.why, "runs": one.runs, "seconds": round(one.seconds, 3)} for one in report.audited]  # fmt: skip
+    said = {"failing": "fails as it is", "unclear": "cannot be told"}
     failing = [
-        f"{one.test}: fails as it is: {one.why}\n" for one in report.audited if one.outcome == "failing"
+        f"{one.test}: {said[one.outcome]}: {one.why}\n" for one in report.audited if one.outcome in said
     ]
     text = "".join([*failing, *(f"{_line(hole)}\n" for hole in holes)]) + _summary(report, counts)
     rows = [hole.to_dict() for hole in holes]
@@ -96,6 +97,7 @@ def _summary(report: Report, counts: dict[str, int]) -> str:
             said.append(f"{count} {key}{'s' if count > 1 else ''} unguarded")
     for key, words in (
         ("failing", "failing as it is"),
+        ("unclear", "unclear"),
         ("no_command", f"without {report.program}"),
         ("left", "left for want of time"),
         ("cached", "known from before"),

@@ -86,7 +86,7 @@ class Audited(Record):
     """What became of one test."""
 
     test: str
-    outcome: str  # guarded | unguarded | vacuous | no-command | failing | left
+    outcome: str  # guarded | unguarded | vacuous | no-command | failing | unclear | left
     why: str = ""
     holes: list[Hole] = []
     modes: list[str] = []  # that were tried
@@ -137,7 +137,8 @@ def examine(
     try:
         outcome, why, holes = _examine(bench, test, program, modes)
     except _Enough as error:
-        outcome, why, holes = "left", str(error), bench.holes
+        is_vacuous = any(hole.rule == "vacuous" for hole in bench.holes)
+        outcome, why, holes, modes = ("vacuous" if is_vacuous else "left"), str(error), bench.holes, ()
     return Audited(
         test=test.id, outcome=outcome, why=why, holes=holes, modes=list(modes), runs=bench.runs, seconds=bench.seconds
     )  # fmt: skip
@@ -214,7 +215,8 @@ def _examine(bench: _Bench, test: Test, program: str, modes: Sequence[str]) -> t
     """Its outcome, why, and what it does not notice."""
     run, calls = bench.run("record")
     if run.outcome != "pass":
-        return "failing", run.why, []
+        plain, _ = bench.run("plain")
+        return ("unclear" if plain.outcome == "pass" else "failing"), (plain.why or run.why), []
     said = cited(bench.room, test, bench.words)
     own = [call for call in calls if call.phase == "call"]
     before = [call for call in calls if call.phase == "setup"]

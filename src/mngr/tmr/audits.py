@@ -16,6 +16,7 @@ from mngr.tmr.audit import NO_TIME, Audited, examine
 from mngr.tmr.collect import collect
 from mngr.tmr.memory import Prints
 from mngr.tmr.rooms import Broken, Room, cores, text_of
+from mngr.tmr.testing import first_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from mngr.host import Host
     from mngr.tmr.collect import Collected, Test
     from mngr.tmr.rooms import Ran
+    from mngr.tmr.testing import Failure
 
 _CACHE = os.path.join(".mngr", "cache")
 _RULES = "2"  # goes up when the same test may now be judged otherwise
@@ -115,10 +117,10 @@ def audits(
     with tempfile.TemporaryDirectory(prefix="mngr-audit-") as place:
         checkout = Checkout(root, place)
         found = collect(checkout, wish.pytest, wish.paths, wish.args, program=wish.program)
-        if found.errors and not found.tests:
-            raise NotFound(
-                found.errors[0].splitlines()[-1], "name tests as for pytest: mngr e2e audit tests/e2e"
-            )
+        if found.errors and not found.failures:
+            hint = "name tests as for pytest: mngr e2e audit tests/e2e"
+            raise NotFound(found.errors[0].splitlines()[-1], hint)
+        broken = [_uncollected(failure) for failure in found.failures]
         program = wish.program or _program(found)
         tests = choose(local, root, found.tests, wish)
         cache = Cache(local, root, program, tutorial, wish)
@@ -141,7 +143,7 @@ def audits(
         if isinstance(result, Exception):
             raise result
     return Report(
-        program=program, audited=[one for one in made if isinstance(one, Audited)], cached=cached, known=len(found.tests)
+        program=program, audited=broken + [one for one in made if isinstance(one, Audited)], cached=cached, known=len(found.tests)
     )  # fmt: skip
 
 
@@ -159,6 +161,12 @@ def _audit(
         )  # fmt: skip
     except Broken as error:
         return Audited(test=test.id, outcome="failing", why=error.message)
+
+
+def _uncollected(failure: Failure) -> Audited:
+    return Audited(
+        test=failure.id, outcome="failing", why=f"{failure.exception}: {first_line(failure.message)}"
+    )
 
 
 def _program(found: Collected) -> str:
@@ -251,7 +259,7 @@ class Cache:
 
     def put(self, test: Test, audited: Audited) -> None:
         """Remember it, if it was seen to the end."""
-        if self._prints is None or audited.outcome in ("failing", "left"):
+        if self._prints is None or audited.outcome in ("failing", "unclear", "left"):
             return
         os.makedirs(self._place, exist_ok=True)
         ignore = os.path.join(os.path.dirname(self._place), ".gitignore")

@@ -167,6 +167,8 @@ def _watch_popen() -> None:
         init(self, args, *rest, **options)
 
     subprocess.Popen.__init__ = watched  # type: ignore[method-assign]
+    system = os.system
+    os.system = lambda command: system(_line(os.fsdecode(command), os.getcwd()))
 
 
 # What is left.
@@ -193,10 +195,14 @@ def pytest_sessionfinish() -> None:
         probe._say("call", **row)
 
 
-_put("bin")
-_write(
-    "plan.json", {**PLAN, "path": f"{os.environ.get('PATH', os.defpath)}:{os.path.dirname(sys.executable)}"}
-)
-os.environ["PATH"] = f"{BIN}:{os.environ.get('PATH', os.defpath)}"
-_watch_popen()
-sys.addaudithook(_hear)
+def _begin() -> None:
+    _put("bin")
+    found = f"{os.environ.get('PATH', os.defpath)}:{os.path.dirname(sys.executable)}"
+    _write("plan.json", {**PLAN, "path": found})
+    os.environ["PATH"] = f"{BIN}:{os.environ.get('PATH', os.defpath)}"
+    _watch_popen()
+    sys.addaudithook(_hear)
+
+
+if PLAN["mode"] != "plain":
+    _begin()

@@ -49,7 +49,7 @@ FILES = {
 
 
         def test_in_a_line(place):
-            assert sh("note add x >/dev/null && note list | tr x y", place) == "y\\n"
+            assert sh("note add x --loud >/dev/null && note list | tr x y", place) == "y!\\n"
 
 
         def test_of_a_word_that_is_everywhere(place):
@@ -120,7 +120,7 @@ def test_a_usage_is_taken_for_an_answer(world: World) -> None:
 
 def test_who_looks_at_the_answer_notices(world: World) -> None:
     found = examined(world, "test_in_a_line", "nop", "help", "each", "drop")
-    assert (found.outcome, found.holes, found.runs) == ("guarded", [], 5)
+    assert (found.outcome, found.holes, found.runs) == ("guarded", [], 6)
 
 
 def test_who_asks_for_the_usage_gets_it(world: World) -> None:
