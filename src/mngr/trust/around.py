@@ -20,7 +20,9 @@ SAID = {
     "input-given": "input is given in another way", "program-path": "a directory is added to where programs are found",
 }  # fmt: skip
 _NOTED = frozenset(("environment", "clock-fixed", "input-given", "program-path", "timeout-dropped"))
-_KEPT_BY_COUNT = frozenset(("mock", "writes-program", "shell-ignores-failure", "program-replaced", "output-hidden"))
+_KEPT_BY_COUNT = frozenset(
+    ("mock", "writes-program", "shell-ignores-failure", "program-replaced", "output-hidden")
+)
 _DEFAULT_TIMEOUT = 60.0
 
 
@@ -70,7 +72,9 @@ def _times(old: list[Escape], new: list[Escape]) -> list[Added]:
     found = []
     for what, escapes in after.items():
         most = max(escapes, key=lambda e: e.amount or 0.0)
-        limit = max((e.amount or 0.0 for e in before[what]), default=0.0) if what in before else _DEFAULT_TIMEOUT
+        limit = (
+            max((e.amount or 0.0 for e in before[what]), default=0.0) if what in before else _DEFAULT_TIMEOUT
+        )
         if (most.amount or 0.0) > limit and (what in before or (most.amount or 0.0) < 1e9):
             found.append(_made("timeout-raised", "refuse" if what in before else "note", most))
     for what, escapes in before.items():

@@ -7,11 +7,13 @@ import ast
 from mngr.trust import escapes, values
 from mngr.trust.checks import Check, peel
 from mngr.trust.resolve import Resolver, call
-from mngr.trust.source import Function
+from mngr.trust.source import Function, own_nodes
 from mngr.trust.values import UNKNOWN
 
 TYPE_CHECKING = False
-_QUIET = frozenset(("timeout", "check", "comment", "capture_output", "text", "universal_newlines", "timeout_seconds"))
+_QUIET = frozenset(
+    ("timeout", "check", "comment", "capture_output", "text", "universal_newlines", "timeout_seconds")
+)
 _UNITTEST = {
     "assertEqual": "==", "assertEquals": "==", "assertIs": "==", "assertListEqual": "==", "assertDictEqual": "==",
     "assertSetEqual": "==", "assertTupleEqual": "==", "assertMultiLineEqual": "==", "assertSequenceEqual": "==",
@@ -21,7 +23,9 @@ _UNITTEST = {
 _READS = frozenset(("read_text", "read_bytes"))
 _BROAD = frozenset(("Exception", "BaseException", "AssertionError"))
 _SWALLOWERS = frozenset(("contextlib.suppress", "suppress"))
-_RAISES = frozenset(("pytest.raises", "self.assertRaises", "self.assertRaisesRegex", "pytest.warns", "self.assertWarns"))
+_RAISES = frozenset(
+    ("pytest.raises", "self.assertRaises", "self.assertRaisesRegex", "pytest.warns", "self.assertWarns")
+)
 
 
 class Calls(Resolver):
@@ -39,7 +43,20 @@ class Calls(Resolver):
             function, bound, given = local
             if (made := self.inline(function, given, node.keywords, bound)) is not None:
                 return made
-        func = node.func if isinstance(node.func, ast.Name) and node.func.id in self.nested else self.resolve(node.func)
+        func = (
+            node.func
+            if isinstance(node.func, ast.Name) and node.func.id in self.nested
+            else self.resolve(node.func)
+        )
+        match func:
+            case ast.Attribute(
+                value=ast.Call(func=ast.Name(id="re.compile"), args=[pattern, *flags]), attr=attr
+            ):
+                more = [ast.keyword(arg="flags", value=flags[0])] if flags else []
+                func, node = (
+                    _name(f"re.{attr}"),
+                    ast.Call(func=func, args=[pattern, *node.args], keywords=[*node.keywords, *more]),
+                )
         if isinstance(func, ast.Lambda):
             return self._lambda(func, node)
         if (method := self._method(func)) is not None:
@@ -81,6 +98,9 @@ class Calls(Resolver):
         """An attribute of something that is not the test's own is set: a stand-in."""
         for target in node.targets:
             shown = values.text(node)[:200]
+            name = target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")
+            if found := escapes.of_limit(name, node.value):
+                self.escape(*found)
             if isinstance(target, ast.Attribute):
                 base = self.resolve(target.value)
                 root = base
@@ -144,7 +164,9 @@ class Calls(Resolver):
 
     def _method(self, func: ast.expr) -> tuple[ast.expr, Function] | None:
         match func:
-            case ast.Attribute(value=ast.Call(func=ast.Name(id=name)) as base, attr=attr) if name in self.module.classes:
+            case ast.Attribute(value=ast.Call(func=ast.Name(id=name)) as base, attr=attr) if (
+                name in self.module.classes
+            ):
                 found = self.module.methods(self.module.classes[name]).get(attr)
                 return (base, found) if found else None
         return None
@@ -158,17 +180,23 @@ class Calls(Resolver):
         instance: ast.expr | None = None,
     ) -> ast.expr | None:
         """Walk through a function of the file in place of its call; None where that cannot be done."""
-        if self.depth > 8 or any(isinstance(arg, ast.Starred) for arg in given) and function.args.vararg is None:
+        if self.depth > 8 or (
+            any(isinstance(arg, ast.Starred) for arg in given) and function.args.vararg is None
+        ):
             return None
         inner = self._bound(function, [self.resolve(arg) for arg in given], named, bound)
         if instance is not None:
             inner.update(self._attributes(instance))
         if bound:
             inner.update({key: made for key, made in self.env.items() if key.startswith("self.")})
+        if instance is not None:
+            inner["self"] = instance
         closure = self.nested.get(function.name) is function
         outer, self.env = self.env, {**(self.env if closure else {}), **inner}
         kept, self.depth = list(self.conditions), self.depth + 1
         self.returns.append([])
+        if _waits(function):
+            self.conditions.append("if anything goes through it")
         try:
             self.block(function.body)
         finally:
@@ -213,7 +241,10 @@ class Calls(Resolver):
 
     def _lambda(self, made: ast.Lambda, node: ast.Call) -> ast.expr:
         names = [arg.arg for arg in made.args.args]
-        outer, self.env = self.env, {**self.env, **dict(zip(names, map(self.resolve, node.args), strict=False))}
+        outer, self.env = (
+            self.env,
+            {**self.env, **dict(zip(names, map(self.resolve, node.args), strict=False))},
+        )
         found = self.resolve(made.body)
         self.env = outer
         return found
@@ -253,7 +284,9 @@ class Calls(Resolver):
             return self._compared(code, ast.Eq(), args[0])
         if name in {"to_contain", "not_to_contain"}:
             op = ast.In() if name == "to_contain" else ast.NotIn()
-            given = [item for a in args for item in (self.elements(a.value) or []) if isinstance(a, ast.Starred)]
+            given = [
+                item for a in args for item in (self.elements(a.value) or []) if isinstance(a, ast.Starred)
+            ]
             given += [arg for arg in args if not isinstance(arg, ast.Starred)]
             return [check for arg in given for check in self._compared(arg, op, subject)]
         base, views = peel(subject)
@@ -280,6 +313,8 @@ class Calls(Resolver):
         """A call that is a check by itself: those of unittest, of subprocess, and whatever is named like one."""
         last = name.rsplit(".", 1)[-1]
         args = made.args
+        if name in _RAISES and len(args) < 2:
+            return None
         if last in _UNITTEST and len(args) >= 2:
             op = ast.parse(f"a {_UNITTEST[last]} b", mode="eval").body.ops[0]  # type: ignore[attr-defined]
             for check in self._compared(args[0], op, args[1]):
@@ -288,7 +323,9 @@ class Calls(Resolver):
             if last in {"assertTrue", "assertFalse"}:
                 found = self.reader.read(args[0], last == "assertTrue")
             else:
-                found = self._compared(args[0], ast.Is() if last == "assertIsNone" else ast.IsNot(), ast.Constant(None))
+                found = self._compared(
+                    args[0], ast.Is() if last == "assertIsNone" else ast.IsNot(), ast.Constant(None)
+                )
             for check in found:
                 self.check(check)
         elif last in {"assertRegex", "assertNotRegex"} and len(args) >= 2:
@@ -297,7 +334,11 @@ class Calls(Resolver):
         elif last == "assertAlmostEqual" and len(args) >= 2:
             places = next((values.value(k.value) for k in made.keywords if k.arg == "places"), 7)
             delta = next((values.value(k.value) for k in made.keywords if k.arg == "delta"), None)
-            slack = delta if isinstance(delta, int | float) else 10.0 ** -(places if isinstance(places, int) else 0)
+            slack = (
+                delta
+                if isinstance(delta, int | float)
+                else 10.0 ** -(places if isinstance(places, int) else 0)
+            )
             for check in self._compared(args[0], ast.Eq(), args[1]):
                 self.check(check.replace(kind="near", option=f"0.0 {slack}"))
         elif last == "assertIsInstance" and len(args) >= 2:
@@ -316,8 +357,14 @@ class Calls(Resolver):
     def _checking(self, name: str, last: str, made: ast.Call) -> ast.expr | None:
         checked = any(k.arg == "check" and values.value(k.value) is True for k in made.keywords)
         if checked or name in {"subprocess.check_call", "subprocess.check_output"}:
-            func = ast.Name(id="subprocess.run", ctx=ast.Load()) if name.startswith("subprocess.check") else made.func
-            plain = ast.Call(func=func, args=made.args, keywords=[k for k in made.keywords if k.arg not in _QUIET])
+            func = (
+                ast.Name(id="subprocess.run", ctx=ast.Load())
+                if name.startswith("subprocess.check")
+                else made.func
+            )
+            plain = ast.Call(
+                func=func, args=made.args, keywords=[k for k in made.keywords if k.arg not in _QUIET]
+            )
             code = ast.Attribute(value=plain, attr="exit_code", ctx=ast.Load())
             for check in self._compared(code, ast.Eq(), ast.Constant(value=0)):
                 self.check(check)
@@ -326,9 +373,21 @@ class Calls(Resolver):
             code = ast.Attribute(value=made.func.value, attr="exit_code", ctx=ast.Load())
             for check in self._compared(code, ast.Eq(), ast.Constant(value=0)):
                 self.check(check)
-        elif last.startswith(("assert", "expect_", "verify", "ensure", "should")) and self.module.traces(made):
-            subject = made.func.value if isinstance(made.func, ast.Attribute) else made.args[0] if made.args else made
-            if isinstance(subject, ast.Name) and made.args and subject.id in {"self", *self.module.imports.values()}:
+        elif last.startswith(("assert", "expect_", "verify", "ensure", "should")) and self.module.traces(
+            made
+        ):
+            subject = (
+                made.func.value
+                if isinstance(made.func, ast.Attribute)
+                else made.args[0]
+                if made.args
+                else made
+            )
+            if (
+                isinstance(subject, ast.Name)
+                and made.args
+                and subject.id in {"self", *self.module.imports.values()}
+            ):
                 subject = made.args[0]
             rest = ast.Tuple(elts=[*made.args, *(k.value for k in made.keywords)], ctx=ast.Load())
             self.check(Check(kind="call", node=subject, expected=rest, option=last))
@@ -367,15 +426,21 @@ class Calls(Resolver):
     def _file(self, name: str, made: ast.Call) -> ast.expr | None:
         """The content of a file, where the test wrote it and nothing else has touched it."""
         match made:
-            case ast.Call(func=ast.Attribute(value=place, attr="write_text" | "write_bytes"), args=[content, *_]):
+            case ast.Call(
+                func=ast.Attribute(value=place, attr="write_text" | "write_bytes"), args=[content, *_]
+            ):
                 self.files[values.text(place)] = content
                 return None
-            case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="open"), args=[place, *_]), attr="write")):
+            case ast.Call(
+                func=ast.Attribute(value=ast.Call(func=ast.Name(id="open"), args=[place, *_]), attr="write")
+            ):
                 self.files[values.text(place)] = made.args[0] if made.args else ast.Constant(value="")
                 return None
             case ast.Call(func=ast.Attribute(value=place, attr=attr)) if attr in _READS:
                 return self.files.get(values.text(place))
-            case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="open"), args=[place, *_]), attr="read")):
+            case ast.Call(
+                func=ast.Attribute(value=ast.Call(func=ast.Name(id="open"), args=[place, *_]), attr="read")
+            ):
                 return self.files.get(values.text(place))
         if self.files and self.module.traces(made) and not name.endswith(("mkdir", "touch", "chmod")):
             roots = {part.id for part in ast.walk(made) if isinstance(part, ast.Name)}
@@ -413,8 +478,21 @@ class Calls(Resolver):
             for part in ast.walk(keyword.value) if keyword.arg == "marks" else []:
                 name = values.text(part) if isinstance(part, ast.Name | ast.Attribute) else ""
                 if name.rsplit(".", 1)[-1] in {"skip", "skipif", "xfail", "flaky"}:
-                    self.escape("skip" if "skip" in name else name.rsplit(".", 1)[-1], f"a row: {values.text(row)}")
+                    self.escape(
+                        "skip" if "skip" in name else name.rsplit(".", 1)[-1], f"a row: {values.text(row)}"
+                    )
         return row.args[0] if len(row.args) == 1 else ast.Tuple(elts=row.args, ctx=ast.Load())
+
+
+def _name(name: str) -> ast.expr:
+    return ast.Name(id=name, ctx=ast.Load())
+
+
+def _waits(function: Function) -> bool:
+    """Whether calling it runs nothing yet: a generator that is no context."""
+    if any("contextmanager" in values.text(decorator) for decorator in function.decorator_list):
+        return False
+    return any(isinstance(part, ast.Yield | ast.YieldFrom) for part in own_nodes(function))
 
 
 def _one(found: list[tuple[tuple[str, ...], ast.expr]], base: int) -> ast.expr:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from mngr.model import Record
 from mngr.trust import values
+from mngr.trust.patterns import is_narrow
 from mngr.trust.values import UNKNOWN
 
 TYPE_CHECKING = False
@@ -23,7 +24,9 @@ _VIEWS = frozenset(
     "lower upper casefold swapcase title capitalize strip lstrip rstrip replace split rsplit splitlines partition "
     "rpartition removeprefix removesuffix translate expandtabs".split()
 )
-_OVER = frozenset("sorted set frozenset len round int float abs min max sum bool type id hash Counter".split())
+_OVER = frozenset(
+    "sorted set frozenset len round int float abs min max sum bool type id hash Counter".split()
+)
 _SAME = frozenset("str list tuple repr dict iter bytes".split())
 _CASE = {"upper": "lower", "casefold": "lower", "swapcase": "lower", "title": "lower", "capitalize": "lower"}
 _TRIM = {"lstrip": "strip", "rstrip": "strip", "removesuffix": "strip", "removeprefix": "strip"}
@@ -94,8 +97,8 @@ def peel(node: ast.expr) -> tuple[ast.expr, tuple[str, ...]]:
             case ast.Call(func=ast.Name(id="collections.Counter"), args=[inner]):
                 lost.append("sorted")
                 node = inner
-            case ast.Call(func=ast.Name(id="re.sub"), args=[_, _, inner, *_]):
-                lost.append("replace")
+            case ast.Call(func=ast.Name(id="re.sub"), args=[pattern, _, inner, *_]):
+                lost.append("redact" if is_narrow(values.value(pattern)) else "replace")
                 node = inner
             case ast.Call(func=ast.Name(id="textwrap.dedent"), args=[inner]):
                 node = inner
@@ -120,7 +123,9 @@ def _first(node: ast.Call) -> ast.expr | None:
 class Reader:
     """Turns the expression of an assertion into checks. Names in it were resolved already."""
 
-    def __init__(self, traces: Callable[[ast.AST], bool], odd: frozenset[str], functions: frozenset[str]) -> None:
+    def __init__(
+        self, traces: Callable[[ast.AST], bool], odd: frozenset[str], functions: frozenset[str]
+    ) -> None:
         self.traces = traces
         self.odd = odd  # classes of the file with a comparison of their own
         self.functions = functions
@@ -208,10 +213,16 @@ class Reader:
             return "what is expected is equal to anything"
         for side in (base, expected):
             for part in ast.walk(side):
-                if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in self.odd:
+                if (
+                    isinstance(part, ast.Call)
+                    and isinstance(part.func, ast.Name)
+                    and part.func.id in self.odd
+                ):
                     return "it compares with an object that decides itself what is equal"
         if isinstance(expected, ast.List | ast.Tuple | ast.Dict) and any(
-            values.text(part) in _ANY for part in ast.walk(expected) if isinstance(part, ast.Name | ast.Attribute)
+            values.text(part) in _ANY
+            for part in ast.walk(expected)
+            if isinstance(part, ast.Name | ast.Attribute)
         ):
             inside = [part for part in ast.walk(expected) if isinstance(part, ast.Constant)]
             if not inside:
@@ -235,12 +246,16 @@ class Reader:
     def _call(self, node: ast.Call, holds: bool) -> list[Check]:
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         match node:
-            case ast.Call(func=ast.Attribute(value=inner, attr="startswith" | "endswith" as side), args=[what, *_]):
+            case ast.Call(
+                func=ast.Attribute(value=inner, attr="startswith" | "endswith" as side), args=[what, *_]
+            ):
                 if self.traces(inner):
                     base, views = peel(inner)
                     kind = "starts" if holds else "ne"
                     hollow = "every text begins so" if values.value(what) == "" else ""
-                    return [Check(kind=kind, node=base, views=views, expected=what, option=side, empty=hollow)]
+                    return [
+                        Check(kind=kind, node=base, views=views, expected=what, option=side, empty=hollow)
+                    ]
             case ast.Call(func=ast.Attribute(attr="issuperset" | "issubset" as side, value=a), args=[b]):
                 whole, part = (a, b) if side == "issuperset" else (b, a)
                 return [self._within(part, whole, holds)]
@@ -346,8 +361,14 @@ def _simple(check: Check) -> Check:
             return check.replace(kind="empty", views=rest, expected=None)
         if check.kind == "gt" and isinstance(found, int) and found <= (-1 if check.option else 0):
             return check.replace(empty="a length is never less than that")
-    if check.kind == "ne" and (found is None or found in ("", b"", [], {}, (), False)) and found is not UNKNOWN:
-        return check if found == 0 and not isinstance(found, bool) else check.replace(kind="true", expected=None)
+    if (
+        check.kind == "ne"
+        and (found is None or found in ("", b"", [], {}, (), False))
+        and found is not UNKNOWN
+    ):
+        return (
+            check if found == 0 and not isinstance(found, bool) else check.replace(kind="true", expected=None)
+        )
     if check.kind == "eq" and found in ("", b"", [], {}, ()):
         return check.replace(kind="empty", expected=None)
     if check.kind == "eq" and found is True:

@@ -30,6 +30,7 @@ _SHELL = (
     ("output-hidden", re.compile(r"2>\s*/dev/null|(?<![2])>\s*/dev/null|&>\s*/dev/null")),
 )  # fmt: skip
 _WRITES = re.compile(r"(?:^|[;&|])\s*(?:echo|printf|cat|tee)\b[^;&|]*?>{1,2}\s*(['\"]?)([\w./~$-]+)\1|<<")
+_LIMITS = frozenset(("timeout", "timeout_seconds", "deadline", "wait", "seconds", "max_wait", "time_limit"))
 Found = tuple[str, str, float | None]
 
 
@@ -53,7 +54,7 @@ def of_call(name: str, node: ast.Call) -> Found | None:
 def _stand_in(name: str, last: str, node: ast.Call, shown: str) -> Found | None:
     if name.startswith("monkeypatch.") or name.startswith(("pytest.MonkeyPatch", "mp.")):
         return _patched(last, node, shown)
-    first = name.split(".")[0]
+    first = name.split(".", maxsplit=1)[0]
     if "mock" in name.split(".")[:-1] or first == "mocker" or last in _STUBS or last == "patch":
         return "mock", shown, None
     if "patch" in name.split(".") and last in {"object", "dict", "multiple"}:
@@ -66,7 +67,9 @@ def _stand_in(name: str, last: str, node: ast.Call, shown: str) -> Found | None:
         return "program-replaced", shown, None
     if name in {"unittest.skip", "unittest.skipIf", "unittest.skipUnless"}:
         return "skip", shown, None
-    if last in {"write_text", "write_bytes", "write"} and any(_is_program(item) for item in values.literals(node)):
+    if last in {"write_text", "write_bytes", "write"} and any(
+        _is_program(item) for item in values.literals(node)
+    ):
         return "writes-program", shown, None
     if last == "allow_path":
         return "program-path", shown, None
@@ -84,7 +87,11 @@ def _patched(last: str, node: ast.Call, shown: str) -> Found | None:
             return "clock-fixed", shown, None
         return "mock", shown, None
     if last in {"setenv", "delenv"}:
-        return ("program-replaced" if node.args and values.value(node.args[0]) == "PATH" else "environment"), shown, None
+        return (
+            ("program-replaced" if node.args and values.value(node.args[0]) == "PATH" else "environment"),
+            shown,
+            None,
+        )
     if last in {"syspath_prepend"}:
         return "program-replaced", shown, None
     return None
@@ -99,9 +106,17 @@ def of_decorator(node: ast.expr, name: str) -> Found | None:
     """What a mark or another decorator does."""
     last = name.rsplit(".", 1)[-1]
     arguments = node.args if isinstance(node, ast.Call) else []
-    keywords = [k for k in node.keywords if k.arg not in {"reason", "msg"}] if isinstance(node, ast.Call) else []
-    plain = ", ".join([*(values.text(a) for a in arguments), *(f"{k.arg}={values.text(k.value)}" for k in keywords)])
-    if last in {"skip", "xfail", "skipTest"} and len(arguments) == 1 and isinstance(arguments[0], ast.Constant):
+    keywords = (
+        [k for k in node.keywords if k.arg not in {"reason", "msg"}] if isinstance(node, ast.Call) else []
+    )
+    plain = ", ".join(
+        [*(values.text(a) for a in arguments), *(f"{k.arg}={values.text(k.value)}" for k in keywords)]
+    )
+    if (
+        last in {"skip", "xfail", "skipTest"}
+        and len(arguments) == 1
+        and isinstance(arguments[0], ast.Constant)
+    ):
         plain = ", ".join(f"{k.arg}={values.text(k.value)}" for k in keywords)
     if last == "timeout":
         given = [*arguments, *(k.value for k in keywords if k.arg in {"timeout", "seconds"})]
@@ -119,12 +134,20 @@ def of_keyword(call: ast.Call, keyword: ast.keyword) -> Found | None:
     found = values.value(keyword.value)
     amount = float(found) if isinstance(found, int | float) and not isinstance(found, bool) else 1e9
     last = values.text(call.func).rsplit(".", 1)[-1]
-    if keyword.arg in {"timeout", "timeout_seconds", "deadline", "wait", "seconds", "max_wait"}:
+    if keyword.arg in _LIMITS:
         return "timeout", last, 1e9 if found is None else amount
     if keyword.arg in {"retries", "reruns", "attempts", "max_retries", "tries", "max_attempts", "max_runs"}:
         return "retry", last, amount
     if keyword.arg == "env" and "PATH" in values.literals(keyword.value):
         return "program-replaced", values.text(keyword.value)[:200], None
+    return None
+
+
+def of_limit(name: str, node: ast.expr) -> Found | None:
+    """A time limit that is given by its name."""
+    numbers = [n for n in values.literals(node) if isinstance(n, int | float) and not isinstance(n, bool)]
+    if name.lower() in _LIMITS and numbers:
+        return "timeout", f"{name} =", float(max(numbers))
     return None
 
 
@@ -162,7 +185,12 @@ def _program(part: str) -> str:
 
 
 def _says_itself(part: str) -> bool:
-    return bool(re.match(r"(?:\S*/)?(?:python3?|sh|bash|\{\})\s+-c\s+['\"]?\s*(?:print|echo|printf|exit|true|import sys; sys\.exit)\b", part))
+    return bool(
+        re.match(
+            r"(?:\S*/)?(?:python3?|sh|bash|\{\})\s+-c\s+['\"]?\s*(?:print|echo|printf|exit|true|import sys; sys\.exit)\b",
+            part,
+        )
+    )
 
 
 def written_by(command: str) -> list[str]:

@@ -14,7 +14,9 @@ from mngr.trust.values import UNKNOWN
 TYPE_CHECKING = False
 SAME, STRONGER, UPDATED, WEAKER, OTHER = range(5)
 _TEXTUAL = frozenset(("eq", "full", "starts", "in", "search", "any"))
-_FAILING = re.compile(r"\b(fail|fails|error|errors|refus\w*|reject\w*|invalid|unknown|not allowed|exit code [1-9])\b", re.I)
+_FAILING = re.compile(
+    r"\b(fail|fails|error|errors|refus\w*|reject\w*|invalid|unknown|not allowed|exit code [1-9])\b", re.I
+)
 
 
 class Verdict(Record):
@@ -41,7 +43,11 @@ def expectations(old: Check, new: Check, doc: str, inputs: str, computed: bool) 
         return plain
     if old.kind == "true":
         if new.kind == "true":
-            return _less("any of them will do now") if (old.option, new.option) == ("all", "any") else Verdict(grade=SAME)
+            return (
+                _less("any of them will do now")
+                if (old.option, new.option) == ("all", "any")
+                else Verdict(grade=SAME)
+            )
         return Verdict(grade=STRONGER) if new.kind != "empty" else _less("it says the opposite", "inverted")
     if new.kind == "near" or old.kind == "near":
         return _near(old, new)
@@ -51,10 +57,10 @@ def expectations(old: Check, new: Check, doc: str, inputs: str, computed: bool) 
         return _called(old, new)
     if RANK[new.kind] < RANK[old.kind]:
         if old.kind in _TEXTUAL and new.kind == "full":
-            return grade(old, new)
+            return grade(old, new, doc + inputs)
         return _less(f"{_NAMES[old.kind]} became {_NAMES[new.kind]}")
     if old.kind in _TEXTUAL and new.kind in _TEXTUAL:
-        found = grade(old, new)
+        found = grade(old, new, doc + inputs)
         return _against(old, new, doc) if found.grade == UPDATED else found
     return _others(old, new)
 
@@ -101,11 +107,17 @@ def _negative(old: Check, new: Check, inputs: str) -> Verdict:
             return Verdict(grade=STRONGER)
         if a in b:
             return _less("less must be absent")
-        return Verdict(grade=UPDATED) if b.strip() and b.strip() in inputs else _less("something else must be absent")
+        return (
+            Verdict(grade=UPDATED)
+            if b.strip() and b.strip() in inputs
+            else _less("something else must be absent")
+        )
     if old.kind == "ne" and new.kind == "ne":
         return Verdict(grade=UPDATED) if new.expected is not None else Verdict(grade=OTHER)
     same_kind = old.kind == new.kind
-    return Verdict(grade=UPDATED) if same_kind and UNKNOWN in (a, b) else _less("something else must be absent")
+    return (
+        Verdict(grade=UPDATED) if same_kind and UNKNOWN in (a, b) else _less("something else must be absent")
+    )
 
 
 def _near(old: Check, new: Check) -> Verdict:
@@ -116,7 +128,7 @@ def _near(old: Check, new: Check) -> Verdict:
     rel, absolute = map(float, new.option.split())
     if old.kind == "near":
         before = [float(part) for part in old.option.split()]
-        if rel > before[0] * 1.01 and rel > 1e-6 or absolute > before[1] * 1.01 and absolute > 1e-6:
+        if (rel > before[0] * 1.01 and rel > 1e-6) or (absolute > before[1] * 1.01 and absolute > 1e-6):
             return _less("the tolerance is larger", "tolerance-raised")
         return Verdict(grade=SAME if old.value == new.value else UPDATED)
     if old.kind != "eq":
@@ -130,7 +142,11 @@ def _near(old: Check, new: Check) -> Verdict:
 def _bound(old: Check, new: Check) -> Verdict:
     a, b = old.value, new.value
     if not isinstance(a, int | float) or not isinstance(b, int | float):
-        return Verdict(grade=SAME if values.text(old.expected or new.node) == values.text(new.expected or new.node) else UPDATED)
+        return Verdict(
+            grade=SAME
+            if values.text(old.expected or new.node) == values.text(new.expected or new.node)
+            else UPDATED
+        )
     looser = b > a if old.kind == "lt" else b < a
     if looser or (a == b and old.option == "strict" and new.option != "strict"):
         return _less(f"the bound was {a} and is {b}", "bound-raised")
@@ -145,7 +161,9 @@ def _called(old: Check, new: Check) -> Verdict:
         return _less("another check that says less") if fewer else Verdict(grade=OTHER)
     if values.text(old.expected or old.node) == values.text(new.expected or new.node):
         return Verdict(grade=SAME)
-    if values.weight(str(values.literals(new.expected))) * 2 < values.weight(str(values.literals(old.expected))):
+    if values.weight(str(values.literals(new.expected))) * 2 < values.weight(
+        str(values.literals(old.expected))
+    ):
         return _less("less is expected")
     return Verdict(grade=UPDATED)
 
@@ -168,7 +186,9 @@ def _others(old: Check, new: Check) -> Verdict:
 def _types(old: Check, new: Check) -> Verdict:
     def kinds(check: Check) -> set[str]:
         found = check.expected
-        return {values.text(e) for e in (found.elts if isinstance(found, ast.Tuple) else [found]) if e is not None}
+        return {
+            values.text(e) for e in (found.elts if isinstance(found, ast.Tuple) else [found]) if e is not None
+        }
 
     if "object" in kinds(new) or kinds(new) > kinds(old):
         return _less("more types are allowed")
@@ -205,7 +225,7 @@ def _pattern(check: Check) -> Pattern | None:
     return patterns.of_regex(found) if check.option.startswith("re ") else patterns.of_text(found)
 
 
-def grade(old: Check, new: Check) -> Verdict:
+def grade(old: Check, new: Check, given: str = "") -> Verdict:
     """Two expectations of a text, or of a value."""
     before, after = _pattern(old), _pattern(new)
     if before is None or after is None:
@@ -224,7 +244,8 @@ def grade(old: Check, new: Check) -> Verdict:
             return _less("a shorter text is looked for")
         enough = after.weight >= 0.5 * before.weight and after.weight >= min(3.0, before.weight)
         return Verdict(grade=UPDATED) if enough else _less("much less text is looked for")
-    varies = patterns.varying(before.fixed) if not old.option.startswith("re ") else 0.0
+    regex = old.option.startswith("re ")
+    varies = 0.0 if regex or after.broad > before.broad else patterns.varying(before.fixed, given)
     if plain and plain in after.fixed and after.wild <= before.wild:
         return Verdict(grade=STRONGER)
     if after.weight < (before.weight - varies) * 0.95:

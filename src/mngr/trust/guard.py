@@ -14,7 +14,7 @@ from mngr.trust.checks import Check
 from mngr.trust.finding import Finding
 from mngr.trust.matching import Matcher
 from mngr.trust.resolve import Escape, TooLong
-from mngr.trust.source import Function, Module, Test
+from mngr.trust.source import Function, Module, Test, own_nodes
 from mngr.trust.strength import Scene, callee
 from mngr.trust.walk import Walk, module_walk
 
@@ -56,11 +56,16 @@ def weakened(
     try:
         after = Module(new) if new is not None else None
         return sorted(
-            _Guard(before, after, path, contract, tests).findings(), key=lambda f: (f.level != "refuse", f.line)
+            _Guard(before, after, path, contract, tests).findings(),
+            key=lambda f: (f.level != "refuse", f.line),
         )
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", 0) or 0
-        return [_finding("does-not-parse", "refuse", path, line, "the new file is no Python, so nothing of it is run")]
+        return [
+            _finding(
+                "does-not-parse", "refuse", path, line, "the new file is no Python, so nothing of it is run"
+            )
+        ]
     except (RecursionError, TooLong):
         return [_finding("too-long", "refuse", path, 0, "there is more in this file than can be compared")]
 
@@ -96,8 +101,8 @@ class _Guard:
         for name, unit in before.items():
             if self.wanted and has_tests and name not in self.wanted:
                 continue
-            if name in after:
-                self._compare(unit, after[name], pool)
+            if (same := _namesake(name, before, after)) is not None:
+                self._compare(unit, same, pool)
             elif has_tests:
                 self._gone(unit, after, pool)
             else:
@@ -140,9 +145,11 @@ class _Guard:
                 walk.escape(*found)
             elif name in module.functions and _hides(module.functions[name]):
                 walk.escape("ends-early", f"@{name}")
-        if isinstance(node, ast.AsyncFunctionDef) and not any("async" in values.text(m) or "anyio" in values.text(m) for m in marks):
+        if isinstance(node, ast.AsyncFunctionDef) and not any(
+            "async" in values.text(m) or "anyio" in values.text(m) for m in marks
+        ):
             walk.escape("not-collected", "async def")
-        if any(isinstance(part, ast.Yield | ast.YieldFrom) for part in _own(node)):
+        if any(isinstance(part, ast.Yield | ast.YieldFrom) for part in own_nodes(node)):
             walk.escape("not-collected", "yield")
 
     def _function(self, module: Module, node: Function) -> Unit:
@@ -157,7 +164,9 @@ class _Guard:
 
     def _scene(self, old: Unit) -> Scene:
         parts = [values.text(action) for action in old.actions]
-        parts += [values.text(part) for c in old.checks for part in ast.walk(c.node) if isinstance(part, ast.Call)]
+        parts += [
+            values.text(part) for c in old.checks for part in ast.walk(c.node) if isinstance(part, ast.Call)
+        ]
         asked = {callee(check.node) for check in old.checks} - {""}
         return Scene(doc=old.doc, inputs="\n".join(parts), module=self.new, callees=frozenset(asked))
 
@@ -170,7 +179,9 @@ class _Guard:
             code = loss.new.code if loss.new else ""
             self.say(loss.rule, level, line, f"{old.name}: {loss.what}", loss.old.code, code)
         for before, after, what in found.updates:
-            self.say("expectation-changed", "note", after.line, f"{old.name}: {what}", before.code, after.code)
+            self.say(
+                "expectation-changed", "note", after.line, f"{old.name}: {what}", before.code, after.code
+            )
         for extra in added(old.escapes, new.escapes, scene.callees):
             line = extra.line or new.line
             self.say(extra.rule, extra.level, line, f"{new.name}: {extra.what}", "", extra.shown)
@@ -180,13 +191,22 @@ class _Guard:
     def _planted(self, old: Unit, new: Unit) -> None:
         """A file that a shell line writes with words of its own, and that is looked at later."""
         before = [c for action in old.actions if (c := escapes.command_of(action))]
-        asked = [c for check in new.checks for part in ast.walk(check.node) if (c := escapes.command_of(part))]
+        asked = [
+            c for check in new.checks for part in ast.walk(check.node) if (c := escapes.command_of(part))
+        ]
         asked += [values.text(check.node) for check in new.checks]
         for action in new.actions:
             command = escapes.command_of(action)
             for name in escapes.written_by(command) if command and command not in before else []:
                 if any(name in line and line != command for line in asked):
-                    self.say("own-answer", "refuse", new.line, f"{new.name}: it writes {name} itself, and then looks at it", "", command or "")
+                    self.say(
+                        "own-answer",
+                        "refuse",
+                        new.line,
+                        f"{new.name}: it writes {name} itself, and then looks at it",
+                        "",
+                        command or "",
+                    )
 
     def _returns(self, old: Unit, new: Unit, scene: Scene) -> None:
         if old.returned is None or self.new is None or self.old is None:
@@ -200,7 +220,12 @@ class _Guard:
             known = {values.text(part) for part in ast.walk(old.returned)}
             plain = any(not self.new.traces(way) and values.text(way) not in known for way in ways)
         if plain:
-            self.say("fixture-stubbed", "refuse", new.line, f"{new.name} hands out what it says itself, not what the program made")
+            self.say(
+                "fixture-stubbed",
+                "refuse",
+                new.line,
+                f"{new.name} hands out what it says itself, not what the program made",
+            )
 
     def _gone(self, old: Unit, after: dict[str, Unit], pool: list[Check]) -> None:
         assert self.new is not None
@@ -215,8 +240,17 @@ class _Guard:
         if kept and others:
             around = [escape for unit in others for escape in unit.escapes]
             for extra in added(old.escapes, around, scene.callees):
-                self.say(extra.rule, extra.level, extra.line or old.line, f"{old.name}: {extra.what}", "", extra.shown)
-            self.say("test-renamed", "note", others[0].line, f"what {old.name} checks is checked by other tests")
+                self.say(
+                    extra.rule,
+                    extra.level,
+                    extra.line or old.line,
+                    f"{old.name}: {extra.what}",
+                    "",
+                    extra.shown,
+                )
+            self.say(
+                "test-renamed", "note", others[0].line, f"what {old.name} checks is checked by other tests"
+            )
             return
         short = old.name.rsplit("::", 1)[-1]
         why = "is gone"
@@ -228,7 +262,13 @@ class _Guard:
     def _helper_gone(self, old: Unit, pool: list[Check]) -> None:
         found = Matcher(old.checks, [], pool, self._scene(old)).match()
         for loss in found.losses:
-            self.say("assert-removed", "note", loss.old.line, f"the helper {old.name} is gone with its check", loss.old.code)
+            self.say(
+                "assert-removed",
+                "note",
+                loss.old.line,
+                f"the helper {old.name} is gone with its check",
+                loss.old.code,
+            )
 
     def _new(self, unit: Unit, has_tests: bool) -> None:
         for check in unit.checks if has_tests else []:
@@ -236,7 +276,14 @@ class _Guard:
                 self.say("always-holds", "note", check.line, f"{unit.name}: {check.empty}", "", check.code)
         for escape in unit.escapes:
             if escape.rule in {"skip", "xfail", "mock", "program-replaced", "retry"}:
-                self.say(escape.rule, "note", escape.line or unit.line, f"{unit.name} is new and has this", "", escape.what)
+                self.say(
+                    escape.rule,
+                    "note",
+                    escape.line or unit.line,
+                    f"{unit.name} is new and has this",
+                    "",
+                    escape.what,
+                )
 
     # The file as a whole.
 
@@ -253,6 +300,17 @@ class _Guard:
                 self.say("builtin-replaced", "refuse", 0, f"{name} does not mean what it says any more")
 
 
+def _namesake(name: str, before: dict[str, Unit], after: dict[str, Unit]) -> Unit | None:
+    """The test of this name, also where it has come into a class or out of one."""
+    if name in after:
+        return after[name]
+    short = name.rsplit("::", 1)[-1]
+    found = [
+        unit for other, unit in after.items() if other not in before and other.rsplit("::", 1)[-1] == short
+    ]
+    return found[0] if len(found) == 1 else None
+
+
 def _marks(found: ast.expr | None) -> list[ast.expr]:
     if found is None:
         return []
@@ -263,26 +321,23 @@ def _hides(node: Function) -> bool:
     """Whether a decorator of the file lets a failing test pass, or does not run it."""
     names = [arg.arg for arg in node.args.args]
     called = any(
-        isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in names for part in ast.walk(node)
-    )
-    hides = any(
-        isinstance(part, ast.Try) and any(not any(isinstance(s, ast.Raise) for s in ast.walk(h)) for h in part.handlers)
+        isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in names
         for part in ast.walk(node)
     )
-    quiet = any("suppress" in values.text(item.context_expr) for p in ast.walk(node) if isinstance(p, ast.With) for item in p.items)
+    hides = any(
+        isinstance(part, ast.Try)
+        and any(not any(isinstance(s, ast.Raise) for s in ast.walk(h)) for h in part.handlers)
+        for part in ast.walk(node)
+    )
+    quiet = any(
+        "suppress" in values.text(item.context_expr)
+        for p in ast.walk(node)
+        if isinstance(p, ast.With)
+        for item in p.items
+    )
     loops = any(isinstance(part, ast.For | ast.While) for part in ast.walk(node))
-    returns_it = any(isinstance(p, ast.Return) and isinstance(p.value, ast.Name) and p.value.id in names for p in ast.walk(node))
+    returns_it = any(
+        isinstance(p, ast.Return) and isinstance(p.value, ast.Name) and p.value.id in names
+        for p in ast.walk(node)
+    )
     return hides or quiet or loops or not (called or returns_it)
-
-
-def _own(node: Function) -> list[ast.AST]:
-    """Its nodes, without those of functions inside it."""
-    found: list[ast.AST] = []
-    todo: list[ast.AST] = list(node.body)
-    while todo:
-        part = todo.pop()
-        if isinstance(part, Function | ast.Lambda):
-            continue
-        found.append(part)
-        todo.extend(ast.iter_child_nodes(part))
-    return found

@@ -19,11 +19,17 @@ _OUTCOMES = frozenset(
     "pytest_itemcollected pytest_generate_tests pytest_fixture_setup pytest_load_initial_conftests "
     "pytest_runtest_logreport pytest_terminal_summary pytest_assertion_pass".split()
 )
-_MILD = frozenset("pytest_generate_tests pytest_terminal_summary pytest_fixture_setup pytest_runtest_setup".split())
+_MILD = frozenset(
+    "pytest_generate_tests pytest_terminal_summary pytest_fixture_setup pytest_runtest_setup".split()
+)
 _TURNS = ("skip", "xfail", "deselect", "outcome", "excinfo", "exitstatus", "clear", "passed", "remove")
-_REFUSED = frozenset(("mock", "program-replaced", "skip", "xfail", "ends-early", "dynamic-code", "writes-program"))
+_REFUSED = frozenset(
+    ("mock", "program-replaced", "skip", "xfail", "ends-early", "dynamic-code", "writes-program")
+)
 _LISTS = frozenset(("collect_ignore", "collect_ignore_glob", "pytest_plugins", "__test__"))
-_KNOWN = frozenset("e2e capsys capfd tmp_path caplog monkeypatch runner cli client program mngr cli_runner".split())
+_KNOWN = frozenset(
+    "e2e capsys capfd tmp_path caplog monkeypatch runner cli client program mngr cli_runner".split()
+)
 
 
 def changed(old: Module | None, new: Module) -> Iterator[Found]:
@@ -53,7 +59,8 @@ def _hook(name: str, node: Function, before: Function | None) -> Found:
     turns = any(text.count(word) > then.count(word) for word in _TURNS)
     if name == "pytest_collection_modifyitems":
         drops = any(
-            isinstance(part, ast.Assign | ast.Delete) and any(isinstance(t, ast.Subscript) for t in part.targets)
+            isinstance(part, ast.Assign | ast.Delete)
+            and any(isinstance(t, ast.Subscript) for t in part.targets)
             for part in ast.walk(node)
         )
         level = "refuse" if turns or (drops and "sort" not in text) else "note"
@@ -72,9 +79,21 @@ def _fixture(module: Module, name: str, node: Function) -> Iterator[Found]:
     everywhere = any("autouse=True" in values.text(decorator) for decorator in node.decorator_list)
     for escape in walk.escapes if everywhere else []:
         if escape.rule in _REFUSED:
-            yield escape.rule, "refuse", escape.line or node.lineno, f"the fixture {name} does this to every test", escape.what
+            yield (
+                escape.rule,
+                "refuse",
+                escape.line or node.lineno,
+                f"the fixture {name} does this to every test",
+                escape.what,
+            )
     if name in _KNOWN and not module.tests and (returned is None or not module.traces(returned)):
-        yield "fixture-stubbed", "refuse", node.lineno, f"a fixture {name} of the file's own takes the place of the real one", ""
+        yield (
+            "fixture-stubbed",
+            "refuse",
+            node.lineno,
+            f"a fixture {name} of the file's own takes the place of the real one",
+            "",
+        )
 
 
 def _mutated(statement: ast.stmt) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import re
 
 from mngr.model import Record
 from mngr.trust import values
@@ -16,6 +17,11 @@ TYPE_CHECKING = False
 _PLAIN = frozenset(
     "the and for with that are was has have not its this from stdout stderr output out err text value result results "
     "data exit_code json get items read_text exists is_file is_dir run lines args none true false".split()
+)
+
+
+_ASIDE = re.compile(
+    r"\b(?:stderr|errors?|warns?|warning|progress|messages?|fails?|seconds?|quick|fast)\b", re.I
 )
 
 
@@ -108,7 +114,11 @@ class Matcher:
             if old.kind != "eq" or not isinstance(old.value, dict | list | tuple):
                 continue
             parts = [new for new in self.own if new.kind == "eq" and related(old, new) == "part"]
-            said = {w for new in parts for w in values.words(*values.literals(new.node), *values.literals(new.expected))}
+            said = {
+                w
+                for new in parts
+                for w in values.words(*values.literals(new.node), *values.literals(new.expected))
+            }
             if parts and values.words(*values.literals(old.expected)) <= said:
                 self.left.remove(old)
                 self.updates.append((old, parts[0], "it is compared part by part now"))
@@ -128,7 +138,13 @@ class Matcher:
             what = verdict.what or "it is said less often"
             return Loss(old=old, new=new, rule=verdict.rule or "assert-removed", what=what)
         if others and not promised(old, self.scene):
-            return Loss(old=old, new=None, rule="assert-removed", what="the contract says nothing of it", justified=True)
+            return Loss(
+                old=old,
+                new=None,
+                rule="assert-removed",
+                what="the contract says nothing of it",
+                justified=True,
+            )
         return Loss(old=old, new=None, rule="assert-removed", what="a check is gone")
 
     def _known(self, old: Check, condition: str) -> bool:
@@ -156,7 +172,10 @@ def _shows(check: Check) -> bool:
 
 
 def _says_more(check: Check) -> bool:
-    return not (isinstance(check.node, ast.Attribute) and check.node.attr == "exit_code") and check.kind != "true"
+    return (
+        not (isinstance(check.node, ast.Attribute) and check.node.attr == "exit_code")
+        and check.kind != "true"
+    )
 
 
 def _shape(condition: str) -> str:
@@ -175,10 +194,23 @@ def promised(check: Check, scene: Scene) -> bool:
         return True
     said = {word for word in _words(check) if len(word) > 2 and not word.isdigit() and word not in _PLAIN}
     if not said:
-        return True
+        return not (check.kind in {"in", "search"} and _aside(check.node) and not _ASIDE.search(scene.doc))
     known = values.words(scene.doc, scene.inputs)
-    pieces = {piece for word in said for piece in (word, *word.split("_")) if len(piece) > 2 and piece not in _PLAIN}
+    pieces = {
+        piece for word in said for piece in (word, *word.split("_")) if len(piece) > 2 and piece not in _PLAIN
+    }
     return any(_alike(piece, word) for piece in pieces for word in known)
+
+
+def _aside(node: ast.expr) -> bool:
+    """Whether it is not what a program is run for."""
+    return isinstance(node, ast.Attribute) and node.attr in {
+        "stderr",
+        "err",
+        "duration",
+        "elapsed",
+        "seconds",
+    }
 
 
 def _words(check: Check) -> set[str]:
@@ -194,7 +226,9 @@ def _words(check: Check) -> set[str]:
 
 
 def _alike(a: str, b: str) -> bool:
-    return a == b or (min(len(a), len(b)) >= 4 and (a.startswith(b[: max(4, len(b) - 3)]) and b.startswith(a[:4])))
+    return a == b or (
+        min(len(a), len(b)) >= 4 and (a.startswith(b[: max(4, len(b) - 3)]) and b.startswith(a[:4]))
+    )
 
 
 __all__ = ["RANK", "UNKNOWN", "Loss", "Match", "Matcher", "promised"]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _PROBES = ("zqj", "7", "# \n", "Word text")
 _VARIES = re.compile("|".join(f"(?:{lines.PATTERNS[name]})" for name in ("TIME", "DATE", "UUID", "DURATION")))
 _HASH = re.compile(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b|(?<![\w.])/(?:[\w.-]+/)+[\w.-]*")
+_ID = re.compile(r"(?<![\w.])\d{4,}(?![\w.])|\b(?=[0-9a-z]*[a-z])[0-9a-f]*\d[0-9a-f]*(?<=....)\b", re.I)
 _PART = re.compile(r"\\(\[|<|\.\.\.|\\|\()|<[a-z_][a-z0-9_]*>|\[[A-Z][A-Z0-9_]*\]|\.\.\.")
 
 
@@ -25,7 +26,8 @@ class Pattern(Record):
     fixed: str  # the characters it fixes, in order
     anchors: int
     anything: bool  # it fits whatever there is
-    wild: int = 0  # places where anything may stand
+    wild: int = 0  # places that are not fixed
+    broad: int = 0  # of these, where anything may stand
 
 
 def of_regex(pattern: str) -> Pattern:
@@ -34,7 +36,7 @@ def of_regex(pattern: str) -> Pattern:
         parsed = parser.parse(pattern)
     except (re.error, RecursionError, OverflowError):
         return Pattern(weight=0.0, fixed="", anchors=0, anything=True)
-    weight, fixed, anchors, wild = _sum(list(parsed))
+    found = _Sum(list(parsed))
     try:
         compiled = re.compile(pattern)
         anything = bool(compiled.search("")) or all(compiled.search(probe) for probe in _PROBES)
@@ -42,43 +44,59 @@ def of_regex(pattern: str) -> Pattern:
         anything = True
     if re.fullmatch(r"\^?(\\s\*|\s)*\$?", pattern) and pattern not in {"", "^", "$"}:
         anything = False  # it says that there is nothing
-    return Pattern(weight=weight, fixed=fixed, anchors=anchors, anything=anything, wild=wild)
+    return Pattern(
+        weight=found.weight,
+        fixed=found.fixed,
+        anchors=found.anchors,
+        anything=anything,
+        wild=found.wild,
+        broad=found.broad,
+    )
 
 
-def _sum(parts: list[Any]) -> tuple[float, str, int, int]:
-    weight, fixed, anchors, wild = 0.0, "", 0, 0
-    for op, given in parts:
-        name = str(op)
+class _Sum:
+    """The parts of a pattern, added up."""
+
+    def __init__(self, parts: list[Any]) -> None:
+        self.weight, self.fixed = 0.0, ""
+        self.anchors = self.wild = self.broad = 0
+        for op, given in parts:
+            self._add(str(op), given)
+
+    def _add(self, name: str, given: Any) -> None:
         if name == "LITERAL":
-            if not chr(given).isspace():
-                weight += 1
-            fixed += chr(given)
+            self.weight += not chr(given).isspace()
+            self.fixed += chr(given)
         elif name == "IN":
-            weight += _of_class(given)
-            wild += 1
+            narrow = _of_class(given)
+            self.weight += narrow
+            self.wild += 1
+            self.broad += narrow < 0.3
         elif name == "AT":
-            anchors += 1
+            self.anchors += 1
         elif name in {"ANY", "NOT_LITERAL", "CATEGORY"}:
-            wild += 1
+            self.wild += 1
+            self.broad += 1
         elif name in {"MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"}:
             least, most, inner = given
-            inside = _sum(list(inner))
-            wild += 1 + inside[3] if most != least else inside[3]
-            if least:
-                weight += inside[0] * min(least, 50)
-                fixed += inside[1] * min(least, 50)
-                anchors += inside[2]
-        elif name in {"SUBPATTERN", "ASSERT", "ATOMIC_GROUP"}:
-            inside = _sum(list(given if name == "ATOMIC_GROUP" else given[-1]))
-            weight, fixed = weight + inside[0], fixed + inside[1]
-            anchors, wild = anchors + inside[2], wild + inside[3]
+            self.wild += most != least
+            self._within(_Sum(list(inner)), min(least, 50))
+        elif name in {"SUBPATTERN", "ASSERT"}:
+            self._within(_Sum(list(given[-1])), 1)
+        elif name == "ATOMIC_GROUP":
+            self._within(_Sum(list(given)), 1)
         elif name == "BRANCH":
-            ways = [_sum(list(way)) for way in given[1]]
-            least_way = min(ways, key=lambda way: way[0])
-            weight, fixed = weight + least_way[0] * 0.9, fixed + least_way[1]
-            anchors += min(way[2] for way in ways)
-            wild += len(ways) - 1
-    return weight, fixed, anchors, wild
+            ways = [_Sum(list(way)) for way in given[1]]
+            self._within(min(ways, key=lambda way: way.weight), 1)
+            self.weight -= 0.1
+            self.wild += len(ways) - 1
+
+    def _within(self, inner: _Sum, times: int) -> None:
+        self.weight += inner.weight * times
+        self.fixed += inner.fixed * times
+        self.anchors += inner.anchors * min(times, 1)
+        self.wild += inner.wild
+        self.broad += inner.broad
 
 
 def _of_class(given: list[Any]) -> float:
@@ -95,14 +113,16 @@ def _of_class(given: list[Any]) -> float:
 
 def of_lines(text: str) -> Pattern:
     """An expectation of lines, as mngr.e2e.lines has them."""
-    fixed, wild, rows = "", 0, lines.split(text)
+    fixed, wild, broad, rows = "", 0, 0, lines.split(text)
     for row in rows:
         line = lines.parse(row)
         wild += len(_PART.findall(row)) + (line.least != line.most and line.text != "...")
+        broad += len(re.findall(r"(?<!\\)\.\.\.", row)) + (line.least == 0 and line.text != "...")
         if line.least:
             fixed += _PART.sub(lambda found: found[1] or "", line.text) + "\n"
     weight = sum(1 for char in fixed if not char.isspace())
-    return Pattern(weight=float(weight), fixed=fixed, anchors=2, anything=bool(rows) and not weight, wild=wild)
+    hollow = bool(rows) and not weight
+    return Pattern(weight=float(weight), fixed=fixed, anchors=2, anything=hollow, wild=wild, broad=broad)
 
 
 def of_text(text: str) -> Pattern:
@@ -111,7 +131,16 @@ def of_text(text: str) -> Pattern:
     return Pattern(weight=weight, fixed=text, anchors=0, anything=not text)
 
 
-def varying(text: str) -> float:
-    """How many characters of a text are times, hashes, paths: what nobody can promise."""
-    found = [*_VARIES.findall(text), *_HASH.findall(text)]
-    return float(sum(len(item) for item in found))
+def varying(text: str, given: str) -> float:
+    """How many characters of a text are times, hashes, paths, ids: what nobody can promise, unless it was given."""
+    spans = {found.span() for pattern in (_VARIES, _HASH, _ID) for found in pattern.finditer(text)}
+    covered = {at for start, end in spans if text[start:end] not in given for at in range(start, end)}
+    return float(len(covered))
+
+
+def is_narrow(pattern: object) -> bool:
+    """Whether a regular expression fits only things of one kind, as a time does."""
+    if not isinstance(pattern, str):
+        return False
+    found = of_regex(pattern)
+    return not found.anything and not found.broad and found.weight >= 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 
 from mngr.trust import values
 from mngr.trust.checks import Check, Reader
@@ -13,7 +14,12 @@ TYPE_CHECKING = False
 _LONG = 3_000  # characters of an expression: names in longer ones stay names
 _MOST = 60  # times a loop is walked through
 _STEPS = 20_000
-_COMPARES = frozenset(("__eq__", "__ne__", "__contains__", "__lt__", "__gt__", "__le__", "__ge__", "__bool__"))
+_COMPARES = frozenset(
+    ("__eq__", "__ne__", "__contains__", "__lt__", "__gt__", "__le__", "__ge__", "__bool__")
+)
+
+
+_HOLDERS = frozenset("SimpleNamespace Mock MagicMock AsyncMock CompletedProcess Namespace dict".split())
 
 
 class TooLong(Exception):
@@ -23,7 +29,9 @@ class TooLong(Exception):
 class Escape:
     """A way around a check, or one that makes it easier to pass."""
 
-    def __init__(self, rule: str, what: str, line: int, amount: float | None = None, looped: bool = False) -> None:
+    def __init__(
+        self, rule: str, what: str, line: int, amount: float | None = None, looped: bool = False
+    ) -> None:
         self.rule = rule
         self.what = what
         self.line = line
@@ -54,7 +62,8 @@ class Resolver:
         odd = frozenset(
             name
             for name, owner in module.classes.items()
-            if _COMPARES & set(module.methods(owner)) and not _is_plain_eq(module.methods(owner).get("__eq__"))
+            if _COMPARES & set(module.methods(owner))
+            and not _is_plain_eq(module.methods(owner).get("__eq__"))
         )
         self.reader = Reader(module.traces, odd, frozenset(module.functions))
 
@@ -72,7 +81,9 @@ class Resolver:
         """Something is checked here."""
         conditions = tuple(dict.fromkeys([*self.conditions, *check.conditions]))
         code = self.module.lines[self.line - 1].strip() if 0 < self.line <= len(self.module.lines) else ""
-        self.checks.append(check.replace(conditions=conditions, line=self.line, moment=self.moment, code=code))
+        self.checks.append(
+            check.replace(conditions=conditions, line=self.line, moment=self.moment, code=code)
+        )
 
     def escape(self, rule: str, what: str, amount: float | None = None) -> None:
         """Something here goes around a check."""
@@ -99,7 +110,9 @@ class Resolver:
                 self.resolve(target.value)
 
     def _place(self, node: ast.expr) -> ast.expr:
-        if isinstance(node, ast.Attribute) and not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+        if isinstance(node, ast.Attribute) and not (
+            isinstance(node.value, ast.Name) and node.value.id == "self"
+        ):
             return ast.Attribute(value=self.resolve(node.value), attr=node.attr, ctx=ast.Load())
         return node
 
@@ -117,13 +130,19 @@ class Resolver:
         match node:
             case ast.Call(func=ast.Name(id="enumerate"), args=[inner]):
                 items = self.elements(inner)
-                made = [ast.Tuple(elts=[ast.Constant(i), item], ctx=ast.Load()) for i, item in enumerate(items or [])]
+                made = [
+                    ast.Tuple(elts=[ast.Constant(i), item], ctx=ast.Load())
+                    for i, item in enumerate(items or [])
+                ]
                 return None if items is None else [*made]
             case ast.Call(func=ast.Name(id="zip"), args=args):
                 columns = [self.elements(arg) for arg in args]
                 if any(column is None for column in columns):
                     return None
-                return [ast.Tuple(elts=list(r), ctx=ast.Load()) for r in zip(*(c or [] for c in columns), strict=False)]
+                return [
+                    ast.Tuple(elts=list(r), ctx=ast.Load())
+                    for r in zip(*(c or [] for c in columns), strict=False)
+                ]
             case ast.Call(func=ast.Attribute(value=ast.Dict(keys=keys, values=given), attr="items")):
                 return [ast.Tuple(elts=[k, v], ctx=ast.Load()) for k, v in zip(keys, given, strict=True) if k]
             case ast.Call(func=ast.Attribute(value=ast.Dict(values=given), attr="values")):
@@ -138,8 +157,12 @@ class Resolver:
     def resolve(self, node: ast.expr) -> ast.expr:
         """The expression with what its names stand for, its helpers walked through."""
         match node:
-            case ast.Constant() | ast.Lambda():
+            case ast.Constant():
                 return node
+            case ast.Lambda():
+                own = {arg.arg for arg in node.args.args}
+                held = {name: made for name, made in self.env.items() if name not in own}
+                return ast.Lambda(args=node.args, body=_Fill(held).visit(copy.deepcopy(node.body)))
             case ast.Name():
                 return self._name(node)
             case ast.NamedExpr(target=target, value=found):
@@ -172,6 +195,12 @@ class Resolver:
     def call(self, node: ast.Call) -> ast.expr:
         """What a call stands for."""
         raise NotImplementedError
+
+    def held(self, base: ast.Call, name: str) -> ast.expr | None:
+        """An attribute that an object was made with, where that stands in the test."""
+        if isinstance(base.func, ast.Name) and base.func.id.rsplit(".", 1)[-1] in _HOLDERS:
+            return next((keyword.value for keyword in base.keywords if keyword.arg == name), None)
+        return None
 
     def _rebuilt(self, node: ast.expr) -> ast.expr:
         fields: dict[str, object] = {}
@@ -219,7 +248,13 @@ class Resolver:
         key = values.text(made)
         if key in self.env:
             return self.env[key]
-        if isinstance(base, ast.Name) and base.id in self.module.imports.values() and not base.id.startswith("self"):
+        if isinstance(base, ast.Call) and (held := self.held(base, node.attr)) is not None:
+            return held
+        if (
+            isinstance(base, ast.Name)
+            and base.id in self.module.imports.values()
+            and not base.id.startswith("self")
+        ):
             return ast.Name(id=f"{base.id}.{node.attr}", ctx=ast.Load())
         if isinstance(base, ast.Name) and base.id.split(".")[0] in {"pytest", "unittest", "os", "sys", "re"}:
             return ast.Name(id=f"{base.id}.{node.attr}", ctx=ast.Load())
@@ -259,6 +294,16 @@ def call(name: str, *args: ast.expr) -> ast.Call:
 def _item(made: ast.expr, index: int) -> ast.expr:
     """One of several that something was taken apart into."""
     return ast.Subscript(value=made, slice=ast.Constant(value=index), ctx=ast.Load())
+
+
+class _Fill(ast.NodeTransformer):
+    """Puts expressions in the place of names."""
+
+    def __init__(self, held: dict[str, ast.expr]) -> None:
+        self.held = held
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self.held.get(node.id, node) if isinstance(node.ctx, ast.Load) else node
 
 
 def _size(node: ast.expr) -> int:

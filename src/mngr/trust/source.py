@@ -11,7 +11,18 @@ from mngr.trust import values
 
 TYPE_CHECKING = False
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-_RUNNERS = ("subprocess", "runpy", "importlib", "urllib", "http", "socket", "asyncio", "pty", "ctypes", "multiprocessing")
+_RUNNERS = (
+    "subprocess",
+    "runpy",
+    "importlib",
+    "urllib",
+    "http",
+    "socket",
+    "asyncio",
+    "pty",
+    "ctypes",
+    "multiprocessing",
+)
 _OS_RUNNERS = ("popen", "system", "spawn", "exec", "posix_spawn", "fork")
 _INERT = frozenset(
     "CompletedProcess CalledProcessError TimeoutExpired PIPE DEVNULL STDOUT SimpleNamespace sleep".split()
@@ -23,7 +34,9 @@ _PLAIN_FIXTURES = frozenset(("monkeypatch", "mocker", "request"))
 class Test:
     """One function that pytest runs."""
 
-    def __init__(self, name: str, node: Function, owner: ast.ClassDef | None, conditions: tuple[str, ...]) -> None:
+    def __init__(
+        self, name: str, node: Function, owner: ast.ClassDef | None, conditions: tuple[str, ...]
+    ) -> None:
         self.name = name
         self.node = node
         self.owner = owner
@@ -137,7 +150,8 @@ class Module:
 
     def traces(self, node: ast.AST) -> bool:
         """Whether what it comes to depends on anything but this file: the program, a fixture, a file."""
-        return any(self._traces(part) for part in _outer(node))
+        own = {arg.arg for part in ast.walk(node) if isinstance(part, ast.Lambda) for arg in _all(part.args)}
+        return any(self._traces(part) and getattr(part, "id", "") not in own for part in _outer(node))
 
     def _traces(self, part: ast.AST) -> bool:
         if not isinstance(part, ast.Name):
@@ -159,8 +173,12 @@ class Module:
         if name not in self._tracing:
             self._tracing[name] = False  # for those that call themselves
             node = self.functions.get(name) or self.classes[name]
-            bound = {arg.arg for part in ast.walk(node) if isinstance(part, ast.arguments) for arg in _all(part)}
-            bound |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+            bound = {
+                arg.arg for part in ast.walk(node) if isinstance(part, ast.arguments) for arg in _all(part)
+            }
+            bound |= {
+                n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+            }
             self._tracing[name] = any(
                 isinstance(part, ast.Name)
                 and part.id not in bound
@@ -183,7 +201,19 @@ def _all(arguments: ast.arguments) -> list[ast.arg]:
 
 def _outer(node: ast.AST) -> Iterator[ast.AST]:
     """Its nodes, but what only names the thing asked: `result.args` is what the test gave, not what it got."""
-    if isinstance(node, ast.Attribute) and node.attr in {"args", "argv", "command", "cmd", "__doc__", "__name__"}:
+    if (
+        isinstance(node, ast.Attribute)
+        and node.attr
+        in {
+            "args",
+            "argv",
+            "command",
+            "cmd",
+            "__doc__",
+            "__name__",
+        }
+        and not values.text(node.value).startswith("raised(")
+    ):
         return
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and "." not in node.value.id:
         dotted = f"{node.value.id}.{node.attr}"
@@ -202,15 +232,25 @@ def _live(body: list[ast.stmt], conditions: tuple[str, ...]) -> Iterator[tuple[a
             case ast.If(test=test, body=then, orelse=orelse):
                 found = values.value(test)
                 if found is values.UNKNOWN or found:
-                    inner = conditions if found is not values.UNKNOWN else (*conditions, f"if {values.text(test)}")
+                    inner = (
+                        conditions
+                        if found is not values.UNKNOWN
+                        else (*conditions, f"if {values.text(test)}")
+                    )
                     yield from _live(then, inner)
                 if found is values.UNKNOWN or not found:
-                    inner = conditions if found is not values.UNKNOWN else (*conditions, f"if not {values.text(test)}")
+                    inner = (
+                        conditions
+                        if found is not values.UNKNOWN
+                        else (*conditions, f"if not {values.text(test)}")
+                    )
                     yield from _live(orelse, inner)
             case ast.Try(body=then, handlers=handlers, orelse=orelse, finalbody=final):
                 yield from _live([*then, *orelse, *final], conditions)
                 for handler in handlers:
-                    yield from _live([s for s in handler.body if not isinstance(s, ast.Assign)], (*conditions, "except"))
+                    yield from _live(
+                        [s for s in handler.body if not isinstance(s, ast.Assign)], (*conditions, "except")
+                    )
             case ast.With(body=then):
                 yield from _live(then, conditions)
             case _:
@@ -229,3 +269,16 @@ def is_fixture(node: Function) -> bool:
         if isinstance(target, ast.Name | ast.Attribute) and values.text(target).split(".")[-1] == "fixture":
             return True
     return False
+
+
+def own_nodes(node: Function) -> list[ast.AST]:
+    """What is in a function, without the functions inside it."""
+    found: list[ast.AST] = []
+    todo: list[ast.AST] = list(node.body)
+    while todo:
+        part = todo.pop()
+        if isinstance(part, Function | ast.Lambda):
+            continue
+        found.append(part)
+        todo.extend(ast.iter_child_nodes(part))
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 
 from mngr.model import Record
 from mngr.trust import escapes, values
@@ -13,11 +14,18 @@ from mngr.trust.source import Module
 
 TYPE_CHECKING = False
 SAME, STRONGER, UPDATED, WEAKER, OTHER = range(5)
-_STREAMS = frozenset(("stdout", "stderr", "output", "out", "err", "text", "stdout_text", "stderr_text", "transcript"))
+_STREAMS = frozenset(
+    ("stdout", "stderr", "output", "out", "err", "text", "stdout_text", "stderr_text", "transcript")
+)
 _LOOSE_EQ = frozenset("lower strip replace sorted set frozenset len round int float abs min max sum slice split join filter bool type".split())  # fmt: skip
 _LOOSE_IN = frozenset("lower replace slice len bool type filter hash".split())
 _LOOSE_NOT = frozenset("strip slice replace split filter len bool set".split())
-_BROAD = frozenset(("Exception", "BaseException", "OSError", "LookupError", "ArithmeticError", "RuntimeError", "Warning"))
+_BROAD = frozenset(
+    ("Exception", "BaseException", "OSError", "LookupError", "ArithmeticError", "RuntimeError", "Warning")
+)
+_UNORDERED = re.compile(
+    r"\bunordered|\b(?:any|no|whatever|whichever)\b[^.;]*\border\b|\border\b[^.;]*\bnot\b", re.I
+)
 _GENERAL = frozenset(("base", "app", "application", "generic", "general", "any", "user", "cli", "command"))
 
 
@@ -52,7 +60,9 @@ def judge(old: Check, new: Check, scene: Scene) -> Verdict:
     if relation == "whole":
         return _whole(old, new, found)
     if relation == "moved":
-        plain = old.kind == new.kind and values.text(old.expected or _NONE) == values.text(new.expected or _NONE)
+        plain = old.kind == new.kind and values.text(old.expected or _NONE) == values.text(
+            new.expected or _NONE
+        )
         return Verdict(grade=UPDATED, what="it looks at something else") if plain else Verdict(grade=OTHER)
     if relation in {"updated", "stream"} and found.grade < UPDATED:
         return Verdict(grade=UPDATED, what="what it looks at is made in another way")
@@ -119,9 +129,12 @@ def _fake(old: Check, new: Check, scene: Scene) -> str:
         if isinstance(part, ast.IfExp) and scene.module and not _has(old.node, values.text(part)):
             if not all(scene.module.traces(way) for way in (part.body, part.orelse)):
                 return "what it looks at may be something that the test says itself"
-        if isinstance(part, ast.Name) and any(w in part.id.lower() for w in ("fake", "stub", "mock", "dummy")):
-            if not _has(old.node, part.id):
-                return "what it looks at comes from a stand-in"
+        if (
+            isinstance(part, ast.Name)
+            and any(w in part.id.lower() for w in ("fake", "stub", "mock", "dummy"))
+            and not _has(old.node, part.id)
+        ):
+            return "what it looks at comes from a stand-in"
     return ""
 
 
@@ -138,18 +151,39 @@ def _part(old: Check, new: Check, found: Verdict) -> Verdict:
     said = values.words(*values.literals(old.expected))
     path = values.words(*values.literals(new.node)) | values.words(*values.literals(new.expected))
     if old.kind == "eq":
+        if (
+            new.kind == "eq"
+            and said <= values.words(*values.literals(new.expected))
+            and not _selects(new.node, old)
+        ):
+            return Verdict(grade=UPDATED, what="it is read before it is compared, and all of it is")
         return Verdict(grade=WEAKER, rule="loosened", what="it looks at a part of what was compared whole")
     if RANK[new.kind] >= RANK[old.kind] and said <= path:
         return Verdict(grade=STRONGER)
     return found
 
 
+def _selects(node: ast.expr, old: Check) -> bool:
+    """Whether it takes something out of what the old check looked at."""
+    if values.text(node) == old.subject:
+        return False
+    if isinstance(node, ast.Call) and node.args and isinstance(node.func, ast.Name):
+        return _selects(node.args[0], old)
+    return True
+
+
 def _whole(old: Check, new: Check, found: Verdict) -> Verdict:
     """The old check looked at a part of what the new one looks at."""
     said = values.words(*values.literals(old.expected))
-    keys = {str(item) for item in values.literals(old.node)} - {str(item) for item in values.literals(new.node)}
+    keys = {str(item) for item in values.literals(old.node)} - {
+        str(item) for item in values.literals(new.node)
+    }
     given = values.words(*values.literals(new.expected))
-    if RANK[new.kind] >= RANK[old.kind] and said | values.words(*keys) <= given and new.kind == "eq":
+    if (
+        RANK[new.kind] >= RANK[old.kind]
+        and said | values.words(*keys) <= given
+        and new.kind in {"eq", "full"}
+    ):
         return Verdict(grade=STRONGER)
     stream = isinstance(old.node, ast.Attribute) and old.node.attr in _STREAMS
     if stream and found.grade <= UPDATED:
@@ -163,10 +197,12 @@ def _compare(old: Check, new: Check, scene: Scene) -> Verdict:
     if new.kind in {"lt", "gt"} or old.kind in {"lt", "gt"}:
         loose = frozenset({"slice", "filter", "round"})
     added = [view for view in new.views if view in loose and view not in old.views]
-    if added == ["sorted"] and any(word in scene.doc.lower() for word in ("any order", "unordered")):
+    if set(added) <= {"sorted"} and _UNORDERED.search(scene.doc):
         added = []
     if added and old.kind != "true":
-        return Verdict(grade=WEAKER, rule="loosened", what=f"it looks at the thing only through {', '.join(added)}")
+        return Verdict(
+            grade=WEAKER, rule="loosened", what=f"it looks at the thing only through {', '.join(added)}"
+        )
     if (old.kind in NEGATIVE) != (new.kind in NEGATIVE):
         return _turned(old, new)
     return expectations(old, new, scene.doc, scene.inputs, _computes(old, new, scene))
@@ -183,7 +219,11 @@ def _turned(old: Check, new: Check) -> Verdict:
     if old.kind == "notin" and new.kind == "empty":
         return Verdict(grade=STRONGER)
     if old.kind == "notin" and new.kind == "eq" and isinstance(a, str) and isinstance(b, str):
-        return Verdict(grade=STRONGER) if a not in b else Verdict(grade=WEAKER, rule="inverted", what="the opposite")
+        return (
+            Verdict(grade=STRONGER)
+            if a not in b
+            else Verdict(grade=WEAKER, rule="inverted", what="the opposite")
+        )
     if new.kind in {"in", "search"} and a == b:
         return Verdict(grade=WEAKER, rule="inverted", what="it says the opposite")
     return Verdict(grade=OTHER)
@@ -230,11 +270,16 @@ def _either(old: Check, new: Check, scene: Scene) -> Verdict:
 def _raises(old: Check, new: Check) -> Verdict:
     before, after = old.option.split(), new.option.split()
     if _is_broader(before, after):
-        return Verdict(grade=WEAKER, rule="exception-broadened", what=f"{' or '.join(after)} is broader than it was")
+        return Verdict(
+            grade=WEAKER, rule="exception-broadened", what=f"{' or '.join(after)} is broader than it was"
+        )
     if old.expected is not None and new.expected is None:
         return Verdict(grade=WEAKER, rule="exception-broadened", what="the message is not looked at any more")
     if old.expected is not None and new.expected is not None:
-        pattern = old.replace(kind="search", option="re search"), new.replace(kind="search", option="re search")
+        pattern = (
+            old.replace(kind="search", option="re search"),
+            new.replace(kind="search", option="re search"),
+        )
         found = grade(*pattern)
         if found.grade == WEAKER:
             return found

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from mngr.trust import escapes, values
 from mngr.trust.calls import Calls
-from mngr.trust.resolve import call
 from mngr.trust.checks import Check, peel
+from mngr.trust.resolve import call
 from mngr.trust.source import Function, Module, Test
 from mngr.trust.values import UNKNOWN
 
@@ -110,9 +110,10 @@ class Walk(Calls):
     def fixture(self, name: str) -> ast.expr:
         """What a fixture of this file hands to the test."""
         node = self.module.fixtures[name]
-        outer, self.env = self.env, {
-            key: found for key, found in self.env.items() if key.startswith("request.param of ")
-        }
+        outer, self.env = (
+            self.env,
+            {key: found for key, found in self.env.items() if key.startswith("request.param of ")},
+        )
         if f"request.param of {name}" in self.env:
             self.env["request.param"] = self.env[f"request.param of {name}"]
         self.depth += 1
@@ -193,7 +194,9 @@ class Walk(Calls):
                 self.env.pop(node.name, None)
             case ast.Match(subject=subject, cases=cases):
                 for case in cases:
-                    with self.under(f"case {values.text(case.pattern)} of {values.text(self.resolve(subject))}"):
+                    with self.under(
+                        f"case {values.text(case.pattern)} of {values.text(self.resolve(subject))}"
+                    ):
                         self.block(case.body)
             case ast.Import() | ast.ImportFrom():
                 for alias in node.names:
@@ -210,15 +213,21 @@ class Walk(Calls):
             case ast.BoolOp(op=op, values=[first, *rest]):
                 test = first if isinstance(op, ast.And) else ast.UnaryOp(op=ast.Not(), operand=first)
                 inner = rest[0] if len(rest) == 1 else ast.BoolOp(op=op, values=rest)
-                return self.statement(_at(ast.If(test=test, body=[_at(ast.Expr(inner), found)], orelse=[]), found))
+                return self.statement(
+                    _at(ast.If(test=test, body=[_at(ast.Expr(inner), found)], orelse=[]), found)
+                )
             case ast.IfExp(test=test, body=body, orelse=orelse):
-                made = ast.If(test=test, body=[_at(ast.Expr(body), found)], orelse=[_at(ast.Expr(orelse), found)])
+                made = ast.If(
+                    test=test, body=[_at(ast.Expr(body), found)], orelse=[_at(ast.Expr(orelse), found)]
+                )
                 return self.statement(_at(made, found))
             case ast.ListComp(elt=elt, generators=[one]) | ast.SetComp(elt=elt, generators=[one]):
                 body: list[ast.stmt] = [_at(ast.Expr(elt), found)]
                 for test in one.ifs:
                     body = [_at(ast.If(test=test, body=body, orelse=[]), found)]
-                return self.statement(_at(ast.For(target=one.target, iter=one.iter, body=body, orelse=[]), found))
+                return self.statement(
+                    _at(ast.For(target=one.target, iter=one.iter, body=body, orelse=[]), found)
+                )
             case ast.Yield(value=value):
                 if self.returns:
                     made = self.resolve(value) if value else ast.Constant(value=None)

@@ -22,7 +22,7 @@ def test_an_edit_is_told_for_what_it_is(name: str) -> None:
     place = EDITS / name
     label = tomllib.loads((place / "label.toml").read_text())
     old, new = _text(place / "old.py"), _text(place / "new.py")
-    docs = {test: label["doc"] for test in _tests(old)} if "doc" in label else {}
+    docs = dict.fromkeys(_tests(old), label["doc"]) if "doc" in label else {}
     found = weakened(old, new, label.get("path", "tests/test_it.py"), contract=Contract(docs=docs))
     refused = [f"{f.line} {f.rule}: {f.what}" for f in found if f.level == "refuse"]
     if label["honest"]:
