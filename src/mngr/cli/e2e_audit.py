@@ -26,7 +26,7 @@ COMMAND = Command(
         "Runs each test as it is, and again with a stub in the place of the program that it is about:\n"
         "  nop   every command does and prints nothing, and succeeds\n"
         "  help  every command prints the program's usage, and succeeds\n"
-        "  each  the same as nop for one command at a time\n"
+        "  each  the same as nop for one command at a time, wherever the test gives it\n"
         "  drop  one option of one command at a time is left out\n"
         "A test that still passes with nop or help is vacuous. A command or an option that a test does not miss is unguarded:\n"
         "it is named, with its line. each and drop try the commands that a test cites, or its own where it cites none.\n"

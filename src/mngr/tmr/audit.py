@@ -3,7 +3,7 @@
 The first run is as it is, and notes every call of the program. Then, by mode:
   nop    every call in the test itself exits 0 and prints nothing
   help   every call prints the program's usage and exits 0
-  each   one command at a time does nothing
+  each   one command at a time does nothing, wherever the test gives it
   drop   one option of one command at a time is left out
 A test that passes with nop or help is vacuous. A command or an option that nobody misses is unguarded, which is a note: it may be that
 it only sets the scene. With each and drop only the commands that the test is about are tried: those that it cites, else its own.
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from mngr.tmr.rooms import Room
     from mngr.tmr.testing import TestRun
 
-    Key = tuple[str, int, list[str]]
-
 MODES = ("nop", "help", "each", "drop")
 MOST = 40  # runs of one test
 NO_TIME = "there was no time for it"
@@ -51,14 +49,9 @@ class Call(Record):
     path: str
     line: int
     args: list[str]
-    shape: list[str]  # the words without what varies from run to run
+    shape: list[str]  # the words without what varies from run to run: the same command, wherever it is given
     real: list[str]  # what ran
     altered: bool
-
-    @property
-    def key(self) -> Key:
-        """What it is known by in another run."""
-        return self.path, self.line, self.shape
 
 
 class Hole(Record):
@@ -235,14 +228,14 @@ def _examine(bench: _Bench, test: Test, program: str, modes: Sequence[str]) -> t
         if mode in modes and (left := _stubbed(bench, mode, calls)):
             what = f"{left.id.rpartition('::')[2]} passes when {program} {how}"
             holes.append(_hole(bench, test, program, "vacuous", mode, about[0], what))
-    unguarded: list[Key] = []
-    if "each" in modes and not holes and len({repr(call.key) for call in calls}) > 1:
+    unguarded: list[list[str]] = []
+    if "each" in modes and not holes and any(call.shape != calls[0].shape for call in calls):
         unguarded = _each(bench, test, program, about)
         if is_cited and len(unguarded) == len(about):
             what = f"{test.name} passes without any of the commands that it cites"
             holes.append(_hole(bench, test, program, "vacuous", "each", about[0], what))
     if "drop" in modes:
-        _drop(bench, test, program, [call for call in about if call.key not in unguarded])
+        _drop(bench, test, program, [call for call in about if call.shape not in unguarded])
     rules = {hole.rule for hole in holes}
     return ("vacuous" if "vacuous" in rules else "unguarded" if rules else "guarded"), "", holes
 
@@ -258,11 +251,11 @@ def _stubbed(bench: _Bench, mode: str, calls: list[Call]) -> Call | None:
     return next(filter(counts, bench.passes(mode, phase=calls[0].phase)), None)
 
 
-def _each(bench: _Bench, test: Test, program: str, about: list[Call]) -> list[Key]:
+def _each(bench: _Bench, test: Test, program: str, about: list[Call]) -> list[list[str]]:
     found = []
     for call in about:
-        if left := bench.passes("each", key=call.key):
-            found.append(call.key)
+        if left := bench.passes("each", phase=call.phase, shape=call.shape):
+            found.append(call.shape)
             what = f"{test.name} passes without this: {_shown(bench, program, call.args)}"
             bench.holes.append(_hole(bench, test, program, "unguarded-command", "each", left[0], what))
     return found
@@ -271,8 +264,8 @@ def _each(bench: _Bench, test: Test, program: str, about: list[Call]) -> list[Ke
 def _drop(bench: _Bench, test: Test, program: str, about: list[Call]) -> None:
     for call in about:
         for flag, cuts in options.options(call.args, functools.partial(bench.takes_value, call)):
-            left = next((left for cut in cuts if (left := bench.passes("drop", key=call.key, cut=cut))), None)
-            if left:
+            tried = (bench.passes("drop", phase=call.phase, shape=call.shape, cut=cut) for cut in cuts)
+            if left := next(filter(None, tried), None):
                 what = f"{test.name} passes without {flag}: {_shown(bench, program, call.args)}"
                 hole = _hole(bench, test, program, "unguarded-option", "drop", left[0], what)
                 bench.holes.append(hole.replace(option=flag))
@@ -288,7 +281,10 @@ def _about(calls: list[Call], said: list[list[str]], test: Test) -> tuple[list[C
         calls,
     )
     at = next(at for at, choice in enumerate(choices) if choice)
-    return list({repr(call.key): call for call in choices[at]}.values()), at == 0
+    first: dict[str, Call] = {}
+    for call in choices[at]:
+        first.setdefault(repr(call.shape), call)
+    return list(first.values()), at == 0
 
 
 def cited(room: Room, test: Test, words: list[str]) -> list[list[str]]:

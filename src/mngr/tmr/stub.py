@@ -44,8 +44,7 @@ def _order(plan: "dict[str, Any]", at: "dict[str, Any]", shape: "list[str]") -> 
     """What is to be done with a call; "" when nothing is."""
     if plan["mode"] in ("nop", "help"):
         return str(plan["mode"]) if at.get("phase") == plan["phase"] else ""
-    key = [at.get("path"), at.get("line"), shape]
-    if key != plan.get("key"):
+    if shape != plan.get("shape") or at.get("phase") != plan["phase"]:
         return ""
     return "drop" if plan.get("cut") else "nop"
 
