@@ -100,23 +100,26 @@ def _monitor(name_of: Any, say: Any) -> None:
 
 def _trace(name_of: Any, say: Any) -> None:
     """Before that: a function is followed until all of its lines were seen."""
-    left: dict[Any, set[int] | None] = {}  # of each code object; None: not ours
+    followers: dict[Any, Any] = {}  # of each code object; None: not ours, or nothing left
 
     def on_call(frame: Any, event: str, argument: Any) -> Any:
         code = frame.f_code
         try:
-            lines = left[code]
+            return followers[code]
         except KeyError:
-            lines = left[code] = _lines(code) if name_of(code.co_filename) else None
-        return on_line if lines else None
+            name = name_of(code.co_filename)
+            followers[code] = follow_code(code, name, _lines(code)) if name else None
+            return followers[code]
 
-    def on_line(frame: Any, event: str, argument: Any) -> Any:
-        if event == "line":
-            line = frame.f_lineno
-            lines = left[frame.f_code]
-            if lines and line in lines:
-                lines.discard(line)
-                say(name_of(frame.f_code.co_filename), line)
+    def follow_code(code: Any, name: str, left: set[int]) -> Any:
+        def on_line(frame: Any, event: str, argument: Any) -> Any:
+            if frame.f_lineno in left and event == "line":
+                left.discard(frame.f_lineno)
+                say(name, frame.f_lineno)
+                if not left:
+                    followers[code] = None
+            return on_line if left else None
+
         return on_line
 
     import threading
