@@ -16,7 +16,7 @@ from mngr.trust.mutants import candidates, choose
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from mngr.host import Host
@@ -116,12 +116,12 @@ def mutate(
     args: Sequence[str] = (),
     timeout: float = TIMEOUT,
     shelf: Shelf | None = None,
-    room: Room | None = None,
+    room: Callable[[], Room] | None = None,
 ) -> Mutation:
     """Compare a test of `commit` with what it was at `base` (there perhaps by another name: `old`).
 
     At most `budget` runs of the test, else two and two for each of n faults, and one more for each that is newly missed.
-    Both versions run on the code of `commit`, in one room: who holds one at that commit gives it. What a shelf knows is not
+    Both versions run on the code of `commit`, in one room: who holds one at that commit lends it. What a shelf knows is not
     run again. Raises MngrError when the room is the trouble.
     """
     blank = Mutation(test=test.id, seed=seed, state="unmeasured")
@@ -136,7 +136,7 @@ def mutate(
         bench = _Bench(
             stack, rooms, texts, pytest, [*args, "-x"], (test, was), source, before, seed, shelf, budget
         )
-        bench.room = room
+        bench.lent = room
         try:
             found = _compare(blank, bench, texts, n, timeout)
         except _Spent:
@@ -246,7 +246,8 @@ class _Bench:
         self._pytest, self._args, self._shelf, self._budget = pytest, args, shelf, budget
         self.tests = {"new": tests[0], "old": tests[1]}
         self.before, self.seed = before, seed
-        self.room: Room | None = None  # whose it is, who put it there
+        self._room: Room | None = None
+        self.lent: Callable[[], Room] | None = None
         self._normal: dict[str, float] = {}
         self.runs, self.cached, self.seconds = 0, 0, 0.0
 
@@ -266,7 +267,8 @@ class _Bench:
     def _known(self, what: list[Any], run: Any) -> dict[str, Any]:
         side = str(what[0])
         words = command(self._pytest, self._args, self.tests[side].id)
-        key = [_RULES, self._texts.tree, self._texts.print_before if side == "old" else "", words, *what]
+        before = self._texts.print_before if side == "old" else ""
+        key = ["mutation", _RULES, self._texts.tree, before, self._rooms.about, words, *what]
         found = None if self._shelf is None else self._shelf.get(key)
         if isinstance(found, dict) and {"outcome", "why", "seconds", "lines"} <= found.keys():
             self.cached += 1
@@ -291,16 +293,18 @@ class _Bench:
                 self.seconds += run.seconds
                 return run
             except Broken:
-                self._stack.close()
-                if last:
+                if last or self.lent is not None:
                     raise
-                self.room = None
+                self._stack.close()
+                self._room = None
         raise AssertionError
 
     def _at(self) -> Room:
-        if self.room is None:
-            self.room = self._stack.enter_context(self._rooms.room(self._texts.commit, self._source))
-        return self.room
+        if self.lent is not None:
+            return self.lent()
+        if self._room is None:
+            self._room = self._stack.enter_context(self._rooms.room(self._texts.commit, self._source))
+        return self._room
 
 
 def _told(run: TestRun) -> dict[str, Any]:
