@@ -87,7 +87,7 @@ class Mason:
 
     def __init__(self, walls: Walls) -> None:
         self._walls = walls
-        self._built: dict[tuple[str, str], dict[str, Any]] = {}
+        self._built: dict[tuple[str, str], tuple[list[str], str]] = {}
 
     def build(
         self, ask: Callable[[list[str]], dict[str, Any]], found: dict[str, str]
@@ -96,13 +96,8 @@ class Mason:
         walls, key = self._walls, (found["host"], found["pythons"])
         if key not in self._built:
             wish = walls.wish([name for name in found["environments"].split("\0") if name])
-            with open(os.path.join(os.path.dirname(__file__), "scout.py"), encoding="utf-8") as file:
-                answer = ask(["python3", "-I", "-S", "-c", file.read(), repr(wish)])
-            why = (answer["stderr"].strip().splitlines() or ["the host did not say"])[-1]
-            self._built[key] = (
-                {"words": [], "why": why} if answer["exit_code"] else json.loads(answer["stdout"])
-            )
-        words, why = self._built[key]["words"], self._built[key]["why"]
+            self._built[key] = _try(ask, wish)
+        words, why = self._built[key]
         job: dict[str, Any] = {
             "most_used": {"processes": walls.processes, "memory": walls.memory, "disk": walls.disk}
         }
@@ -110,6 +105,25 @@ class Mason:
             return f"none: {why}", job
         job["walls"] = walls.job(words, found["place"], found["outputs"])
         return "on, with the network" if walls.network else "on", job
+
+
+def _try(ask: Callable[[list[str]], dict[str, Any]], wish: dict[str, Any]) -> tuple[list[str], str]:
+    """The words for walls that hold, or why there are none."""
+    with open(os.path.join(os.path.dirname(__file__), "scout.py"), encoding="utf-8") as file:
+        answer = ask(["python3", "-I", "-S", "-c", file.read(), repr(wish)])
+    if answer["exit_code"]:
+        return [], _last(answer)
+    found = json.loads(answer["stdout"])
+    words = [str(word) for word in found["words"]]
+    if words:
+        trial = ask([*words, "--", "/bin/sh", "-c", ":"])
+        if trial["exit_code"]:
+            return [], f"bubblewrap does not work here: {_last(trial)}"
+    return words, str(found["why"])
+
+
+def _last(answer: dict[str, Any]) -> str:
+    return str((answer["stderr"].strip().splitlines() or [f"exit code {answer['exit_code']}"])[-1])
 
 
 # What is found
