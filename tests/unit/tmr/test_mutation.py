@@ -70,7 +70,7 @@ WEAK = """
 
 
     def test_total():
-        assert "total" in till("1", "2")
+        assert till("1", "2") is not None
     """
 
 
@@ -94,7 +94,7 @@ def edited(
     world: World,
     files: dict[str, str],
     test: str,
-    n: int = 3,
+    n: int = 2,
     shelf: Shelf | None = None,
     budget: int | None = None,
 ) -> Mutation:
@@ -134,7 +134,7 @@ def test_what_a_stronger_test_catches_is_named_and_nothing_is_run_twice(world: W
         return edited(world, {"tests/test_weak.py": STRONG}, "tests/test_weak.py", shelf=shelf, budget=budget)
 
     begun = ask(3)
-    assert (begun.runs, len(begun.trials), begun.left) == (3, 1, 2)
+    assert (begun.runs, len(begun.trials), begun.left) == (3, 1, 1)
     found = ask(None)
     assert found.cached == 3 and found.newly_caught
     assert not found.newly_missed and not found.findings()
