@@ -24,6 +24,7 @@ SCHEMA: dict[str, tuple[type, str]] = {
     "tutorial.tests": (str, "the tests that cite it"),
     "tutorial.timeout": (str, "how long a block may take, with what comes before it, when it is tried (30s)"),
     "tmr.*": (object, "the default of an option of `tmr run`"),
+    "policy.*": (object, "which files an edit may touch: rules of the project's own"),
     "tmux.source": (str, "a tmux configuration of the user's own, read after ours"),
     "stop.grace": (str, "how long an agent may take to end before it is killed"),
     "graveyard.keep": (str, "how long destroyed agents are kept"),

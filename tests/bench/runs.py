@@ -58,6 +58,8 @@ def _run(world: World, tasks: int, slots: int, seconds: float = 1.0) -> Case:
         json.dumps(STEPS),
         "--runs",
         "1",
+        "--verify-runs",
+        "1",
         "--canary",
         "0",
         "-q",

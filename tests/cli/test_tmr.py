@@ -22,7 +22,7 @@ TEST = '''import calc
 
 
 def test_{name}():
-    """Adding {name} gives {sum}."""
+    """Adding {name} gives the sum of both."""
     assert calc.add({a}, {b}) == {sum}
 '''
 FIX: dict[str, Any] = {"edit": {"path": "calc.py", "old": "a - b", "new": "a + b"}}

@@ -26,6 +26,13 @@ NOTIFY = Option(
     metavar="CMD",
     help="run this at an alarm and at the end; MNGR_EVENT and MNGR_TEXT say what happened",
 )
+WALLS = Option(
+    flags=("--walls",),
+    metavar="HOW",
+    choices=("on", "network", "off"),
+    default="on",
+    help="around the tests that we run ourselves: on has no network, network has it",
+)
 WHO = (
     Option(flags=("--agent",), metavar="KIND", help="who does it", complete="kinds"),
     Option(
@@ -91,13 +98,17 @@ def money(args: Args, key: str) -> float | None:
         raise UsageError(f"{flag}: {text!r} is no amount of money", f"for example: {flag} 2.50") from None
 
 
+def at_host(address: str | None) -> str:
+    """What is added to a name to have it there."""
+    return "" if not address else address if address.startswith("@") else f"@{address}"
+
+
 def wish_of(args: Args, prefix: str, kind: str) -> Wish:
     """Who shall do it, and where."""
     from mngr.mapreduce.recipe import Wish
 
-    on = args["on"] or ""
     return Wish(
-        agent=kind, args=args.rest or [], on=on if not on or on.startswith("@") else f"@{on}",
+        agent=kind, args=args.rest or [], on=at_host(args["on"]),
         transfer=args["transfer"] or "mirror", sandbox=args["sandbox"], network=args["network"], yolo=args["yolo"],
         prefix=prefix, per_host=args["agents_per_host"],
     )  # fmt: skip

@@ -5,7 +5,19 @@ from __future__ import annotations
 import os
 
 from mngr.cli import render
-from mngr.cli.pipeline import BOUNDS, NOTIFY, WHO, Progress, from_root, limits_of, pytest_of, root_of, wish_of
+from mngr.cli.pipeline import (
+    BOUNDS,
+    NOTIFY,
+    WALLS,
+    WHO,
+    Progress,
+    at_host,
+    from_root,
+    limits_of,
+    pytest_of,
+    root_of,
+    wish_of,
+)
 from mngr.cli.run import is_terminal
 from mngr.cli.spec import Argument, Command, Option
 from mngr.cli.table import COMMANDS
@@ -38,7 +50,11 @@ COMMAND = Command(
         Option(flags=("--pytest",), metavar="CMD", help="the command that runs pytest (default: [project] pytest)"),
         Option(flags=("--only",), metavar="WHAT", choices=("failing", "changed", "all"), default="all", help="which tests get an agent"),
         Option(flags=("--changed-since",), metavar="REF", help="only tests whose file has changed since"),
-        Option(flags=("--runs",), metavar="K", kind="int", default=2, help="how often each test is run untouched, and again for a receipt"),
+        Option(flags=("--runs",), metavar="K", kind="int", default=2, help="how often each test is run untouched"),
+        Option(flags=("--verify",), metavar="LEVEL", choices=("quick", "full"), default="quick", help="how a claim is checked: full adds an audit, and faults put into the code"),
+        Option(flags=("--verify-runs",), metavar="K", kind="int", default=3, help="how often a test is run for a receipt"),
+        Option(flags=("--verify-on",), metavar="ADDRESS", help="where receipts are made (default: here)"),
+        WALLS,
         Option(flags=("--test-timeout",), metavar="TIME", kind="length", default=600.0, help="how long one test may take"),
         Option(flags=("--tries",), metavar="N", kind="int", default=3, help="agents for one shared cause"),
         Option(flags=("--dry-run",), help="say what would be done and what it would take; no agent is made"),
@@ -139,15 +155,16 @@ def _plan(cli: Cli, args: Args, root: str) -> Plan:
     from mngr.tmr.plan import Plan
 
     settings = cli.context.settings
-    for key in ("runs", "tries"):
+    for key in ("runs", "tries", "verify_runs"):
         if args[key] < 1:
-            raise UsageError(f"--{key} must be at least 1", "leave it out for the default")
+            raise UsageError(f"--{key.replace('_', '-')} must be at least 1", "leave it out for the default")
     wish = wish_of(args, "tmr", args["agent"] or "mechanic")
     tutorial = str(settings.get("tutorial.file") or "tutorial.sh")
     return Plan(
         base="", pytest=pytest_of(cli, args), paths=[from_root(cli, root, path) for path in args["path"] or []], args=args.rest or [],
         program=settings.get("project.program"), agent=wish.agent, agent_args=args["agent_arg"] or [], on=wish.on, per_host=wish.per_host,
         transfer=wish.transfer or "mirror", sandbox=wish.sandbox, network=wish.network, yolo=wish.yolo, only=args["only"],
-        changed_since=args["changed_since"], k=args["runs"], verify_k=args["runs"], test_timeout=args["test_timeout"],
+        changed_since=args["changed_since"], k=args["runs"], verify_k=args["verify_runs"], verify=args["verify"],
+        verify_on=at_host(args["verify_on"]), walls=args["walls"], policy=settings.table("policy"), test_timeout=args["test_timeout"],
         tutorial=tutorial if os.path.exists(os.path.join(root, tutorial)) else None, tries=1 if wish.agent == "mechanic" else args["tries"],  # it would do the same again
     )  # fmt: skip

@@ -37,16 +37,44 @@ def private(
     return [*words, "--setenv", "HOME", own[0], "--chdir", record.work_dir]
 
 
-def room(home: Home, path: str, *, size: int, own: str, show: list[str], network: bool) -> list[str]:
-    """What all rooms of a host see: the system's programs and those on the PATH. `own` is a home; it, /tmp and what is shared
-    in memory are empty at each start, and hold so many bytes.
+def room(
+    home: Home, path: str, program: str, *, size: int, own: str, show: list[str], network: bool
+) -> list[str]:
+    """What all rooms of a host see: the system's programs, those on the PATH, and this one with what it is installed with.
+
+    `own` is a home; it, /tmp and what is shared in memory are empty at each start, and hold so many bytes.
     """
     words = [*_machine(home), "--size", str(size), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
     words += ["--perms", "1777", "--size", str(size), "--tmpfs", "/tmp", "--symlink", "../tmp", "/var/tmp"]
     words += ["--size", str(size), "--tmpfs", own, "--dir", "/run", "--symlink", "../run", "/var/run"]
-    for place in (*programs(home, path, "python3"), *show):
+    beside = _installation(os.path.dirname(program)) if os.path.isabs(program) else None
+    installed = [*programs(home, path, program), *([beside] if beside else ())]
+    secrets = tuple(os.path.realpath(place) for place in _secrets(home))
+    linked = [place for above in installed for place in _linked(above) if not _is_below(secrets[0], (place,))]
+    for place in (*installed, *linked, *show):
         words += ["--ro-bind-try", place, place]
     return [*words, *(_names() if network else ())]
+
+
+def _linked(place: str) -> list[str]:
+    """Where a Python that is installed here has modules besides: those of projects that are installed as they lie."""
+    found: list[str] = []
+    for top in ("lib", "lib64"):
+        for version in sorted(_entries(os.path.join(place, top))):
+            folder = os.path.join(place, top, version, "site-packages")
+            for name in sorted(_entries(folder)) if version.startswith("python") else ():
+                if name.endswith(".pth"):
+                    with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+                        lines = [line.strip() for line in file]
+                    found += [line for line in lines if os.path.isabs(line) and os.path.isdir(line)]
+    return found
+
+
+def _entries(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def of_environment(place: str) -> list[str]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mngr.tmr.testing import Failure
 
 _CACHE = os.path.join(".mngr", "cache")
+_THERE = 'cd "$1" && shift && exec "$@"'
 _RULES = "3"  # goes up when the same test may now be judged otherwise
 
 
@@ -87,15 +88,9 @@ class Checkout(Room):
     def _ask(
         self, job: dict[str, Any], timeout: float | None = None
     ) -> tuple[dict[str, float], dict[str, str]]:
-        import subprocess
-
         argv = ["python3", "-I", "-S", "-c", self._warden, repr(job)]
-        pipe = subprocess.PIPE
-        process = shell.start(
-            argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, cwd=self.work, env=self._env
-        )
-        out, err = process.communicate()
-        return self._answer(out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+        done = shell.run(["sh", "-c", _THERE, "sh", self.work, *argv], shown=["warden"], env=self._env)
+        return self._answer(done.out.decode("utf-8", "replace"), done.err.decode("utf-8", "replace"))
 
 
 def audits(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mngr.tmr.prepare import Prepared
 
 FREE = ("mechanic", "player", "command")  # need no model
+_FULL = 24  # runs that a receipt in full takes beyond those of a quick one, about
 _TURNS = (5, 60)  # how often a model reads its brief again and what it has seen since, if nothing is known
 _MINUTES = (1.0, 15.0)  # that one agent takes
 _SECONDS = (2.0, 15.0)  # that one takes which needs no model
@@ -72,7 +73,8 @@ def estimate(
         cost = (0.0, 0.0)
     elif rates:
         cost = (tokens[0] * min(rates), tokens[1] * max(rates))
-    ours = sum(one.seconds for one in chosen) * plan.verify_k / cores
+    runs = plan.verify_k + (_FULL if plan.verify == "full" else 0)
+    ours = sum(one.seconds for one in chosen) * runs / cores
     spans = _SECONDS if is_free else (_MINUTES[0] * 60, _MINUTES[1] * 60)
     rounds = (math.ceil(fewest / max(1, slots)), math.ceil(most / max(1, slots)))
     return Estimate(

@@ -36,7 +36,11 @@ class Plan(Record):
     only: str = "all"
     changed_since: str | None = None
     k: int = 2  # runs of the baseline
-    verify_k: int = 2  # runs of a receipt
+    verify_k: int = 3  # runs of a receipt
+    verify: str = "quick"  # | full
+    verify_on: str = ""  # where, as in an address
+    walls: str = "on"  # | network | off: around the tests that we run
+    policy: dict[str, Any] = {}  # what the project adds to the rules for files
     test_timeout: float = 600.0
     tutorial: str | None = None  # the script, from the root of the project
     tries: int = 3  # agents for one shared cause

@@ -76,7 +76,7 @@ def prepare(local: Host, run: RunDir, plan: Plan, rooms: Rooms, journal: Journal
     wanted = [test for test in tests if test.id not in skipped]
     durations = {test: one.seconds for test, one in memory.tests.items() if one.seconds}
     baseline(
-        rooms, plan.base, wanted, plan.pytest, args=plan.args, k=plan.k, timeout=plan.test_timeout, known=_runs(facts),
+        rooms, plan.base, wanted, plan.pytest, args=plan.args, k=plan.k, timeout=plan.test_timeout, known=baseline_runs(facts),
         durations=durations, done=lambda test, number, ran: note("ran", run=ran.to_dict()),
         keep=lambda test, number: _place(run, test, number),
     )  # fmt: skip
@@ -90,7 +90,7 @@ def _place(run: RunDir, test: Test, number: int) -> str:
 def _conclude(facts: dict[str, list[dict[str, Any]]], only: str, note: Callable[..., None]) -> Prepared:
     """What the journal says of it; `note` writes down what follows from it and is not there yet."""
     tests = [Test(**row) for row in facts["collected"][0]["tests"]]
-    runs = _runs(facts)
+    runs = baseline_runs(facts)
     skipped = {row["test"]: row["why"] for row in facts.get("skip", [])}
     found: dict[str, Standing] = {}
     for test in tests:
@@ -124,7 +124,7 @@ def _conclude(facts: dict[str, list[dict[str, Any]]], only: str, note: Callable[
     return Prepared(tests=found, causes=causes, skipped=skipped)
 
 
-def _runs(facts: dict[str, list[dict[str, Any]]]) -> dict[str, list[TestRun]]:
+def baseline_runs(facts: dict[str, list[dict[str, Any]]]) -> dict[str, list[TestRun]]:
     """The runs of the baseline that were made so far, by test."""
     found: dict[str, list[TestRun]] = {}
     for row in facts.get("ran", []):

@@ -266,7 +266,7 @@ def _tail(text: str, most: int) -> str:
 
 def _seen(config: Any) -> dict[str, Any]:
     answer: dict[str, Any] = {
-        "python": ".".join(map(str, sys.version_info[:3])), "pytest": pytest.__version__,
+        "python": ".".join(map(str, sys.version_info[:3])), "pytest": pytest.__version__, "platform": sys.platform,
         "imported": {name: place for name in _names() if (place := _imported(name))}, "strays": _strays(),
     }  # fmt: skip
     if FACTS.get("resolve"):
@@ -275,7 +275,17 @@ def _seen(config: Any) -> dict[str, Any]:
             "scripts": _scripts(config),
             "executable": sys.executable,
         }
+        answer["packages"] = _installed()
     return answer
+
+
+def _installed() -> str:
+    """A hash of what is installed here, with versions."""
+    import hashlib
+    from importlib import metadata
+
+    names = sorted(f"{dist.metadata['Name']}=={dist.version}" for dist in metadata.distributions())
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:24]
 
 
 def _names() -> list[str]:

@@ -1,22 +1,20 @@
-"""Receipts, first form: our own process runs the claimed commit in a clean room, k times, with the cluster's witnesses."""
+"""Receipts: what counts is what our own process saw, in a clean room, of a commit that somebody claims something about."""
 
 from __future__ import annotations
 
-from mngr.errors import MngrError
 from mngr.model import Record
 from mngr.tmr.baseline import verdict as together
 from mngr.tmr.resolve import problems
-from mngr.tmr.rooms import Broken
-from mngr.tmr.testing import TIMEOUT, TestRun, command, run_test
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
-    from mngr.tmr.collect import Test
-    from mngr.tmr.rooms import Rooms
+    from mngr.tmr.testing import TestRun
+    from mngr.trust.finding import Finding
 
+VERDICTS = ("confirmed", "refuted", "flaky", "unverified")
 _SHOWN = 2_000  # characters of an explanation
 
 
@@ -28,90 +26,64 @@ class Receipt(Record):
     verdict: str  # confirmed | refuted | flaky | unverified
     reason: str  # a sentence, for every verdict
     commit: str
+    base: str = ""
     tree: str = ""
+    level: str = "quick"  # quick | full
     command: list[str]
     k: int
     results: list[dict[str, Any]] = []  # outcome, seconds, why of each run of the test, in order
     witnesses: list[dict[str, Any]] = []  # the same of the others that the cause broke
+    rate: float | None = None  # the share of runs that failed, of a flaky one
     imported_from: dict[str, str] = {}
+    policy: list[dict[str, Any]] = []  # findings about which files were touched, and how
+    guard: list[dict[str, Any]] = []  # findings about tests that were made weaker
+    findings: list[
+        dict[str, Any]
+    ] = []  # all others: of the room, of proofs, of the audit, of faults that are missed
+    proofs: list[dict[str, Any]] = []  # red and green, of each fix of the implementation
+    mutation: dict[str, Any] | None = None
+    audit: dict[str, Any] | None = None
+    room: str = ""  # its walls
+    environment: dict[str, str] = {}
+    hashes: dict[str, str] = {}  # of tree, command, environment, transcript, recording
+    again: dict[str, Any] = {}  # all that is needed to run it again
     seed: int = 0
     seconds: float = 0.0  # of all runs
 
+    @property
+    def all_findings(self) -> list[dict[str, Any]]:
+        """Every finding, whoever found it."""
+        return [*self.policy, *self.guard, *self.findings]
 
-def verify(
-    rooms: Rooms,
-    commit: str,
-    test: Test,
-    pytest: Sequence[str],
-    *,
-    witnesses: Sequence[Test] = (),
-    k: int = 3,
-    args: Sequence[str] = (),
-    timeout: float = TIMEOUT,
-    source: str | None = None,
-    program: str | None = None,
-    seed: int = 0,
-    done: Callable[[Test, TestRun], None] | None = None,
+
+def judge(
+    blank: Receipt,
+    own: Sequence[TestRun],
+    others: Sequence[TestRun],
+    refusals: Iterable[Finding],
+    program: str | None,
 ) -> Receipt:
-    """Run a claimed commit (of `source`, the run's own repository) and say what is so. What cannot be run is `unverified`."""
-    blank = Receipt(
-        test=test.id,
-        verdict="unverified",
-        reason="",
-        commit=commit,
-        command=command(pytest, args, test.id),
-        k=k,
-        seed=seed,
-    )
-    for last in (False, True):
-        try:
-            with rooms.room(commit, source) as room:
-                order = _order(test, witnesses, k, seed)
-                runs: list[tuple[Test, TestRun]] = []
-                for number, one in enumerate(order):
-                    run = run_test(
-                        room,
-                        pytest,
-                        one,
-                        args=args,
-                        timeout=timeout,
-                        seed=seed + number,
-                        resolve=not runs,
-                        program=program,
-                    )
-                    runs.append((one, run))
-                    if done is not None:
-                        done(one, run)
-                return _judge(blank.replace(commit=room.commit, tree=room.tree), test, runs, program)
-        except Broken as error:
-            if last:
-                return blank.replace(reason=f"the clean room broke twice: {error.message}")
-        except MngrError as error:
-            return blank.replace(reason=f"it could not be run: {error.message}")
-    raise AssertionError
-
-
-def _order(test: Test, witnesses: Sequence[Test], k: int, seed: int) -> list[Test]:
-    """The test k times and each witness once, in an order that the seed decides."""
-    import random
-
-    order = [test] * k + [witness for witness in witnesses if witness.id != test.id]
-    random.Random(seed).shuffle(order)
-    return order
-
-
-def _judge(blank: Receipt, test: Test, runs: list[tuple[Test, TestRun]], program: str | None) -> Receipt:
-    own = [run for one, run in runs if one.id == test.id]
-    others = [run for one, run in runs if one.id != test.id]
-    imported = {name: path for _, run in runs for name, path in run.imported_from.items()}
-    found = blank.replace(
+    """The receipt of the runs of a test and of its witnesses, and of what was found about the edit."""
+    runs = [*own, *others]
+    imported = {name: path for run in runs for name, path in run.imported_from.items()}
+    verdict, reason = decide(own, others, _wrong_code(runs, program))
+    refused = [finding for finding in refusals if finding.level == "refuse"]
+    if verdict in ("confirmed", "flaky") and refused:
+        more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+        place = f"{refused[0].path}:{refused[0].line}" if refused[0].line else refused[0].path
+        verdict, reason = "refuted", f"it passes, but {place}: {refused[0].what}{more}"
+    failed = sum(run.outcome != "pass" or bool(run.reruns) for run in own)
+    return blank.replace(
+        verdict=verdict,
+        reason=reason,
         results=[_row(run) for run in own],
         witnesses=[{"test": run.test, **_row(run)} for run in others],
+        rate=round(failed / len(own), 3) if own and verdict == "flaky" else None,
         imported_from=dict(sorted(imported.items())),
-        seconds=sum(run.seconds for _, run in runs),
+        room=runs[0].walls if runs else "",
+        environment=runs[0].environment if runs else {},
+        seconds=round(sum(run.seconds for run in runs), 3),
     )
-    verdict, reason = decide(own, others, _wrong_code(runs, program))
-    return found.replace(verdict=verdict, reason=reason)
 
 
 def decide(own: Sequence[TestRun], others: Sequence[TestRun], wrong: str = "") -> tuple[str, str]:
@@ -144,8 +116,8 @@ def decide(own: Sequence[TestRun], others: Sequence[TestRun], wrong: str = "") -
     return "confirmed", f"it passed {passed} of {len(own)} times{also}"
 
 
-def _wrong_code(runs: list[tuple[Test, TestRun]], program: str | None) -> str:
-    for _, run in runs:
+def _wrong_code(runs: Sequence[TestRun], program: str | None) -> str:
+    for run in runs:
         found = [*run.wrong_code, *problems(run.resolved, program)]
         if found:
             return found[0]
@@ -162,6 +134,8 @@ def _row(run: TestRun) -> dict[str, Any]:
         row["why"] = _why(run)
     if run.failures:
         row["text"] = run.failures[0].text[-_SHOWN:]
+    if run.reruns:
+        row["reruns"] = run.reruns
     if run.missing:
         row["missing"] = run.missing
     if run.left:

@@ -11,9 +11,12 @@ from mngr.mapreduce.state import Task
 from mngr.tmr import brief
 from mngr.tmr.base import add_fix
 from mngr.tmr.prepare import Standing
-from mngr.tmr.receipt import Receipt, verify
+from mngr.tmr.receipt import Receipt
 from mngr.tmr.result import read_result
+from mngr.tmr.shelf import Shelf
 from mngr.tmr.testing import command
+from mngr.tmr.verify import Claim, How, verify
+from mngr.trust.policy import DEFAULT, merged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,9 +25,11 @@ if TYPE_CHECKING:
     from mngr.host import Host
     from mngr.mapreduce.rundir import RunDir
     from mngr.mapreduce.state import RunState, TaskState
+    from mngr.tmr.collect import Test
     from mngr.tmr.plan import Plan
     from mngr.tmr.prepare import Prepared
     from mngr.tmr.rooms import Rooms
+    from mngr.tmr.testing import TestRun
 
 _CLAIMS = ("fixed", "improved", "unchanged")  # say that the test passes
 
@@ -33,9 +38,11 @@ class Tests:
     """One run on a project's tests."""
 
     def __init__(
-        self, local: Host, run: RunDir, plan: Plan, prepared: Prepared, rooms: Rooms, blocks: dict[str, str]
+        self, local: Host, run: RunDir, plan: Plan, prepared: Prepared, judges: Rooms, blocks: dict[str, str]
     ) -> None:
-        self._local, self._run, self._plan, self._rooms = local, run, plan, rooms
+        self._local, self._run, self._plan, self._judges = local, run, plan, judges
+        self._shelf = Shelf(run.root, "verify")
+        self.seen: dict[str, list[TestRun]] = {}  # runs of receipts, by test
         self._tests = prepared.tests
         self._chosen = prepared.chosen
         self._causes = prepared.causes
@@ -167,15 +174,32 @@ class Tests:
             if one.task.data["kind"] == "cause":
                 cause = next(cause for cause in self._causes if cause["id"] == one.task.data["cause"])
                 others = [self._tests[name] for name in self._witnesses(cause) if name != test]
-            receipt = verify(
-                self._rooms, one.commit, standing.test, self._plan.pytest, witnesses=[other.test for other in others],
-                k=self._plan.verify_k, args=self._plan.args, timeout=self._plan.test_timeout, source=self._run.repo,
-                program=self._plan.program,
+            claim = Claim(
+                test=standing.test, commit=one.commit, base=one.base or self._plan.base, witnesses=[other.test for other in others],
+                result=one.claim, is_shared=bool(others), red=standing.evidence if one.base == self._plan.base else None,
             )  # fmt: skip
+            keep = self._run.task(one.task.slug, "receipt")
+            receipt = verify(
+                self._judges,
+                claim,
+                self._how(one),
+                source=self._run.repo,
+                shelf=self._shelf,
+                keep=keep,
+                done=self._saw,
+            )
         row = receipt.to_dict()
         with open(self._run.task(one.task.slug, "receipt.json"), "w", encoding="utf-8") as file:
             json.dump(row, file, indent=1)
         return row
+
+    def _how(self, one: TaskState) -> How:
+        plan = self._plan
+        seed = int(one.task.slug[-6:], 16) if one.task.data["kind"] == "test" else 0
+        return How(
+            pytest=plan.pytest, args=plan.args, k=plan.verify_k, timeout=plan.test_timeout, program=plan.program, level=plan.verify,
+            seed=seed, policy=merged(DEFAULT, plan.policy),
+        )  # fmt: skip
 
     def _untouched(self, standing: Standing, commit: str) -> Receipt:
         """The receipt of a test that nobody changed: its baseline."""
@@ -190,6 +214,9 @@ class Tests:
             command=words,
             k=self._plan.k,
         )
+
+    def _saw(self, test: Test, ran: TestRun) -> None:
+        self.seen.setdefault(test.id, []).append(ran)
 
     def settle(self, one: TaskState) -> tuple[str, str | None]:
         """What was claimed, if it was seen; else what it is instead."""

@@ -11,11 +11,13 @@ from mngr.mapreduce.journal import Journal
 from mngr.mapreduce.recipe import Wish
 from mngr.mapreduce.state import fold
 from mngr.tmr.estimate import Estimate, estimate
+from mngr.tmr.flaky import FlakyList, is_mixed
 from mngr.tmr.memory import Known, Memory, Prints
 from mngr.tmr.plan import Plan, load_plan
-from mngr.tmr.prepare import prepare
+from mngr.tmr.prepare import baseline_runs, prepare
 from mngr.tmr.recipe import Tests
 from mngr.tmr.rooms import Rooms
+from mngr.tmr.walls import walls_of
 from mngr.tutorial.citations import parse_tests
 
 TYPE_CHECKING = False
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
     from mngr.mapreduce.governor import Limits
     from mngr.mapreduce.rundir import RunDir
     from mngr.mapreduce.state import RunState
+    from mngr.tmr.flaky import Flaky
     from mngr.tmr.prepare import Prepared
+    from mngr.tmr.testing import TestRun
 
     Say = Callable[[dict[str, Any]], None]
 
@@ -43,11 +47,15 @@ def go(
     plan = load_plan(run)
     local = fleet.context.local
     with Journal(run.journal) as journal:
-        rooms = Rooms(fleet, run.name, run.repo)
+        walls = walls_of(plan.walls)
+        rooms = Rooms(fleet, run.name, run.repo, walls=walls)
+        judges = rooms
+        if plan.verify_on:
+            judges = Rooms(fleet, run.name, run.repo, walls=walls, on=plan.verify_on, called="judge")
         rooms.sweep()
         prepared = prepare(local, run, plan, rooms, journal, say)
         _write(os.path.join(run.path, "clusters.json"), {"v": 1, "clusters": prepared.causes})
-        recipe = Tests(local, run, plan, prepared, rooms, cited(local, run.repo, plan.base, prepared))
+        recipe = Tests(local, run, plan, prepared, judges, cited(local, run.repo, plan.base, prepared))
         if agree is not None and not fold(journal.rows).tasks:
             briefs = [recipe.brief(one) for one in prepared.chosen]
             expected = estimate(plan, prepared, Memory(run.root), briefs, limits.max_agents, rooms.at_once)
@@ -59,6 +67,7 @@ def go(
             return engine.run()
         finally:
             remember(local, run, plan, fold(journal.rows), prepared)
+            note_flaky(local, run, plan, fold(journal.rows), recipe.seen)
 
 
 def wish_of(plan: Plan) -> Wish:
@@ -103,6 +112,20 @@ def remember(local: Host, run: RunDir, plan: Plan, state: RunState, prepared: Pr
         )  # fmt: skip
     if found:
         Memory(run.root).add(found)
+
+
+def note_flaky(
+    local: Host, run: RunDir, plan: Plan, state: RunState, seen: dict[str, list[TestRun]]
+) -> list[Flaky]:
+    """Keep which tests passed and failed without a change, and what may be behind it."""
+    runs = {test: [*own, *seen.get(test, [])] for test, own in baseline_runs(state.facts).items()}
+    flaky = FlakyList(run.root)
+    concerned = {test for test, own in runs.items() if is_mixed(own)} | set(flaky.read())
+    sources: dict[str, str] = {}
+    for test in concerned & set(runs):
+        blob = git.run(local, run.repo, "cat-file", "blob", f"{plan.base}:{test.partition('::')[0]}")
+        sources[test] = blob.out.decode("utf-8", "replace") if blob.code == 0 else ""
+    return flaky.add(runs, sources)
 
 
 def _write(path: str, data: dict[str, Any]) -> None:

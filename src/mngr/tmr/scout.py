@@ -28,7 +28,8 @@ def build(wish: dict[str, Any]) -> tuple[list[str], str]:
     if not found:
         return [], "bubblewrap (bwrap) is not installed"
     home = type("Home", (), {"root": os.path.dirname(os.path.dirname(os.environ["MNGR_AGENT_DIR"]))})
-    words = [found[0], *wish["flags"], *view["room"](home, os.environ.get("PATH", ""), **wish["facts"])]
+    seen = view["room"](home, os.environ.get("PATH", ""), wish["program"], **wish["facts"])
+    words = [found[0], *wish["flags"], *seen]
     for name in wish["environments"]:
         words += view["of_environment"](name)
     return words, ""

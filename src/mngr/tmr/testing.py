@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 PROBE = ("-p", "mngr_probe")
 TIMEOUT = 600.0  # seconds of one run of a test, unless told otherwise
 _SHOWN = 8_000  # characters of what pytest printed that stay with a run
+_ENVIRONMENT = ("python", "pytest", "platform", "packages")
 _NOT_FOUND = (4, 5)  # pytest's exit codes for what cannot be asked for and for nothing to run
 
 
@@ -78,6 +79,7 @@ class TestRun(Record):
     transcripts: dict[str, str] = {}  # of mngr.e2e, by node id
     artifacts: list[str] = []  # directories of mngr.e2e in the work dir
     left: int = 0  # processes that it left running
+    environment: dict[str, str] = {}  # versions, and of the first run a hash of what is installed
     walls: str = ""  # that the room had: on, on with the network, or why there were none
     findings: list[Finding] = []  # what it did that is not for a room
     lines: dict[str, list[int]] = {}  # that were run of the project's files, if that was asked
@@ -158,6 +160,7 @@ def judge(test: Test, ran: Ran, line: str, work: str) -> TestRun:
         output=_tail(ran.out + ran.err), transcripts={row.get("test", ""): row.get("text", "") for row in scenes},
         artifacts=[row["path"] for row in scenes if _is_inside(row.get("path", ""))], left=ran.left,
         findings=[finding.replace(path=test.path) for finding in ran.findings],
+        environment={key: str(end[key]) for key in _ENVIRONMENT if key in end} if end else {},
         lines=_traced(ran.rows),
     )  # fmt: skip
 

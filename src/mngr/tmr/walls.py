@@ -46,6 +46,7 @@ class Walls(Record):
     """What is asked for: no network if not told otherwise, and how much a command may use."""
 
     network: bool = False
+    program: str = "python3"  # what tests are run with: it may be elsewhere than on the PATH
     show: list[str] = []  # what is seen too, to read
     processes: int = 2000  # and threads, at once
     memory: int = 4 << 30  # bytes of all processes
@@ -59,6 +60,7 @@ class Walls(Record):
             "view": text,
             "places": _PLACES,
             "flags": [*WALLS, "--new-session", *(["--share-net"] if self.network else [])],
+            "program": self.program,
             "facts": {"size": min(_SPACE, self.disk), "own": OWN, "show": self.show, "network": self.network},
             "environments": environments,
         }

@@ -6,6 +6,7 @@ import textwrap
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,9 @@ from mngr.contract.program import commit, git
 from mngr.tmr.baseline import Baseline, baseline
 from mngr.tmr.cluster import clusters, signature
 from mngr.tmr.collect import Test
-from mngr.tmr.receipt import verify
 from mngr.tmr.rooms import Rooms
 from mngr.tmr.testing import TestRun, run_test
+from mngr.tmr.verify import Claim, How, verify
 from tests.unit.tmr.world import BARE, PYTEST, World, new_world
 
 SHOP = """
@@ -306,7 +307,12 @@ def test_receipts(world: World) -> None:
         }
     )
 
-    good = verify(rooms, honest, test, PYTEST, witnesses=[witness], k=2, source=str(claims))
+    once = How(pytest=PYTEST, k=1)
+
+    def claim(commit: str, **more: Any) -> Claim:
+        return Claim(test=test, commit=commit, base=world.base, **more)
+
+    good = verify(rooms, claim(honest, witnesses=[witness]), How(pytest=PYTEST, k=2), source=str(claims))
     assert (good.verdict, good.reason) == ("confirmed", "it passed 2 of 2 times, and so did its witness"), (
         good
     )
@@ -316,28 +322,38 @@ def test_receipts(world: World) -> None:
     assert good.imported_from == {"shop": "shop/__init__.py"}
     assert good.to_dict()["verdict"] == "confirmed"
 
-    half = verify(rooms, partly, test, PYTEST, witnesses=[witness], k=1)
+    half = verify(rooms, claim(partly, witnesses=[witness]), once)
     assert half.verdict == "refuted" and half.reason.startswith(
         f"the witness {witness.id} does not pass: ValueError"
     )
-    lie = verify(rooms, world.base, test, PYTEST, k=1)
+    lie = verify(rooms, claim(world.base), once)
     assert lie.verdict == "refuted" and "ValueError: bad value '1'" in lie.reason
-    silent = verify(rooms, skipped, test, PYTEST, k=1)
+    silent = verify(rooms, claim(skipped), once)
     assert (silent.verdict, silent.reason) == ("refuted", "it was skipped when it was run: Skipped: no")
 
 
 def test_what_cannot_be_run_is_unverified(world: World) -> None:
     rooms = rooms_of(world, "unverified")
-    gone = verify(rooms, "0" * 40, world.test("test_good"), PYTEST, k=1)
+    gone = verify(
+        rooms, Claim(test=world.test("test_good"), commit="0" * 40, base=world.base), How(pytest=PYTEST, k=1)
+    )
     assert gone.verdict == "unverified" and "could not be run" in gone.reason
     line = 'PYTHONPATH="$0:$PYTHONPATH" PYTHONSAFEPATH=1 exec "$@"'
     astray = ["sh", "-c", line, str(world.repo), *PYTEST, "-o", "pythonpath=tests"]
-    wrong = verify(rooms, world.base, world.test("test_total_1"), astray, k=1)
+    wrong = verify(
+        rooms,
+        Claim(test=world.test("test_total_1"), commit=world.base, base=world.base),
+        How(pytest=astray, k=1),
+    )
     assert wrong.verdict == "unverified"
     assert wrong.reason == f"wrong code under test: shop came from {world.repo}/shop/__init__.py"
     assert rooms.sweep() == [] and world.graves() == []
 
 
 def test_a_flaky_repair_is_called_so(world: World) -> None:
-    flips = verify(rooms_of(world, "flaky", 1), world.base, world.test("test_flips"), PYTEST, k=2)
+    flips = verify(
+        rooms_of(world, "flaky", 1),
+        Claim(test=world.test("test_flips"), commit=world.base, base=world.base),
+        How(pytest=PYTEST, k=2),
+    )
     assert flips.verdict == "flaky" and flips.reason.startswith("it passed 1 of 2 times")

@@ -1,0 +1,133 @@
+"""Tests that pass at one time and fail at another: kept between runs, with how often, since when, and what may be behind it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+from mngr import clock
+from mngr.lock import Lock
+from mngr.model import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mngr.tmr.testing import TestRun
+
+_FILE = os.path.join(".mngr", "runs", "flaky.json")
+# What a failure says, and what the source of a test does, that points at a reason.
+_SAID = {
+    "time": re.compile(r"tim(?:ed ?out|eout)|deadline|did not end within|not within|too slow", re.IGNORECASE),
+    "port": re.compile(
+        r"address already in use|EADDRINUSE|connection (?:refused|reset)|port \d+", re.IGNORECASE
+    ),
+    "network": re.compile(
+        r"name or service not known|name resolution|network is unreachable|getaddrinfo|no route to host|ENETUNREACH",
+        re.IGNORECASE,
+    ),
+    "order": re.compile(
+        r"already exists|FileExistsError|lists differ|order|At index \d+ diff", re.IGNORECASE
+    ),
+}
+_DOES = {
+    "time": re.compile(
+        r"\bsleep\(|\btime\.(?:time|monotonic|perf_counter)\(|datetime\.(?:now|today|utcnow)\(|timeout="
+    ),
+    "port": re.compile(r"\bbind\(|\bport\b|localhost|127\.0\.0\.1"),
+    "network": re.compile(r"https?://(?!localhost|127\.)|\burlopen\(|requests\."),
+    "order": re.compile(r"\bset\(|listdir\(|\bglob\(|iterdir\(|\brandom\.|\bglobal\b"),
+}
+
+
+class Flaky(Record):
+    """One of them."""
+
+    test: str
+    first_seen: str
+    last_seen: str
+    runs: int  # since it is on the list
+    fails: int
+    suspects: list[str] = []  # time, order, port, network: the likeliest first
+    why: str = ""  # how it failed last
+
+    @property
+    def rate(self) -> float:
+        """The share of runs that failed."""
+        return self.fails / self.runs if self.runs else 0.0
+
+
+def suspects(failed: Sequence[TestRun], source: str) -> list[str]:
+    """What may be behind it: what the failures say counts more than what the test does."""
+    said = "\n".join(
+        f"{run.why}\n{failure.text}" for run in failed for failure in run.failures or ()
+    ) + "\n".join(run.why for run in failed)
+    points = {name: 2 * bool(_SAID[name].search(said)) + bool(_DOES[name].search(source)) for name in _SAID}
+    if any(run.outcome == "timeout" for run in failed):
+        points["time"] += 2
+    return sorted((name for name, point in points.items() if point), key=lambda name: -points[name])
+
+
+class FlakyList:
+    """`flaky.json`: read, and written under a lock; several runs may be at it."""
+
+    def __init__(self, root: str) -> None:
+        self._path = os.path.join(root, _FILE)
+
+    def read(self) -> dict[str, Flaky]:
+        """All of them, by test."""
+        try:
+            with open(self._path, encoding="utf-8") as file:
+                return {row["test"]: Flaky(**row) for row in json.load(file)["tests"]}
+        except (OSError, ValueError, KeyError, TypeError):
+            return {}
+
+    def add(self, runs: Mapping[str, Sequence[TestRun]], sources: Mapping[str, str]) -> list[Flaky]:
+        """What runs of tests have shown; those that are flaky by them. One that is on the list counts every run."""
+        mixed = {test for test, own in runs.items() if is_mixed(own)}
+        known = self.read()
+        if not mixed and not any(test in known for test in runs):
+            return []
+        os.makedirs(os.path.dirname(self._path), exist_ok=True)
+        with Lock(self._path + ".lock"):
+            known = self.read()
+            for test, own in runs.items():
+                if test in mixed or test in known:
+                    known[test] = _more(known.get(test), test, own, sources.get(test, ""))
+            rows = [one.to_dict() for _, one in sorted(known.items())]
+            with open(self._path + ".new", "w", encoding="utf-8") as file:
+                json.dump({"v": 1, "tests": rows}, file, indent=1)
+            os.replace(self._path + ".new", self._path)
+        return [known[test] for test in sorted(mixed)]
+
+    def forget(self, tests: Sequence[str] | None = None) -> list[str]:
+        """Take some off the list, or all; those that were on it."""
+        if not os.path.exists(self._path):
+            return []
+        with Lock(self._path + ".lock"):
+            known = self.read()
+            gone = [test for test in (known if tests is None else tests) if test in known]
+            rows = [one.to_dict() for test, one in sorted(known.items()) if test not in gone]
+            with open(self._path + ".new", "w", encoding="utf-8") as file:
+                json.dump({"v": 1, "tests": rows}, file, indent=1)
+            os.replace(self._path + ".new", self._path)
+        return gone
+
+
+def is_mixed(runs: Sequence[TestRun]) -> bool:
+    """Whether a test passed and failed, or passed only because something repeated it."""
+    kinds = {run.outcome == "pass" for run in runs if run.outcome != "skip"}
+    return len(kinds) > 1 or any(run.reruns for run in runs)
+
+
+def _more(known: Flaky | None, test: str, runs: Sequence[TestRun], source: str) -> Flaky:
+    now = clock.stamp()
+    failed = [run for run in runs if run.outcome not in ("pass", "skip") or run.reruns]
+    one = known or Flaky(test=test, first_seen=now, last_seen=now, runs=0, fails=0)
+    one = one.replace(runs=one.runs + len(runs), fails=one.fails + len(failed))
+    if failed:
+        found = suspects(failed, source)
+        names = [*found, *(name for name in one.suspects if name not in found)]
+        one = one.replace(last_seen=now, suspects=names, why=failed[-1].why)
+    return one

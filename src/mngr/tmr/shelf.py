@@ -1,0 +1,71 @@
+"""What was found out once and need not be found out again: small JSON files under names that say what they depend on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_PLACE = os.path.join(".mngr", "cache")
+_DAYS = 30  # that an entry is kept without being asked for
+
+
+class Shelf:
+    """One kind of entries of a project. What cannot be read is not there; it only saves time."""
+
+    def __init__(self, root: str, kind: str) -> None:
+        self._place = os.path.join(root, _PLACE, kind)
+
+    def get(self, key: object) -> Any:
+        """What was put there under the key, or None."""
+        path = self._path(key)
+        try:
+            with open(path, encoding="utf-8") as file:
+                found = json.load(file)
+            os.utime(path)
+        except (OSError, ValueError):
+            return None
+        return found
+
+    def put(self, key: object, value: Any) -> None:
+        """Keep it; a full disk is no reason to stop."""
+        path = self._path(key)
+        try:
+            self._make()
+            with open(f"{path}.{os.getpid()}", "w", encoding="utf-8") as file:
+                json.dump(value, file)
+            os.replace(f"{path}.{os.getpid()}", path)
+        except OSError:
+            return
+
+    def _path(self, key: object) -> str:
+        text = json.dumps(key, sort_keys=True)
+        return os.path.join(self._place, hashlib.sha256(text.encode()).hexdigest()[:32] + ".json")
+
+    def _make(self) -> None:
+        """The directory, which git never sees; when it is made anew what is old goes."""
+        if os.path.isdir(self._place):
+            return
+        os.makedirs(self._place)
+        ignore = os.path.join(os.path.dirname(self._place), ".gitignore")
+        if not os.path.exists(ignore):
+            with open(ignore, "w", encoding="utf-8") as file:
+                file.write("*\n")
+
+    def sweep(self) -> int:
+        """Take away what nobody has asked for in a month; how many."""
+        gone = 0
+        try:
+            entries = list(os.scandir(self._place))
+        except OSError:
+            return 0
+        for entry in entries:
+            if time.time() - entry.stat().st_mtime > _DAYS * 86400:
+                os.unlink(entry.path)
+                gone += 1
+        return gone
