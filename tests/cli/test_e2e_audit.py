@@ -39,7 +39,7 @@ def project(mngr: Mngr) -> Mngr:
     return mngr
 
 
-AUDIT = ("e2e", "audit", "--program", "note", "--modes", "nop,drop", "--format", "json")
+AUDIT = ("e2e", "audit", "--modes", "nop,drop", "--format", "json")
 
 
 def test_what_is_known_is_not_run_again(project: Mngr) -> None:
@@ -80,6 +80,7 @@ def test_those_that_have_changed_and_a_sample(project: Mngr) -> None:
 
 def test_what_cannot_be_asked(project: Mngr) -> None:
     project("e2e", "audit", "--modes", "nap", code=2)
-    assert "which program" in project("e2e", "audit", code=2).err
     assert "tests/none.py" in project(*AUDIT, "tests/none.py", code=1).err
     assert "nowhere" in project(*AUDIT, "--changed-since", "nowhere", code=1).err
+    (project.repo / "bin/other").touch()  # as long as there is one, it is that
+    assert "which program" in project("e2e", "audit", code=2).err

@@ -35,7 +35,7 @@ COMMAND = Command(
     ),
     arguments=(Argument(name="TEST", help="the tests, as for pytest (default: the setting tutorial.tests, else tests)", many=True, required=False, complete="files"),),
     options=(
-        Option(flags=("--program",), metavar="NAME", help="the program that the tests are about (default: the setting project.program, else the one that the project installs)"),
+        Option(flags=("--program",), metavar="NAME", help="the program that the tests are about (default: the setting project.program, else what the project installs)"),
         Option(flags=("--pytest",), metavar="CMD", help="the command that runs pytest (default: [project] pytest)"),
         Option(flags=("--modes",), metavar="A,B", default="nop,help,each,drop", help="what to try (default: all)"),
         Option(flags=("--changed-since",), metavar="REF", help="only tests that say something else than at this commit"),

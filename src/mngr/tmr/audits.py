@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mngr.host import Host
-    from mngr.tmr.collect import Collected, Test
+    from mngr.tmr.collect import Test
     from mngr.tmr.rooms import Ran
     from mngr.tmr.testing import Failure
 
@@ -109,14 +109,14 @@ def audits(
     def left() -> float:
         return math.inf if end is None else end - time.monotonic()
 
+    program = wish.program or _program(local, root)
     with tempfile.TemporaryDirectory(prefix="mngr-audit-") as place:
         checkout = Checkout(root, place)
-        found = collect(checkout, wish.pytest, wish.paths, wish.args, program=wish.program)
+        found = collect(checkout, wish.pytest, wish.paths, wish.args, program=program)
         if found.errors and not found.failures:
             hint = "name tests as for pytest: mngr e2e audit tests/e2e"
             raise NotFound(found.errors[0].splitlines()[-1], hint)
         broken = [_uncollected(failure) for failure in found.failures]
-        program = wish.program or _program(found)
         tests = choose(local, root, found.tests, wish)
         cache = Cache(local, root, program, tutorial, wish)
 
@@ -164,20 +164,19 @@ def _uncollected(failure: Failure) -> Audited:
     )
 
 
-def _program(found: Collected) -> str:
-    """The one program that the project installs, or the one that is called like its package."""
-    scripts = found.resolved.get("scripts")
-    about = (
-        {name: facts for name, facts in scripts.items() if isinstance(facts, dict)}
-        if isinstance(scripts, dict)
-        else {}
-    )
-    named = [name for name, facts in about.items() if facts.get("module") == name]
-    choice = named if len(named) == 1 else list(about)
-    if len(choice) != 1:
-        hint = "--program NAME, or for good: mngr config set project.program NAME"
-        raise UsageError("which program the tests are about is not known", hint)
-    return str(choice[0])
+def _program(local: Host, root: str) -> str:
+    """The program that the project installs, else the only one in its bin."""
+    from mngr.ops.init import look
+
+    for finding in look(local, root):
+        if finding.key == "project.program":
+            return str(finding.value)
+    place = os.path.join(root, "bin")
+    names = sorted(os.listdir(place)) if os.path.isdir(place) else []
+    if len(names) == 1:
+        return names[0]
+    hint = "--program NAME, or for good: mngr config set project.program NAME"
+    raise UsageError("which program the tests are about is not known", hint)
 
 
 # Which tests.
