@@ -51,11 +51,9 @@ def _say(
 
 
 def _others() -> dict[str, Any]:
-    import types
-
     found: dict[str, Any] = {}
     for name, text in (FACTS.pop("plugins", None) or {}).items():
-        found[name] = module = types.ModuleType(name)
+        found[name] = module = type(sys)(name)
         module.__dict__.update(probe=sys.modules[__name__], text=text)
         exec(compile(text, f"<{name}>", "exec"), module.__dict__)
     return found
@@ -66,11 +64,11 @@ def pytest_configure(config: Any) -> None:
         config.pluginmanager.register(module, name)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_load_initial_conftests(early_config: Any) -> None:
-    known = early_config.known_args_namespace
-    if "tracer" in OTHERS and hasattr(known, "no_cov"):  # there can be only one before Python 3.12
-        known.no_cov = True
+@pytest.hookimpl(hookwrapper=True)
+def pytest_load_initial_conftests(early_config: Any) -> Any:
+    if "tracer" in OTHERS:  # before Python 3.12 there can be only one, and pytest-cov is the other
+        early_config.known_args_namespace.no_cov = True
+    yield
 
 
 # What is run, and how.
