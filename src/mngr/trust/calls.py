@@ -20,6 +20,7 @@ _UNITTEST = {
     "assertNotEqual": "!=", "assertIsNot": "!=", "assertIn": "in", "assertNotIn": "not in", "assertGreater": ">",
     "assertGreaterEqual": ">=", "assertLess": "<", "assertLessEqual": "<=",
 }  # fmt: skip
+_MUTATE = frozenset("append extend insert update setdefault add discard remove pop clear sort reverse".split())
 _READS = frozenset(("read_text", "read_bytes"))
 _BROAD = frozenset(("Exception", "BaseException", "AssertionError"))
 _SWALLOWERS = frozenset(("contextlib.suppress", "suppress"))
@@ -72,6 +73,9 @@ class Calls(Resolver):
             return said
         if (known := self._file(name, made)) is not None:
             return known
+        match made:
+            case ast.Call(func=ast.Attribute(value=base, attr=attr)) if attr in _MUTATE:
+                self.changed(base, made)
         return ast.Call(func=func, args=args, keywords=[k for k in keywords if k.arg not in _QUIET])
 
     # What a call goes around.
@@ -155,6 +159,9 @@ class Calls(Resolver):
             case ast.Name(id=name):
                 if name in self.nested:
                     return self.nested[name], False, node.args
+                held = self.env.get(name)
+                if isinstance(held, ast.Name) and held.id in self.nested:
+                    return self.nested[held.id], False, node.args
                 if name not in self.env and name in self.module.functions:
                     return self.module.functions[name], False, node.args
             case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name) if self.owner:
@@ -191,8 +198,8 @@ class Calls(Resolver):
             inner.update({key: made for key, made in self.env.items() if key.startswith("self.")})
         if instance is not None:
             inner["self"] = instance
-        closure = self.nested.get(function.name) is function
-        outer, self.env = self.env, {**(self.env if closure else {}), **inner}
+        closure = self.closures.get(function.name, {}) if self.nested.get(function.name) is function else {}
+        outer, self.env = self.env, {**closure, **inner}
         kept, self.depth = list(self.conditions), self.depth + 1
         self.returns.append([])
         if _waits(function):
@@ -263,7 +270,7 @@ class Calls(Resolver):
             root = self.env[root.id]
         if not (isinstance(root, ast.Call) and values.text(root.func).split(".")[-1] == "expect"):
             return None
-        if isinstance(root.func, ast.Name) and root.func.id in {*self.module.functions, *self.nested}:
+        if isinstance(root.func, ast.Name) and root.func.id in {*self.module.functions, *self.module.classes, *self.nested}:
             return ast.Constant(value=None)  # an `expect` of the file's own: it says nothing that we know
         whole = self.resolve(inner)
         if not (isinstance(whole, ast.Call) and whole.args):
@@ -275,7 +282,7 @@ class Calls(Resolver):
         return whole
 
     def _expected(self, name: str, subject: ast.expr, args: list[ast.expr]) -> list[Check]:
-        code = ast.Attribute(value=subject, attr="exit_code", ctx=ast.Load())
+        code = self.part(subject, "exit_code")
         if name == "to_succeed":
             return self._compared(code, ast.Eq(), ast.Constant(value=0))
         if name == "to_fail" and not args:
@@ -284,9 +291,8 @@ class Calls(Resolver):
             return self._compared(code, ast.Eq(), args[0])
         if name in {"to_contain", "not_to_contain"}:
             op = ast.In() if name == "to_contain" else ast.NotIn()
-            given = [
-                item for a in args for item in (self.elements(a.value) or []) if isinstance(a, ast.Starred)
-            ]
+            starred = [arg.value for arg in args if isinstance(arg, ast.Starred)]
+            given = [item for inner in starred for item in self.elements(inner) or [inner]]
             given += [arg for arg in args if not isinstance(arg, ast.Starred)]
             return [check for arg in given for check in self._compared(arg, op, subject)]
         base, views = peel(subject)
@@ -436,6 +442,11 @@ class Calls(Resolver):
             ):
                 self.files[values.text(place)] = made.args[0] if made.args else ast.Constant(value="")
                 return None
+            case ast.Call(func=ast.Attribute(value=place, attr="touch" | "mkdir")):
+                self.files[values.text(place)] = ast.Constant(value="")
+                return None
+            case ast.Call(func=ast.Attribute(value=place, attr="exists" | "is_file" | "is_dir")):
+                return ast.Constant(value=True) if values.text(place) in self.files else None
             case ast.Call(func=ast.Attribute(value=place, attr=attr)) if attr in _READS:
                 return self.files.get(values.text(place))
             case ast.Call(

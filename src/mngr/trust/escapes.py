@@ -179,6 +179,18 @@ def is_inert(command: str) -> bool:
     return bool(lines) and all(_program(part) in _INERT or _says_itself(part) for part in lines)
 
 
+def is_help(command: str) -> bool:
+    """Whether a command line asks for help only."""
+    return bool(re.search(r"(?:^|\s)(?:--help|-h|--version|--usage)(?:\s|$)|^\S+ help\b", command))
+
+
+def says(command: str, text: str) -> bool:
+    """Whether a line of shell prints these words by itself."""
+    parts = [part.strip() for part in re.split(r"&&|\|\||[;|\n]", command)]
+    plain = [row.strip() for row in text.splitlines() if row.strip()]
+    return any(_program(part) in {"echo", "printf", "cat"} and any(row in part for row in plain) for part in parts)
+
+
 def _program(part: str) -> str:
     rows = [word for word in part.split() if not re.match(r"\w+=", word)]
     return rows[0].rsplit("/", 1)[-1] if rows else ""

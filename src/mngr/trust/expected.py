@@ -41,13 +41,12 @@ def expectations(old: Check, new: Check, doc: str, inputs: str, computed: bool) 
         return _negative(old, new, inputs)
     if (plain := _equivalent(old, new)) is not None:
         return plain
+    if new.kind == "empty":
+        return _less("it may be empty now")
     if old.kind == "true":
         if new.kind == "true":
-            return (
-                _less("any of them will do now")
-                if (old.option, new.option) == ("all", "any")
-                else Verdict(grade=SAME)
-            )
+            looser = new.option == "any" and old.option != "any"
+            return _less("any of them will do now") if looser else Verdict(grade=SAME)
         return Verdict(grade=STRONGER) if new.kind != "empty" else _less("it says the opposite", "inverted")
     if new.kind == "near" or old.kind == "near":
         return _near(old, new)

@@ -41,6 +41,15 @@ def changed(old: Module | None, new: Module) -> Iterator[Found]:
             yield _hook(name, node, before.get(name))
         elif is_fixture(node) and name not in before:
             yield from _fixture(new, name, node)
+    known = {ast.dump(node) for node in ast.walk(old.tree)} if old else set()
+    for node in ast.walk(new.tree):
+        if isinstance(node, ast.Try) and ast.dump(node) not in known and (name := _stands_in(node)):
+            yield "program-replaced", "refuse", node.lineno, f"where {name} cannot be imported the file has its own", ""
+    for name, source in old.imports.items() if old else ():
+        framework = source.split(".")[0] in {"pytest", "unittest"} or source.startswith("mngr.e2e")
+        now_from = new.imports.get(name, source)
+        if framework and now_from != source and not now_from.startswith(("pytest", "unittest", "mngr.e2e")):
+            yield "program-replaced", "refuse", 0, f"{name} comes from {now_from} now, which may check nothing", ""
     for name in _LISTS:
         now = new.constants.get(name)
         then = old.constants.get(name) if old else None
@@ -94,6 +103,22 @@ def _fixture(module: Module, name: str, node: Function) -> Iterator[Found]:
             f"a fixture {name} of the file's own takes the place of the real one",
             "",
         )
+
+
+def _stands_in(node: ast.Try) -> str:
+    """The name that is imported, or else made here."""
+    imported = {
+        alias.asname or alias.name for s in node.body if isinstance(s, ast.Import | ast.ImportFrom) for alias in s.names
+    }
+    for handler in node.handlers:
+        for statement in handler.body:
+            names = [getattr(statement, "name", "")]
+            if isinstance(statement, ast.Assign) and not values.known(statement.value):
+                names = [values.text(target) for target in statement.targets]
+            for name in names:
+                if name in imported:
+                    return name
+    return ""
 
 
 def _mutated(statement: ast.stmt) -> str:

@@ -114,6 +114,7 @@ class Matcher:
             if old.kind != "eq" or not isinstance(old.value, dict | list | tuple):
                 continue
             parts = [new for new in self.own if new.kind == "eq" and related(old, new) == "part"]
+            parts = [new for new in parts if not new.empty and judge(old, new, self.scene).rule == "loosened"]
             said = {
                 w
                 for new in parts

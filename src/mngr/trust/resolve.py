@@ -46,6 +46,7 @@ class Resolver:
         self.module = module
         self.env: dict[str, ast.expr] = {}
         self.nested: dict[str, Function] = {}
+        self.closures: dict[str, dict[str, ast.expr]] = {}  # what names stood for where a function was defined
         self.owner: ast.ClassDef | None = None
         self.conditions: list[str] = []
         self.returns: list[list[tuple[tuple[str, ...], ast.expr]]] = []
@@ -106,8 +107,29 @@ class Resolver:
                         self.bind(part, given[index])
                     else:
                         self.bind(part, _item(made, index))
-            case ast.Subscript():
-                self.resolve(target.value)
+            case ast.Subscript(value=value, slice=index):
+                base = self.resolve(value)
+                self.changed(base, made)
+                place = ast.Subscript(value=base, slice=self.resolve(index), ctx=ast.Load())
+                self.env[values.text(place)] = made
+
+    def part(self, base: ast.expr, name: str) -> ast.expr:
+        """An attribute, or what the test has put in its place."""
+        made = ast.Attribute(value=base, attr=name, ctx=ast.Load())
+        return self.env.get(values.text(made), made)
+
+    def changed(self, base: ast.expr, how: ast.expr) -> None:
+        """The test itself changes something that it was given: from here on it is not what the program made."""
+        if not isinstance(base, ast.Call | ast.Subscript) or not self.module.traces(base):
+            return
+        func = base.func if isinstance(base, ast.Call) else None
+        last = values.text(func).rsplit(".", 1)[-1] if func is not None else ""
+        if last[:1].isupper() or last == "cls":
+            return  # an object of the program: it is used, as it should be
+        before = values.text(base)
+        for name, found in list(self.env.items()):
+            if values.text(found) == before:
+                self.env[name] = call("changed", found, how)
 
     def _place(self, node: ast.expr) -> ast.expr:
         if isinstance(node, ast.Attribute) and not (
@@ -189,7 +211,7 @@ class Resolver:
                 return made if found is UNKNOWN else ast.Constant(value=found)
         made = self._rebuilt(node)
         if isinstance(made, ast.Subscript):
-            return self._item_of(made)
+            return self.env.get(values.text(made)) or self._item_of(made)
         return made
 
     def call(self, node: ast.Call) -> ast.expr:

@@ -11,23 +11,21 @@ from mngr.trust import values
 
 TYPE_CHECKING = False
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-_RUNNERS = (
-    "subprocess",
-    "runpy",
-    "importlib",
-    "urllib",
-    "http",
-    "socket",
-    "asyncio",
-    "pty",
-    "ctypes",
-    "multiprocessing",
+# Modules of the standard library that tell nothing of the world: what they make, the test has said.
+_PURE = frozenset(
+    "types unittest json re collections itertools functools textwrap string math operator copy dataclasses enum typing "
+    "decimal fractions contextlib io pprint base64 hashlib abc struct statistics datetime warnings inspect ast html "
+    "shlex sys argparse uuid random bisect heapq numbers errno signal stat locale __future__".split()
 )
-_OS_RUNNERS = ("popen", "system", "spawn", "exec", "posix_spawn", "fork")
+_PURE_NAMES = frozenset("os.path os.sep os.linesep os.fspath os.pathsep os.name urllib.parse".split())
+_PURE_PATHS = frozenset("join basename dirname splitext normpath split abspath".split())
+_READING = frozenset(
+    "read_text read_bytes exists is_file is_dir is_symlink stat iterdir glob rglob open readlink resolve".split()
+)
 _INERT = frozenset(
     "CompletedProcess CalledProcessError TimeoutExpired PIPE DEVNULL STDOUT SimpleNamespace sleep".split()
 )
-_BUILTIN = frozenset(dir(builtins)) | {"each", "listof", "__file__", "__name__", "__doc__"}
+_BUILTIN = (frozenset(dir(builtins)) - {"open", "input"}) | set("each listof changed raised called __file__ __name__ __doc__".split())
 _PLAIN_FIXTURES = frozenset(("monkeypatch", "mocker", "request"))
 
 
@@ -151,12 +149,20 @@ class Module:
     def traces(self, node: ast.AST) -> bool:
         """Whether what it comes to depends on anything but this file: the program, a fixture, a file."""
         own = {arg.arg for part in ast.walk(node) if isinstance(part, ast.Lambda) for arg in _all(part.args)}
-        return any(self._traces(part) and getattr(part, "id", "") not in own for part in _outer(node))
+        parts = list(_outer(node))
+        found = {part.id for part in parts if isinstance(part, ast.Name) and part.id not in own and self._traces(part)}
+        if not any(isinstance(part, ast.Attribute) and part.attr in _READING for part in parts):
+            found = {name for name in found if not name.startswith("pathlib.")}
+        if any(isinstance(part, ast.Name) and part.id == "__file__" for part in parts):
+            found = {name for name in found if not name.startswith(("pathlib.", "open", "os."))}  # it reads itself
+        return bool(found)
 
     def _traces(self, part: ast.AST) -> bool:
         if not isinstance(part, ast.Name):
             return False
         name = part.id
+        if name.startswith("given "):
+            return False
         first, _, rest = name.lstrip(".").partition(".")
         if name in _BUILTIN or name in _PLAIN_FIXTURES or first == "pytest":
             return False
@@ -164,9 +170,9 @@ class Module:
             return self._body_traces(name)
         if "." in name and first in sys.stdlib_module_names:
             last = rest.rsplit(".", 1)[-1]
-            if last in _INERT:
+            if last in _INERT or first in _PURE or name in _PURE_NAMES or name.startswith("urllib.parse"):
                 return False
-            return first in _RUNNERS or (first == "os" and last.startswith(_OS_RUNNERS))
+            return not (name.startswith("os.path.") and last in _PURE_PATHS)
         return first not in sys.stdlib_module_names
 
     def _body_traces(self, name: str) -> bool:

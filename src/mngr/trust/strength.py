@@ -17,7 +17,7 @@ SAME, STRONGER, UPDATED, WEAKER, OTHER = range(5)
 _STREAMS = frozenset(
     ("stdout", "stderr", "output", "out", "err", "text", "stdout_text", "stderr_text", "transcript")
 )
-_LOOSE_EQ = frozenset("lower strip replace sorted set frozenset len round int float abs min max sum slice split join filter bool type".split())  # fmt: skip
+LOOSE = frozenset("lower strip replace sorted set frozenset len round int float abs min max sum slice split join filter bool type keys".split())  # fmt: skip
 _LOOSE_IN = frozenset("lower replace slice len bool type filter hash".split())
 _LOOSE_NOT = frozenset("strip slice replace split filter len bool set".split())
 _BROAD = frozenset(
@@ -52,11 +52,13 @@ def judge(old: Check, new: Check, scene: Scene) -> Verdict:
     relation = related(old, new)
     if relation == "none":
         return Verdict(grade=OTHER)
-    if relation in {"updated", "moved"} and (why := _fake(old, new, scene)):
+    if relation in {"updated", "moved", "part"} and (why := _fake(old, new, scene)):
         return Verdict(grade=WEAKER, rule="program-replaced", what=why)
     found = _compare(old, new, scene)
     if relation == "part":
         return _part(old, new, found)
+    if relation == "each":
+        return _each(old, new, found)
     if relation == "whole":
         return _whole(old, new, found)
     if relation == "moved":
@@ -75,8 +77,10 @@ _NONE = ast.Constant(value=None)
 def related(old: Check, new: Check) -> str:
     """How the things stand to each other that two checks are about."""
     a, b = old.subject, new.subject
-    if a == b:
+    if a == b or a == b.replace("await ", ""):
         return "same"
+    if any(found == b for found, _ in _every(old.node)):
+        return "each"
     if _is_code(old.node) or _is_code(new.node):
         both = _is_code(old.node) and _is_code(new.node)
         return ("updated" if _callee(old.node) == _callee(new.node) else "moved") if both else "none"
@@ -92,6 +96,26 @@ def related(old: Check, new: Check) -> str:
     if _callee(old.node) and _callee(old.node) == _callee(new.node):
         return "updated" if _last(old.node) == _last(new.node) or old.kind == new.kind else "moved"
     return "moved"
+
+
+def _every(node: ast.expr) -> list[tuple[str, int]]:
+    """The same about each item of something, for every item that is taken out of it by its number."""
+    found = []
+    for part in ast.walk(node):
+        if isinstance(part, ast.Subscript) and isinstance(index := values.value(part.slice), int):
+            one = values.text(part)
+            found.append((values.text(node).replace(one, f"each({values.text(part.value)})"), index))
+    return found
+
+
+def _each(old: Check, new: Check, found: Verdict) -> Verdict:
+    """The old check was about one item, the new one is about all."""
+    index = next(number for text, number in _every(old.node) if text == new.subject)
+    if isinstance(new.value, list | tuple) and new.kind == "eq" and old.kind == "eq":
+        if -len(new.value) <= index < len(new.value) and not isinstance(old.value, list | tuple):
+            same = new.value[index] == old.value
+            return Verdict(grade=STRONGER if same else UPDATED, what="another value is expected")
+    return Verdict(grade=STRONGER) if found.grade <= STRONGER else found
 
 
 def _is_code(node: ast.expr) -> bool:
@@ -125,7 +149,14 @@ def _fake(old: Check, new: Check, scene: Scene) -> str:
     before, after = _commands(old.node), _commands(new.node)
     if any(escapes.is_inert(c) for c in after) and not any(escapes.is_inert(c) for c in before):
         return "the command that it looks at is not the program"
+    if any(map(escapes.is_help, after)) and not any(map(escapes.is_help, before)):
+        return "the program is only asked for its help"
+    if isinstance(new.value, str) and any(escapes.says(c, new.value) for c in after):
+        if not any(escapes.says(c, new.value) for c in before):
+            return "the command line itself says what is expected"
     for part in ast.walk(new.node):
+        if isinstance(part, ast.Call) and values.text(part.func) == "changed" and not _has(old.node, values.text(part)):
+            return "the test itself changes what it looks at"
         if isinstance(part, ast.IfExp) and scene.module and not _has(old.node, values.text(part)):
             if not all(scene.module.traces(way) for way in (part.body, part.orelse)):
                 return "what it looks at may be something that the test says itself"
@@ -193,7 +224,7 @@ def _whole(old: Check, new: Check, found: Verdict) -> Verdict:
 
 def _compare(old: Check, new: Check, scene: Scene) -> Verdict:
     """Two checks about the same thing."""
-    loose = _LOOSE_NOT if new.kind in NEGATIVE else _LOOSE_EQ if RANK[new.kind] >= 4 else _LOOSE_IN
+    loose = _LOOSE_NOT if new.kind in NEGATIVE else LOOSE if RANK[new.kind] >= 4 else _LOOSE_IN
     if new.kind in {"lt", "gt"} or old.kind in {"lt", "gt"}:
         loose = frozenset({"slice", "filter", "round"})
     added = [view for view in new.views if view in loose and view not in old.views]

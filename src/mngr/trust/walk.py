@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from mngr.trust import escapes, values
 from mngr.trust.calls import Calls
-from mngr.trust.checks import Check, peel
+from mngr.trust.checks import Check, loop
 from mngr.trust.resolve import call
 from mngr.trust.source import Function, Module, Test
 from mngr.trust.values import UNKNOWN
@@ -45,8 +45,12 @@ class Walk(Calls):
         with self.scope():
             self.returns.append([])
             self.block(node.body)
-            found = self.returns.pop()
-        return _join(found)
+            found = _join(self.returns.pop())
+            if isinstance(found, ast.Name) and found.id in self.nested:
+                inner = self.nested[found.id]
+                free = [ast.Name(id=f"given {name}", ctx=ast.Load()) for name in _names(inner)]
+                found = self.inline(inner, list(free), []) or found
+        return found
 
     @contextlib.contextmanager
     def scope(self) -> Iterator[None]:
@@ -192,6 +196,7 @@ class Walk(Calls):
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self.nested[node.name] = node
                 self.env.pop(node.name, None)
+                self.closures[node.name] = self.env
             case ast.Match(subject=subject, cases=cases):
                 for case in cases:
                     with self.under(
@@ -288,7 +293,8 @@ class Walk(Calls):
                 if flow != NEXT:
                     break
         else:
-            with self.under(f"each {values.text(peel(over)[0])}"):
+            ends = any(isinstance(part, ast.Break) for part in ast.walk(node))
+            with self.under(loop(over) + " until it breaks" * ends):
                 self.bind(node.target, call("each", over))
                 self.block(node.body)
         self.loops -= 1
