@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from mngr.tmr import options
 from mngr.tmr.audit import Audited, audit, examine
+from mngr.tmr.rooms import text_of
 from tests.unit.tmr.world import PYTEST, World, new_world
 
 FILES = {
@@ -176,3 +180,37 @@ HELP = """
 def test_what_is_left_out_with_an_option(words: str, cuts: dict[str, list[tuple[int, int]]]) -> None:
     found = options.options(words.split(), lambda flag: options.takes_value(flag, HELP))
     assert dict(found) == cuts
+
+
+@pytest.mark.parametrize(
+    ("line", "stubbed"),
+    [
+        ("{note} add x", "{stub} add x"),
+        ("cd y && '{note}' add x | {note} list", "cd y && '{stub}' add x | {stub} list"),
+        (
+            "A=1 timeout 5 {note}; if ! {note}; then {note}; fi",
+            "A=1 timeout 5 {stub}; if ! {stub}; then {stub}; fi",
+        ),
+        ("python3 -u {note} add\nsh {note}", "python3 -u {stub} add\nsh {stub}"),
+        ("x=$({note} list)", "x=$({stub} list)"),
+        ("bin/note", "{stub}"),
+        ("cat {note} && ls bin/note", "cat {note} && ls bin/note"),
+        ("{note}-other list; /none/note list", "{note}-other list; /none/note list"),
+        ("python -m note add && python3 -m notes", "{module} add && python3 -m notes"),
+    ],
+)
+def test_where_a_line_names_the_program(tmp_path: Path, line: str, stubbed: str) -> None:
+    names: dict[str, Any] = {"probe": SimpleNamespace(FACTS={"report": str(tmp_path / "report")})}
+    names["probe"].FACTS["audit"] = {"words": ["note"], "mode": "plain", "stub": ""}
+    exec(text_of("stubbing.py"), names)
+    note = tmp_path / "bin" / "note"
+    note.parent.mkdir()
+    note.touch()
+    stub = names["_redirect"](str(note), "/")
+    assert stub != str(note)
+    places = {"note": note, "stub": stub, "module": f"{names['ROOT']}/module/note"}
+    given, wanted = line.format(**places), stubbed.format(**places)
+    assert names["_line"](given, str(tmp_path)) == wanted
+    assert names["_words"](["setsid", "--ctty", "sh", "-c", given], str(tmp_path))[-1] == wanted
+    if "\n" not in given and not set("&|;()'") & set(given):
+        assert names["_words"](given.split(), str(tmp_path)) == wanted.split()
