@@ -45,13 +45,14 @@ def room(
     `own` is a home; it, /tmp and what is shared in memory are empty at each start, and hold so many bytes.
     """
     words = [*_machine(home), "--size", str(size), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
-    words += ["--perms", "1777", "--size", str(size), "--tmpfs", "/tmp", "--symlink", "../tmp", "/var/tmp"]
+    for place in ("/tmp", "/var/tmp"):
+        words += ["--perms", "1777", "--size", str(size), "--tmpfs", place]
     words += ["--size", str(size), "--tmpfs", own, "--dir", "/run", "--symlink", "../run", "/var/run"]
     beside = _installation(os.path.dirname(program)) if os.path.isabs(program) else None
     installed = [*programs(home, path, program), *([beside] if beside else ())]
     secrets = tuple(os.path.realpath(place) for place in _secrets(home))
     linked = [place for above in installed for place in _linked(above) if not _is_below(secrets[0], (place,))]
-    for place in (*installed, *linked, *show):
+    for place in dict.fromkeys((*installed, *linked, *show)):
         words += ["--ro-bind-try", place, place]
     return [*words, *(_names() if network else ())]
 

@@ -80,7 +80,8 @@ def survey() -> dict[str, str]:
 
 def keep(programs: dict[str, str]) -> str:
     """Lay our programs where Python finds them compiled, and the commands of the room do not; the place."""
-    place = os.path.join(os.environ["MNGR_AGENT_DIR"], "warden")
+    sealed = not os.access(os.environ["MNGR_AGENT_DIR"], os.W_OK)  # the room of a sandboxed agent
+    place = os.path.join(os.environ["MNGR_OUTPUT_DIR" if sealed else "MNGR_AGENT_DIR"], "warden")
     os.makedirs(place, exist_ok=True)
     for name, text in programs.items():
         install(os.path.join(place, name), text)

@@ -16,6 +16,7 @@ from mngr.tmr import resolve
 from mngr.tmr.collect import collect
 from mngr.tmr.rooms import Rooms
 from mngr.tmr.testing import TestRun, run_test
+from mngr.tmr.walls import Walls
 from tests.conftest import BIN, wait_for
 from tests.hosts.sshd import Farm
 from tests.unit.tmr.world import BARE, PYTEST, RUN, World, new_world
@@ -315,10 +316,11 @@ def test_rooms_on_another_host_and_behind_walls(
     monkeypatch.setenv("MNGR__PROVIDERS__SSH__CONFIG", str(farm.config))
     fleet = Fleet(str(world.root / "home"), cwd=str(world.repo))
     pytest_there = [str(BIN / "python"), "-m", "pytest"]
-    there = Rooms(fleet, "there", str(world.repo), env=BARE, on="@h1")
+    there = Rooms(fleet, "there", str(world.repo), env=BARE, on="@h1", walls=Walls(program=pytest_there[0]))
     walled = Rooms(fleet, "walled", str(world.repo), env=BARE, sandbox=True)
-    for rooms in (there, walled):
+    for rooms, walls in ((there, "on"), (walled, "none: they were not asked for")):
         with rooms.room(world.base) as room:
+            assert room.walls == walls
             good = run_test(room, pytest_there, world.test("test_adds"), resolve=True)
             assert (good.outcome, good.imported_from) == ("pass", {"tally": "tally/__init__.py"}), good
             assert run_test(room, pytest_there, world.test("test_load")).why == "KeyError: 'x'"
