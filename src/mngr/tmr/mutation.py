@@ -53,7 +53,7 @@ class Mutation(Record):
     v: int = 1
     test: str
     seed: int
-    state: str  # compared | new: there is no old test to compare with | same: the test did not change | unmeasured
+    state: str  # compared | new: there was no such test | alone: the old one cannot be run | same: it did not change | unmeasured
     reason: str = ""  # why it was not compared
     trials: list[Trial] = []
     runs: int = 0  # of the test, that were needed for this
@@ -148,28 +148,30 @@ def _compare(blank: Mutation, bench: _Bench, texts: _Texts, n: int, timeout: flo
     new = bench.plain("new", timeout)
     if new["outcome"] != "pass":
         return blank.replace(reason=f"the new test does not pass: {new['why'] or new['outcome']}")
-    state, reason, lines = "compared", "", [new["lines"]]
-    if not texts.had(bench.tests["old"].path):
-        state, reason = "new", "there was no such file"
-    elif sum(len(pack(text)) for text in bench.before.values() if text is not None) > _OLD:
-        state, reason = "new", "the old tests are too large to be put in the place of the new ones"
-    else:
-        past = bench.plain("old", timeout)
-        if past["outcome"] == "pass":
-            lines.append(past["lines"])
-        else:
-            state, reason = (
-                "new",
-                f"the old test does not pass on this code: {past['why'] or past['outcome']}",
-            )
+    state, reason, past = _past(bench, texts, timeout)
+    lines = [new["lines"], past] if state == "compared" else [new["lines"]]
     sources = texts.read(path for found in lines for path in found if not texts.is_of_tests(path))
     sources = {path: text for path, text in sources.items() if len(pack(text)) < _FAULTY}
     covered = {path: {line for found in lines for line in found.get(path, [])} for path in sources}
     mutants = choose(sources, covered, n, bench.seed)
     sees = [_reached(sources, found) for found in lines]
     judged = _Judge(bench, sources, sees, state == "compared").all(mutants)
-    trials = [one for one in judged if one.new or one.old]
+    trials = [one.replace(old="missed") if state == "new" else one for one in judged if one.new]
     return blank.replace(state=state, reason=reason, trials=trials, left=len(judged) - len(trials))
+
+
+def _past(bench: _Bench, texts: _Texts, timeout: float) -> tuple[str, str, dict[str, list[int]]]:
+    """The state, the reason if nothing is compared, and the lines that the old test runs."""
+    test = bench.tests["old"]
+    text = bench.before.get(test.path, "")
+    if text is None or (text and f"def {test.name}(" not in text):
+        return "new", "there was no such test", {}
+    if sum(len(pack(one)) for one in bench.before.values() if one is not None) > _OLD:
+        return "alone", "the old tests are too large to be put in the place of the new ones", {}
+    past = bench.plain("old", timeout)
+    if past["outcome"] != "pass":
+        return "alone", f"the old test does not pass on this code: {past['why'] or past['outcome']}", {}
+    return "compared", "", past["lines"]
 
 
 def _reached(sources: dict[str, str], lines: dict[str, list[int]]) -> set[tuple[str, int, int]]:
@@ -333,11 +335,6 @@ class _Texts:
         modes = {about[0][1:], about[1]}
         shared = is_of_tests(path) and not _is_test_file(path)
         return (path in self._own or shared) and modes <= {"100644", "100755", "000000"}
-
-    def had(self, path: str) -> bool:
-        """Whether there was this file of tests at the base."""
-        about = self._changed.get(path)
-        return about is None or bool(about[2].strip("0"))
 
     def tests_before(self) -> dict[str, str | None]:
         """What was changed of what the test is made of, as it was; None: it was not there."""

@@ -93,16 +93,17 @@ def in_file(world: World, path: str) -> Test:
 def edited(
     world: World,
     files: dict[str, str],
-    test: str,
+    test: str | Test,
     n: int = 2,
     shelf: Shelf | None = None,
     budget: int | None = None,
 ) -> Mutation:
     """What the faults say about one edit of a test."""
     commit = world.write(files)
+    test = in_file(world, test) if isinstance(test, str) else test
     try:
         return mutate(
-            world.rooms, PYTEST, in_file(world, test), base=world.base, commit=commit, n=n, timeout=30.0, shelf=shelf, budget=budget
+            world.rooms, PYTEST, test, base=world.base, commit=commit, n=n, timeout=30.0, shelf=shelf, budget=budget
         )  # fmt: skip
     finally:
         git(world.repo, "reset", "-q", "--hard", world.base)
@@ -146,8 +147,17 @@ def test_an_old_test_that_fails_on_the_new_code_accuses_nobody(world: World) -> 
     said = TILL.replace("total:", "sum:")
     files = {"till.py": said, "tests/test_strong.py": STRONG.replace("total:", "sum:")}
     found = edited(world, files, "tests/test_strong.py", n=1)
-    assert (found.state, found.trials[0].old, found.findings()) == ("new", "", [])
+    assert (found.state, found.trials[0].old, found.findings()) == ("alone", "", [])
     assert "does not pass on this code" in found.reason
+
+
+def test_all_that_a_new_test_catches_is_newly_caught(world: World) -> None:
+    path = "tests/test_strong.py"
+    test = Test(id=f"{path}::test_more", ids=[f"{path}::test_more"], path=path, name="test_more")
+    more = STRONG + STRONG.replace("test_total", "test_more")
+    found = edited(world, {path: more}, test)
+    assert (found.state, found.runs) == ("new", 3)
+    assert found.newly_caught and found.newly_caught == [one for one in found.trials if one.new == "caught"]
 
 
 def test_a_test_that_nobody_changed_is_not_run(world: World) -> None:
