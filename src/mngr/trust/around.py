@@ -101,7 +101,7 @@ def _retries(old: list[Escape], new: list[Escape], callees: frozenset[str]) -> l
     loops = {e.what for e in old if e.rule == "retry"}
     amounts = {e.what: e.amount for e in old if e.rule == "retry"}
     waited = any(e.rule == "sleep" for e in old)
-    found = []
+    found: list[Added] = []
     for escape in new:
         if escape.rule != "retry":
             continue

@@ -4,32 +4,19 @@ from __future__ import annotations
 
 import ast
 
-from mngr.trust import escapes, values
-from mngr.trust.checks import Check, peel
-from mngr.trust.resolve import Resolver, call
+from mngr.trust import values
+from mngr.trust.resolve import joined
+from mngr.trust.said import QUIET, Said
 from mngr.trust.source import Function, own_nodes
-from mngr.trust.values import UNKNOWN
 
 TYPE_CHECKING = False
-_QUIET = frozenset(
-    ("timeout", "check", "comment", "capture_output", "text", "universal_newlines", "timeout_seconds")
+_MUTATE = frozenset(
+    "append extend insert update setdefault add discard remove pop clear sort reverse".split()
 )
-_UNITTEST = {
-    "assertEqual": "==", "assertEquals": "==", "assertIs": "==", "assertListEqual": "==", "assertDictEqual": "==",
-    "assertSetEqual": "==", "assertTupleEqual": "==", "assertMultiLineEqual": "==", "assertSequenceEqual": "==",
-    "assertNotEqual": "!=", "assertIsNot": "!=", "assertIn": "in", "assertNotIn": "not in", "assertGreater": ">",
-    "assertGreaterEqual": ">=", "assertLess": "<", "assertLessEqual": "<=",
-}  # fmt: skip
-_MUTATE = frozenset("append extend insert update setdefault add discard remove pop clear sort reverse".split())
 _READS = frozenset(("read_text", "read_bytes"))
-_BROAD = frozenset(("Exception", "BaseException", "AssertionError"))
-_SWALLOWERS = frozenset(("contextlib.suppress", "suppress"))
-_RAISES = frozenset(
-    ("pytest.raises", "self.assertRaises", "self.assertRaisesRegex", "pytest.warns", "self.assertWarns")
-)
 
 
-class Calls(Resolver):
+class Calls(Said):
     """The part of a walk that knows about calls."""
 
     def block(self, body: list[ast.stmt]) -> str:
@@ -38,7 +25,7 @@ class Calls(Resolver):
 
     def call(self, node: ast.Call) -> ast.expr:
         """What a call stands for, and what it says on the way."""
-        if (done := self._expectation(node)) is not None:
+        if (done := self.expectation(node)) is not None:
             return done
         if (local := self._local(node)) is not None:
             function, bound, given = local
@@ -68,89 +55,15 @@ class Calls(Resolver):
         keywords = [ast.keyword(arg=k.arg, value=self.resolve(k.value)) for k in node.keywords]
         made = ast.Call(func=func, args=args, keywords=keywords)
         name = values.text(func) if isinstance(func, ast.Name | ast.Attribute) else ""
-        self._watch(name, made)
-        if (said := self._says(name, made)) is not None:
+        self.watch(name, made)
+        if (said := self.says(name, made)) is not None:
             return said
         if (known := self._file(name, made)) is not None:
             return known
         match made:
             case ast.Call(func=ast.Attribute(value=base, attr=attr)) if attr in _MUTATE:
                 self.changed(base, made)
-        return ast.Call(func=func, args=args, keywords=[k for k in keywords if k.arg not in _QUIET])
-
-    # What a call goes around.
-
-    def _watch(self, name: str, made: ast.Call) -> None:
-        if found := escapes.of_call(name, made):
-            self.escape(*found)
-        for keyword in made.keywords:
-            if found := escapes.of_keyword(made, keyword):
-                self.escape(*found)
-        if (command := escapes.command_of(made)) and self.module.traces(made):
-            for found in escapes.of_command(command):
-                self.escape(*found)
-        if name.endswith("chdir"):
-            self.cwd_moved = True
-
-    def escape_of(self, node: ast.expr, made: ast.expr) -> None:
-        """A context manager that stands in for something."""
-        if not isinstance(made, ast.Call) and isinstance(node, ast.Attribute):
-            if found := escapes.of_decorator(node, values.text(node)):
-                self.escape(*found)
-
-    def assigned(self, node: ast.Assign) -> None:
-        """An attribute of something that is not the test's own is set: a stand-in."""
-        for target in node.targets:
-            shown = values.text(node)[:200]
-            name = target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")
-            if found := escapes.of_limit(name, node.value):
-                self.escape(*found)
-            if isinstance(target, ast.Attribute):
-                base = self.resolve(target.value)
-                root = base
-                while isinstance(root, ast.Attribute | ast.Subscript):
-                    root = root.value
-                if isinstance(root, ast.Name) and root.id in self.module.imports.values():
-                    self.escape("mock", shown)
-            elif isinstance(target, ast.Subscript):
-                base_text = values.text(self.resolve(target.value))
-                if base_text.endswith(("sys.modules", "__dict__", "globals()", "__builtins__")):
-                    self.escape("mock", shown)
-                elif "environ" in base_text:
-                    path = values.value(target.slice) == "PATH"
-                    self.escape("program-replaced" if path else "environment", shown)
-
-    def retry(self, node: ast.stmt) -> None:
-        """A loop that tries something until it is as wished."""
-        inside = [part for part in ast.walk(node) if part is not node]
-        tests = [part for part in inside if isinstance(part, ast.If | ast.Try)]
-        leaves = any(
-            isinstance(end, ast.Break | ast.Return | ast.Continue) for part in tests for end in ast.walk(part)
-        )
-        if leaves:
-            runs = sorted({values.text(p.func) for p in inside if isinstance(p, ast.Call)})
-            self.escape("retry", "loop " + " ".join(runs))
-
-    def swallows(self, node: ast.expr, made: ast.expr) -> bool:
-        """Whether a context manager lets a failing check pass."""
-        target = made.func if isinstance(made, ast.Call) else made
-        name = values.text(target)
-        if name in _SWALLOWERS:
-            return True
-        written = node.func if isinstance(node, ast.Call) else node
-        local = values.text(written)
-        function = self.module.functions.get(local) or self.nested.get(local)
-        if function is not None:
-            tries = [part for part in ast.walk(function) if isinstance(part, ast.Try)]
-            return any(
-                any(isinstance(inner, ast.Yield) for inner in ast.walk(part))
-                and any(not any(isinstance(s, ast.Raise) for s in ast.walk(h)) for h in part.handlers)
-                for part in tries
-            )
-        owner = self.module.classes.get(local)
-        leave = self.module.methods(owner).get("__exit__") if owner else None
-        ends = [part for part in ast.walk(leave) if isinstance(part, ast.Return)] if leave else []
-        return any(end.value is not None and values.value(end.value) not in (None, False) for end in ends)
+        return ast.Call(func=func, args=args, keywords=[k for k in keywords if k.arg not in QUIET])
 
     # Helpers.
 
@@ -211,7 +124,7 @@ class Calls(Resolver):
             if bound and instance is None:
                 outer.update({key: made for key, made in self.env.items() if key.startswith("self.")})
             self.env = outer
-        return _one(found, len(kept))
+        return joined(found, len(kept)) or ast.Constant(value=None)
 
     def _bound(
         self, function: Function, given: list[ast.expr], named: list[ast.keyword], bound: bool
@@ -256,166 +169,6 @@ class Calls(Resolver):
         self.env = outer
         return found
 
-    # What calls check.
-
-    def _expectation(self, node: ast.Call) -> ast.expr | None:
-        """A step of `expect(…).to_…().to_…()`: the checks of those before it, then its own."""
-        if not (isinstance(node.func, ast.Attribute) and node.func.attr.startswith(("to_", "not_to_"))):
-            return None
-        inner = node.func.value
-        root: ast.expr = inner
-        while isinstance(root, ast.Call) and isinstance(root.func, ast.Attribute):
-            root = root.func.value
-        if isinstance(root, ast.Name) and root.id in self.env:
-            root = self.env[root.id]
-        if not (isinstance(root, ast.Call) and values.text(root.func).split(".")[-1] == "expect"):
-            return None
-        if isinstance(root.func, ast.Name) and root.func.id in {*self.module.functions, *self.module.classes, *self.nested}:
-            return ast.Constant(value=None)  # an `expect` of the file's own: it says nothing that we know
-        whole = self.resolve(inner)
-        if not (isinstance(whole, ast.Call) and whole.args):
-            return whole
-        args = [self.resolve(arg) for arg in [*node.args, *(k.value for k in node.keywords)]]
-        self.at(node)
-        for check in self._expected(node.func.attr, whole.args[0], args):
-            self.check(check)
-        return whole
-
-    def _expected(self, name: str, subject: ast.expr, args: list[ast.expr]) -> list[Check]:
-        code = self.part(subject, "exit_code")
-        if name == "to_succeed":
-            return self._compared(code, ast.Eq(), ast.Constant(value=0))
-        if name == "to_fail" and not args:
-            return self._compared(code, ast.NotEq(), ast.Constant(value=0))
-        if name in {"to_fail", "to_have_exit_code"} and args:
-            return self._compared(code, ast.Eq(), args[0])
-        if name in {"to_contain", "not_to_contain"}:
-            op = ast.In() if name == "to_contain" else ast.NotIn()
-            starred = [arg.value for arg in args if isinstance(arg, ast.Starred)]
-            given = [item for inner in starred for item in self.elements(inner) or [inner]]
-            given += [arg for arg in args if not isinstance(arg, ast.Starred)]
-            return [check for arg in given for check in self._compared(arg, op, subject)]
-        base, views = peel(subject)
-        hollow = "" if self.module.traces(base) else "it looks at nothing that the program made"
-        made = Check(kind="call", node=base, views=views, expected=args[0] if args else None, empty=hollow)
-        if name == "to_equal":
-            return self._compared(subject, ast.Eq(), args[0]) if args else []
-        if name == "to_be_empty":
-            return [made.replace(kind="empty")]
-        if name == "to_match":
-            return [made.replace(kind="search", option="re search")]
-        if name == "not_to_match":
-            return [made.replace(kind="nomatch", option="re search")]
-        if name == "to_match_lines":
-            return [made.replace(kind="full", option="lines")]
-        if name == "to_match_tree":
-            return [made.replace(kind="full", option="tree")]
-        return [made.replace(option=name)]
-
-    def _compared(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> list[Check]:
-        return self.reader.read(ast.Compare(left=left, ops=[op], comparators=[right]))
-
-    def _says(self, name: str, made: ast.Call) -> ast.expr | None:
-        """A call that is a check by itself: those of unittest, of subprocess, and whatever is named like one."""
-        last = name.rsplit(".", 1)[-1]
-        args = made.args
-        if name in _RAISES and len(args) < 2:
-            return None
-        if last in _UNITTEST and len(args) >= 2:
-            op = ast.parse(f"a {_UNITTEST[last]} b", mode="eval").body.ops[0]  # type: ignore[attr-defined]
-            for check in self._compared(args[0], op, args[1]):
-                self.check(check)
-        elif last in {"assertTrue", "assertFalse", "assertIsNone", "assertIsNotNone"} and args:
-            if last in {"assertTrue", "assertFalse"}:
-                found = self.reader.read(args[0], last == "assertTrue")
-            else:
-                found = self._compared(
-                    args[0], ast.Is() if last == "assertIsNone" else ast.IsNot(), ast.Constant(None)
-                )
-            for check in found:
-                self.check(check)
-        elif last in {"assertRegex", "assertNotRegex"} and len(args) >= 2:
-            for check in self.reader.read(call("re.search", args[1], args[0]), last == "assertRegex"):
-                self.check(check)
-        elif last == "assertAlmostEqual" and len(args) >= 2:
-            places = next((values.value(k.value) for k in made.keywords if k.arg == "places"), 7)
-            delta = next((values.value(k.value) for k in made.keywords if k.arg == "delta"), None)
-            slack = (
-                delta
-                if isinstance(delta, int | float)
-                else 10.0 ** -(places if isinstance(places, int) else 0)
-            )
-            for check in self._compared(args[0], ast.Eq(), args[1]):
-                self.check(check.replace(kind="near", option=f"0.0 {slack}"))
-        elif last == "assertIsInstance" and len(args) >= 2:
-            for check in self.reader.read(call("isinstance", *args[:2])):
-                self.check(check)
-        elif last == "assertCountEqual" and len(args) >= 2:
-            for check in self._compared(call("sorted", args[0]), ast.Eq(), args[1]):
-                self.check(check)
-        elif name in _RAISES and len(args) >= 2 and name != "self.assertRaisesRegex":
-            rest = call("called", *args[1:])
-            self.check(self.raises_check(args[0], None).replace(node=rest))
-        else:
-            return self._checking(name, last, made)
-        return made
-
-    def _checking(self, name: str, last: str, made: ast.Call) -> ast.expr | None:
-        checked = any(k.arg == "check" and values.value(k.value) is True for k in made.keywords)
-        if checked or name in {"subprocess.check_call", "subprocess.check_output"}:
-            func = (
-                ast.Name(id="subprocess.run", ctx=ast.Load())
-                if name.startswith("subprocess.check")
-                else made.func
-            )
-            plain = ast.Call(
-                func=func, args=made.args, keywords=[k for k in made.keywords if k.arg not in _QUIET]
-            )
-            code = ast.Attribute(value=plain, attr="exit_code", ctx=ast.Load())
-            for check in self._compared(code, ast.Eq(), ast.Constant(value=0)):
-                self.check(check)
-            return None
-        if last in {"check_returncode", "raise_for_status"} and isinstance(made.func, ast.Attribute):
-            code = ast.Attribute(value=made.func.value, attr="exit_code", ctx=ast.Load())
-            for check in self._compared(code, ast.Eq(), ast.Constant(value=0)):
-                self.check(check)
-        elif last.startswith(("assert", "expect_", "verify", "ensure", "should")) and self.module.traces(
-            made
-        ):
-            subject = (
-                made.func.value
-                if isinstance(made.func, ast.Attribute)
-                else made.args[0]
-                if made.args
-                else made
-            )
-            if (
-                isinstance(subject, ast.Name)
-                and made.args
-                and subject.id in {"self", *self.module.imports.values()}
-            ):
-                subject = made.args[0]
-            rest = ast.Tuple(elts=[*made.args, *(k.value for k in made.keywords)], ctx=ast.Load())
-            self.check(Check(kind="call", node=subject, expected=rest, option=last))
-        return None
-
-    def raising(self, made: ast.expr) -> Check | None:
-        """The check of `with pytest.raises(…)`, without what it is about."""
-        if not (isinstance(made, ast.Call) and isinstance(made.func, ast.Name | ast.Attribute)):
-            return None
-        if values.text(made.func) not in _RAISES:
-            return None
-        match = next((k.value for k in made.keywords if k.arg in {"match", "expected_regex"}), None)
-        if "Regex" in values.text(made.func) and len(made.args) > 1:
-            match = made.args[1]
-        return self.raises_check(made.args[0] if made.args else None, match)
-
-    def raises_check(self, kind: ast.expr | None, match: ast.expr | None) -> Check:
-        """The check that something is raised."""
-        kinds = kind.elts if isinstance(kind, ast.Tuple) else [kind] if kind else []
-        option = " ".join(sorted(values.text(self.resolve(item)) for item in kinds)) or "BaseException"
-        return Check(kind="raises", node=ast.Constant(value=None), expected=match, option=option)
-
     def body_as_text(self, body: list[ast.stmt]) -> ast.expr:
         """What a block does, as one expression: its calls."""
         kept, escaped, files = list(self.checks), list(self.escapes), dict(self.files)
@@ -455,44 +208,11 @@ class Calls(Resolver):
                 return self.files.get(values.text(place))
         if self.files and self.module.traces(made) and not name.endswith(("mkdir", "touch", "chmod")):
             roots = {part.id for part in ast.walk(made) if isinstance(part, ast.Name)}
-            for place in list(self.files):
-                inside = {p.id for p in ast.walk(ast.parse(place)) if isinstance(p, ast.Name)}
+            for written in list(self.files):
+                inside = {p.id for p in ast.walk(ast.parse(written)) if isinstance(p, ast.Name)}
                 if self.cwd_moved or inside & roots:
-                    del self.files[place]
+                    del self.files[written]
         return None
-
-    # Parameters.
-
-    def parameters(self, decorator: ast.Call) -> list[dict[str, ast.expr]] | None:
-        """The rows of `parametrize`, by name; None where only a run would tell."""
-        if len(decorator.args) < 2:
-            return None
-        named = values.value(self.resolve(decorator.args[0]))
-        names = [n.strip() for n in named.split(",")] if isinstance(named, str) else named
-        rows = self.elements(self.resolve(decorator.args[1]))
-        if rows is None or not isinstance(names, list | tuple):
-            return None
-        made = []
-        for row in rows:
-            plain = self.param(row)
-            cells = [plain] if len(names) == 1 and isinstance(named, str) else self.elements(plain)
-            if cells is None:
-                return None
-            made.append(dict(zip(map(str, names), cells, strict=False)))
-        return made
-
-    def param(self, row: ast.expr) -> ast.expr:
-        """A row, and what `pytest.param` says about it."""
-        if not (isinstance(row, ast.Call) and values.text(row.func).endswith("param")):
-            return row
-        for keyword in row.keywords:
-            for part in ast.walk(keyword.value) if keyword.arg == "marks" else []:
-                name = values.text(part) if isinstance(part, ast.Name | ast.Attribute) else ""
-                if name.rsplit(".", 1)[-1] in {"skip", "skipif", "xfail", "flaky"}:
-                    self.escape(
-                        "skip" if "skip" in name else name.rsplit(".", 1)[-1], f"a row: {values.text(row)}"
-                    )
-        return row.args[0] if len(row.args) == 1 else ast.Tuple(elts=row.args, ctx=ast.Load())
 
 
 def _name(name: str) -> ast.expr:
@@ -504,18 +224,3 @@ def _waits(function: Function) -> bool:
     if any("contextmanager" in values.text(decorator) for decorator in function.decorator_list):
         return False
     return any(isinstance(part, ast.Yield | ast.YieldFrom) for part in own_nodes(function))
-
-
-def _one(found: list[tuple[tuple[str, ...], ast.expr]], base: int) -> ast.expr:
-    """What a function returns, as one expression."""
-    if not found:
-        return ast.Constant(value=None)
-    made = found[-1][1]
-    for conditions, other in reversed(found[:-1]):
-        if values.text(other) != values.text(made):
-            why = " ".join(conditions[base:]) or "…"
-            made = ast.IfExp(test=call("each", ast.Constant(value=why)), body=other, orelse=made)
-    return made
-
-
-__all__ = ["UNKNOWN", "Calls"]

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from mngr.model import Record
 from mngr.trust import values
-from mngr.trust.patterns import is_narrow
 from mngr.trust.values import UNKNOWN
+from mngr.trust.views import leaks, loop, peel
 
 TYPE_CHECKING = False
 
@@ -20,16 +20,6 @@ RANK = {
 }  # fmt: skip
 NEGATIVE = ("ne", "notin", "nomatch")
 
-_VIEWS = frozenset(
-    "lower upper casefold swapcase title capitalize strip lstrip rstrip replace split rsplit splitlines partition "
-    "rpartition removeprefix removesuffix translate expandtabs keys".split()
-)
-_OVER = frozenset(
-    "sorted set frozenset len round int float abs min max sum bool type id hash Counter".split()
-)
-_SAME = frozenset("str list tuple repr dict iter bytes".split())
-_CASE = {"upper": "lower", "casefold": "lower", "swapcase": "lower", "title": "lower", "capitalize": "lower"}
-_TRIM = {"lstrip": "strip", "rstrip": "strip", "removesuffix": "strip", "removeprefix": "strip"}
 _FLIP = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 _ANY = frozenset(("unittest.mock.ANY", "mock.ANY"))
 
@@ -71,53 +61,6 @@ class Check(Record):
 def _plain(node: ast.expr) -> str:
     found = values.value(node)
     return values.text(node) if found is UNKNOWN else repr(found)
-
-
-def peel(node: ast.expr) -> tuple[ast.expr, tuple[str, ...]]:
-    """The thing itself, and the views on it that lose something."""
-    lost: list[str] = []
-    while True:
-        match node:
-            case ast.Call(func=ast.Attribute(value=ast.Constant(), attr="join"), args=[inner]):
-                lost.append("join")
-                node = inner
-            case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _VIEWS:
-                name = _CASE.get(name, _TRIM.get(name, name))
-                if name == "splitlines" or (name == "split" and values.value(_first(node)) == "\n"):
-                    name = ""
-                lost.append(name)
-                node = inner
-            case ast.Call(func=ast.Attribute(value=inner, attr="decode" | "encode" | "copy")):
-                node = inner
-            case ast.Call(func=ast.Name(id=name), args=[inner, *_]) if name in _OVER:
-                lost.append(name)
-                node = inner
-            case ast.Call(func=ast.Name(id=name), args=[inner]) if name in _SAME:
-                node = inner
-            case ast.Call(func=ast.Name(id="collections.Counter"), args=[inner]):
-                lost.append("sorted")
-                node = inner
-            case ast.Call(func=ast.Name(id="re.sub"), args=[pattern, _, inner, *_]):
-                lost.append("redact" if is_narrow(values.value(pattern)) else "replace")
-                node = inner
-            case ast.Call(func=ast.Name(id="textwrap.dedent"), args=[inner]):
-                node = inner
-            case ast.Call(func=ast.Name(id="each"), args=[inner]):
-                node = inner
-            case ast.Call(func=ast.Name(id="listof"), args=[inner, *ifs]):
-                lost += ["filter"] * bool(ifs)
-                node = inner
-            case ast.Subscript(value=inner, slice=ast.Slice(lower=low, upper=high)):
-                lost += ["slice"] * bool(low or high)
-                node = inner
-            case ast.Starred(value=inner) | ast.List(elts=[ast.Starred(value=inner)]):
-                node = inner
-            case _:
-                return node, tuple(name for name in lost if name)
-
-
-def _first(node: ast.Call) -> ast.expr | None:
-    return node.args[0] if node.args else None
 
 
 class Reader:
@@ -176,10 +119,10 @@ class Reader:
     def _pairs(self, left: ast.expr, op: ast.cmpop, right: ast.expr, holds: bool) -> list[Check]:
         """Several things side by side are compared one by one."""
         rows = ast.Tuple | ast.List
-        if isinstance(left, rows) and isinstance(right, rows) and isinstance(op, ast.Eq) and holds:
-            if len(left.elts) == len(right.elts) > 0:
-                pairs = zip(left.elts, right.elts, strict=True)
-                return [check for a, b in pairs for check in self._pairs(a, op, b, holds)]
+        both = isinstance(left, rows) and isinstance(right, rows) and isinstance(op, ast.Eq) and holds
+        if both and len(left.elts) == len(right.elts) > 0:  # type: ignore[attr-defined]
+            pairs = zip(left.elts, right.elts, strict=True)  # type: ignore[attr-defined]
+            return [check for a, b in pairs for check in self._pairs(a, op, b, holds)]
         return [self._pair(left, op, right, holds)]
 
     def _pair(self, left: ast.expr, op: ast.cmpop, right: ast.expr, holds: bool) -> Check:
@@ -312,54 +255,6 @@ class Reader:
         return [self._truth(over, holds).replace(option=name)]
 
 
-def leaks(node: ast.expr, expected: ast.expr) -> bool:
-    """Whether the answer stands in the very thing that is looked at: as a default, or joined to it."""
-    wanted = values.value(expected)
-    if wanted is UNKNOWN or wanted is None or isinstance(wanted, bool) or wanted == "":
-        return False
-    for found in _mixed(node):
-        if type(found) is type(wanted) and found == wanted:
-            return True
-        if isinstance(found, str) and isinstance(wanted, str) and len(wanted) > 1 and wanted in found:
-            return True
-    return False
-
-
-def _mixed(node: ast.AST) -> list[object]:
-    """The constants in an expression that are not what the program is asked with."""
-    match node:
-        case ast.Constant(value=found):
-            return [found]
-        case ast.Call(func=ast.Attribute(value=base, attr="get" | "pop" | "setdefault"), args=[_, *rest]):
-            return [found for part in (base, *rest) for found in _mixed(part)] if _asks(base) else []
-        case ast.Call(func=ast.Name(id="getattr"), args=[base, _, *rest]):
-            return [found for part in (base, *rest) for found in _mixed(part)]
-        case ast.Call(func=ast.Name(id="next" | "max" | "min" | "dict" | "list" | "str"), args=args, keywords=keywords):
-            return [found for part in (*args, *(k.value for k in keywords)) for found in _mixed(part)]
-        case ast.Call(func=ast.Attribute(value=base)):
-            return _mixed(base) if _asks(base) else []
-        case ast.Call() | ast.Lambda():
-            return []
-        case ast.Subscript(value=base):
-            return _mixed(base)
-        case ast.IfExp(body=body, orelse=orelse):
-            return [*_mixed(body), *_mixed(orelse)]
-        case ast.BinOp(op=ast.Div()):
-            return []
-        case _:
-            return [found for part in ast.iter_child_nodes(node) for found in _mixed(part)]
-
-
-def _asks(node: ast.AST) -> bool:
-    return any(isinstance(part, ast.Call) for part in ast.walk(node))
-
-
-def loop(over: ast.expr) -> str:
-    """The condition that there is something to go through."""
-    base, views = peel(over)
-    return " ".join(["each", values.text(base), *(view for view in views if view in {"slice", "filter"})])
-
-
 def _eaches(node: ast.AST) -> list[ast.Call]:
     return [
         part
@@ -390,15 +285,15 @@ def _tolerant(check: Check) -> Check:
         rel = named.get("rel", extra[0] if extra else None)
         absolute = named.get("abs", extra[1] if len(extra) > 1 else None)
         return check.replace(kind="near", expected=found.args[0], option=_slack(rel, absolute))
-    if check.kind == "lt" and check.views[:1] == ("abs",) and isinstance(check.node, ast.BinOp):
-        if isinstance(check.node.op, ast.Sub):
-            base, views = peel(check.node.left)
+    match check.node:
+        case ast.BinOp(op=ast.Sub(), left=left, right=right) if check.kind == "lt" and check.views[:1] == (
+            "abs",
+        ):
+            base, views = peel(left)
             bound = values.value(found)
             return check.replace(
-                kind="near", node=base, views=views, expected=check.node.right, option=_slack(0.0, bound)
+                kind="near", node=base, views=views, expected=right, option=_slack(0.0, bound)
             )
-    if check.kind in {"eq", "ne"} and check.views[:1] == ("round",):
-        return check
     return check
 
 
@@ -424,6 +319,4 @@ def _simple(check: Check) -> Check:
         )
     if check.kind == "eq" and found in ("", b"", [], {}, ()):
         return check.replace(kind="empty", expected=None)
-    if check.kind == "eq" and found is True:
-        return check.replace(kind="eq")
     return check

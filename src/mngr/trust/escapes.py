@@ -43,9 +43,8 @@ def of_call(name: str, node: ast.Call) -> Found | None:
         return "sleep", shown, float(found) if isinstance(found, int | float) else 1e9
     if name in {"pytest.exit", "sys.exit", "os._exit", "exit", "quit", "os.abort", "os.kill"}:
         return "ends-early", shown, None
-    if name.startswith("pytest.mark.") or last in {"skip", "xfail", "importorskip", "skipTest"}:
-        if last in _SKIPS and (name.startswith(("pytest.", "unittest.", "self.")) or last == "skipTest"):
-            return of_decorator(node, name)
+    if last in _SKIPS and (name.startswith(("pytest.", "unittest.", "self.")) or last == "skipTest"):
+        return of_decorator(node, name)
     if last in {"addopts", "deselect"}:
         return "not-collected", shown, None
     return _stand_in(name, last, node, shown)
@@ -188,7 +187,9 @@ def says(command: str, text: str) -> bool:
     """Whether a line of shell prints these words by itself."""
     parts = [part.strip() for part in re.split(r"&&|\|\||[;|\n]", command)]
     plain = [row.strip() for row in text.splitlines() if row.strip()]
-    return any(_program(part) in {"echo", "printf", "cat"} and any(row in part for row in plain) for part in parts)
+    return any(
+        _program(part) in {"echo", "printf", "cat"} and any(row in part for row in plain) for part in parts
+    )
 
 
 def _program(part: str) -> str:

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from mngr.model import Record
 from mngr.trust import escapes, hooks, values
 from mngr.trust.around import added
-from mngr.trust.checks import Check, peel
+from mngr.trust.checks import Check
 from mngr.trust.finding import Finding
 from mngr.trust.matching import Matcher
 from mngr.trust.resolve import Escape, TooLong
 from mngr.trust.source import Function, Module, Test, own_nodes
 from mngr.trust.strength import LOOSE, Scene, callee
+from mngr.trust.views import peel
 from mngr.trust.walk import Walk, module_walk
 
 TYPE_CHECKING = False
@@ -223,7 +224,12 @@ class _Guard:
             was, now = peel(old.returned), peel(new.returned)
             lost = [view for view in now[1] if view not in was[1] and view in LOOSE]
             if lost and values.text(was[0]) == values.text(now[0]):
-                self.say("loosened", "refuse", new.line, f"{new.name} hands out less than it did: {', '.join(lost)}")
+                self.say(
+                    "loosened",
+                    "refuse",
+                    new.line,
+                    f"{new.name} hands out less than it did: {', '.join(lost)}",
+                )
         if plain:
             self.say(
                 "fixture-stubbed",

@@ -42,14 +42,26 @@ def changed(old: Module | None, new: Module) -> Iterator[Found]:
         elif is_fixture(node) and name not in before:
             yield from _fixture(new, name, node)
     known = {ast.dump(node) for node in ast.walk(old.tree)} if old else set()
-    for node in ast.walk(new.tree):
-        if isinstance(node, ast.Try) and ast.dump(node) not in known and (name := _stands_in(node)):
-            yield "program-replaced", "refuse", node.lineno, f"where {name} cannot be imported the file has its own", ""
+    for part in ast.walk(new.tree):
+        if isinstance(part, ast.Try) and ast.dump(part) not in known and (name := _stands_in(part)):
+            yield (
+                "program-replaced",
+                "refuse",
+                part.lineno,
+                f"where {name} cannot be imported the file has its own",
+                "",
+            )
     for name, source in old.imports.items() if old else ():
         framework = source.split(".")[0] in {"pytest", "unittest"} or source.startswith("mngr.e2e")
         now_from = new.imports.get(name, source)
         if framework and now_from != source and not now_from.startswith(("pytest", "unittest", "mngr.e2e")):
-            yield "program-replaced", "refuse", 0, f"{name} comes from {now_from} now, which may check nothing", ""
+            yield (
+                "program-replaced",
+                "refuse",
+                0,
+                f"{name} comes from {now_from} now, which may check nothing",
+                "",
+            )
     for name in _LISTS:
         now = new.constants.get(name)
         then = old.constants.get(name) if old else None
@@ -108,7 +120,10 @@ def _fixture(module: Module, name: str, node: Function) -> Iterator[Found]:
 def _stands_in(node: ast.Try) -> str:
     """The name that is imported, or else made here."""
     imported = {
-        alias.asname or alias.name for s in node.body if isinstance(s, ast.Import | ast.ImportFrom) for alias in s.names
+        alias.asname or alias.name
+        for s in node.body
+        if isinstance(s, ast.Import | ast.ImportFrom)
+        for alias in s.names
     }
     for handler in node.handlers:
         for statement in handler.body:

@@ -8,10 +8,10 @@ import re
 
 from mngr.model import Record
 from mngr.trust import values
-from mngr.trust.checks import NEGATIVE, RANK, Check, peel
+from mngr.trust.checks import NEGATIVE, Check
 from mngr.trust.expected import Verdict
 from mngr.trust.strength import OTHER, STRONGER, UPDATED, WEAKER, Scene, judge, related
-from mngr.trust.values import UNKNOWN
+from mngr.trust.views import peel
 
 TYPE_CHECKING = False
 _PLAIN = frozenset(
@@ -76,10 +76,10 @@ class Matcher:
     def _stronger(self, candidates: list[Check]) -> None:
         for old in list(self.left):
             for new in candidates:
-                if new.key != old.key and self._reached(old, new):
-                    if judge(old, new, self.scene).grade <= STRONGER:
-                        self.left.remove(old)
-                        break
+                other = new.key != old.key and self._reached(old, new)
+                if other and judge(old, new, self.scene).grade <= STRONGER:
+                    self.left.remove(old)
+                    break
 
     def _updated(self, candidates: list[Check]) -> None:
         pairs: list[tuple[float, int, int, Check, Check, str]] = []
@@ -134,10 +134,10 @@ class Matcher:
                     why = next(c for c in new.conditions if not self._known(old, c))
                     found = Verdict(grade=WEAKER, rule="conditional", what=f"it is reached only so: {why}")
                 best = (found.grade, new, found)
-        grade, new, verdict = best
+        grade, nearest, verdict = best
         if grade <= WEAKER:
             what = verdict.what or "it is said less often"
-            return Loss(old=old, new=new, rule=verdict.rule or "assert-removed", what=what)
+            return Loss(old=old, new=nearest, rule=verdict.rule or "assert-removed", what=what)
         if others and not promised(old, self.scene):
             return Loss(
                 old=old,
@@ -230,6 +230,3 @@ def _alike(a: str, b: str) -> bool:
     return a == b or (
         min(len(a), len(b)) >= 4 and (a.startswith(b[: max(4, len(b) - 3)]) and b.startswith(a[:4]))
     )
-
-
-__all__ = ["RANK", "UNKNOWN", "Loss", "Match", "Matcher", "promised"]

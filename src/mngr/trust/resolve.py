@@ -46,7 +46,9 @@ class Resolver:
         self.module = module
         self.env: dict[str, ast.expr] = {}
         self.nested: dict[str, Function] = {}
-        self.closures: dict[str, dict[str, ast.expr]] = {}  # what names stood for where a function was defined
+        self.closures: dict[
+            str, dict[str, ast.expr]
+        ] = {}  # what names stood for where a function was defined
         self.owner: ast.ClassDef | None = None
         self.conditions: list[str] = []
         self.returns: list[list[tuple[tuple[str, ...], ast.expr]]] = []
@@ -142,10 +144,10 @@ class Resolver:
         """The items of something that stands in the test; None where only a run would tell."""
         if isinstance(node, ast.List | ast.Tuple | ast.Set):
             if any(isinstance(part, ast.Starred) for part in node.elts):
-                inner = [self.elements(p.value) if isinstance(p, ast.Starred) else [p] for p in node.elts]
-                if any(part is None for part in inner):
+                spread = [self.elements(p.value) if isinstance(p, ast.Starred) else [p] for p in node.elts]
+                if any(part is None for part in spread):
                     return None
-                return [item for part in inner if part for item in part]
+                return [item for part in spread if part for item in part]
             return list(node.elts) if len(node.elts) <= _MOST else list(node.elts)[:_MOST]
         if isinstance(node, ast.Dict) and None not in node.keys:
             return [key for key in node.keys if key is not None]
@@ -199,16 +201,14 @@ class Resolver:
                 return self._comprehension(node)
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 asked = self.resolve(test)
-                found = values.value(asked)
-                if found is not UNKNOWN:
-                    return self.resolve(body if found else orelse)
+                if values.known(asked):
+                    return self.resolve(body if values.value(asked) else orelse)
                 return ast.IfExp(test=asked, body=self.resolve(body), orelse=self.resolve(orelse))
             case ast.Starred(value=inner):
                 return ast.Starred(value=self.resolve(inner), ctx=ast.Load())
             case ast.JoinedStr(values=parts):
-                made = ast.JoinedStr(values=[self._rebuilt(part) for part in parts])
-                found = values.value(made)
-                return made if found is UNKNOWN else ast.Constant(value=found)
+                filled = ast.JoinedStr(values=[self._rebuilt(part) for part in parts])
+                return values.constant(values.value(filled)) if values.known(filled) else filled
         made = self._rebuilt(node)
         if isinstance(made, ast.Subscript):
             return self.env.get(values.text(made)) or self._item_of(made)
@@ -244,10 +244,8 @@ class Resolver:
             for key, found in zip(node.value.keys, node.value.values, strict=True):
                 if key is not None and values.value(key) == index:
                     return found
-        if isinstance(node.value, ast.List | ast.Tuple) and isinstance(index, int):
-            if -len(node.value.elts) <= index < len(node.value.elts):
-                return node.value.elts[index]
-        return node
+        rows = node.value.elts if isinstance(node.value, ast.List | ast.Tuple) else []
+        return rows[index] if isinstance(index, int) and -len(rows) <= index < len(rows) else node
 
     def _name(self, node: ast.Name) -> ast.expr:
         found = self.env.get(node.id)
@@ -311,6 +309,18 @@ class Resolver:
 def call(name: str, *args: ast.expr) -> ast.Call:
     """A call, as an expression."""
     return ast.Call(func=ast.Name(id=name, ctx=ast.Load()), args=list(args), keywords=[])
+
+
+def joined(found: list[tuple[tuple[str, ...], ast.expr]], base: int = 0) -> ast.expr | None:
+    """One expression of all that a function may return, each with its conditions; the first `base` are its caller's."""
+    if not found:
+        return None
+    made = found[-1][1]
+    for conditions, other in reversed(found[:-1]):
+        if values.text(other) != values.text(made):
+            why = " ".join(conditions[base:]) or "…"
+            made = ast.IfExp(test=call("each", ast.Constant(value=why)), body=other, orelse=made)
+    return made
 
 
 def _item(made: ast.expr, index: int) -> ast.expr:

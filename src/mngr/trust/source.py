@@ -25,7 +25,9 @@ _READING = frozenset(
 _INERT = frozenset(
     "CompletedProcess CalledProcessError TimeoutExpired PIPE DEVNULL STDOUT SimpleNamespace sleep".split()
 )
-_BUILTIN = (frozenset(dir(builtins)) - {"open", "input"}) | set("each listof changed raised called __file__ __name__ __doc__".split())
+_BUILTIN = (frozenset(dir(builtins)) - {"open", "input"}) | set(
+    "each listof changed raised called __file__ __name__ __doc__".split()
+)
 _PLAIN_FIXTURES = frozenset(("monkeypatch", "mocker", "request"))
 
 
@@ -111,7 +113,7 @@ class Module:
 
     def _bind(self, name: str) -> None:
         for table in (self.imports, self.functions, self.classes, self.constants):
-            table.pop(name, None)  # type: ignore[attr-defined]
+            table.pop(name, None)
 
     def _tests(self) -> Iterator[Test]:
         for name, node in self.functions.items():
@@ -150,11 +152,17 @@ class Module:
         """Whether what it comes to depends on anything but this file: the program, a fixture, a file."""
         own = {arg.arg for part in ast.walk(node) if isinstance(part, ast.Lambda) for arg in _all(part.args)}
         parts = list(_outer(node))
-        found = {part.id for part in parts if isinstance(part, ast.Name) and part.id not in own and self._traces(part)}
+        found = {
+            part.id
+            for part in parts
+            if isinstance(part, ast.Name) and part.id not in own and self._traces(part)
+        }
         if not any(isinstance(part, ast.Attribute) and part.attr in _READING for part in parts):
             found = {name for name in found if not name.startswith("pathlib.")}
         if any(isinstance(part, ast.Name) and part.id == "__file__" for part in parts):
-            found = {name for name in found if not name.startswith(("pathlib.", "open", "os."))}  # it reads itself
+            found = {
+                name for name in found if not name.startswith(("pathlib.", "open", "os."))
+            }  # it reads itself
         return bool(found)
 
     def _traces(self, part: ast.AST) -> bool:

@@ -84,9 +84,10 @@ def related(old: Check, new: Check) -> str:
     if _is_code(old.node) or _is_code(new.node):
         both = _is_code(old.node) and _is_code(new.node)
         return ("updated" if _callee(old.node) == _callee(new.node) else "moved") if both else "none"
-    if isinstance(old.node, ast.Attribute) and isinstance(new.node, ast.Attribute):
-        if values.text(old.node.value) == values.text(new.node.value):
-            return "stream" if {old.node.attr, new.node.attr} <= _STREAMS else "none"
+    match old.node, new.node:
+        case ast.Attribute(value=one, attr=first), ast.Attribute(value=two, attr=second):
+            if values.text(one) == values.text(two):
+                return "stream" if {first, second} <= _STREAMS else "none"
     if _has(new.node, a):
         return "part"
     if _has(old.node, b):
@@ -111,10 +112,11 @@ def _every(node: ast.expr) -> list[tuple[str, int]]:
 def _each(old: Check, new: Check, found: Verdict) -> Verdict:
     """The old check was about one item, the new one is about all."""
     index = next(number for text, number in _every(old.node) if text == new.subject)
-    if isinstance(new.value, list | tuple) and new.kind == "eq" and old.kind == "eq":
-        if -len(new.value) <= index < len(new.value) and not isinstance(old.value, list | tuple):
-            same = new.value[index] == old.value
-            return Verdict(grade=STRONGER if same else UPDATED, what="another value is expected")
+    rows = new.value
+    listed = isinstance(rows, list | tuple) and not isinstance(old.value, list | tuple)
+    if listed and new.kind == old.kind == "eq" and -len(rows) <= index < len(rows):  # type: ignore[arg-type]
+        same = rows[index] == old.value  # type: ignore[index]
+        return Verdict(grade=STRONGER if same else UPDATED, what="another value is expected")
     return Verdict(grade=STRONGER) if found.grade <= STRONGER else found
 
 
@@ -151,15 +153,20 @@ def _fake(old: Check, new: Check, scene: Scene) -> str:
         return "the command that it looks at is not the program"
     if any(map(escapes.is_help, after)) and not any(map(escapes.is_help, before)):
         return "the program is only asked for its help"
-    if isinstance(new.value, str) and any(escapes.says(c, new.value) for c in after):
-        if not any(escapes.says(c, new.value) for c in before):
-            return "the command line itself says what is expected"
+    said = new.value if isinstance(new.value, str) else ""
+    if any(escapes.says(c, said) for c in after) and not any(escapes.says(c, said) for c in before):
+        return "the command line itself says what is expected"
     for part in ast.walk(new.node):
-        if isinstance(part, ast.Call) and values.text(part.func) == "changed" and not _has(old.node, values.text(part)):
+        if (
+            isinstance(part, ast.Call)
+            and values.text(part.func) == "changed"
+            and not _has(old.node, values.text(part))
+        ):
             return "the test itself changes what it looks at"
-        if isinstance(part, ast.IfExp) and scene.module and not _has(old.node, values.text(part)):
-            if not all(scene.module.traces(way) for way in (part.body, part.orelse)):
-                return "what it looks at may be something that the test says itself"
+        fresh = isinstance(part, ast.IfExp) and not _has(old.node, values.text(part))
+        ways = [part.body, part.orelse] if fresh and isinstance(part, ast.IfExp) else []
+        if scene.module and not all(scene.module.traces(way) for way in ways):
+            return "what it looks at may be something that the test says itself"
         if (
             isinstance(part, ast.Name)
             and any(w in part.id.lower() for w in ("fake", "stub", "mock", "dummy"))

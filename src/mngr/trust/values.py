@@ -113,7 +113,7 @@ def _items(nodes: list[ast.expr]) -> list[object]:
     made: list[object] = []
     for node in nodes:
         if isinstance(node, ast.Starred):
-            made.extend(_value(node.value))  # type: ignore[call-overload]
+            made.extend(_value(node.value))  # type: ignore[arg-type]
         else:
             made.append(_value(node))
     return made
@@ -216,7 +216,7 @@ def constant(found: object) -> ast.expr:
         return ast.Dict(keys=[constant(k) for k in found], values=[constant(v) for v in found.values()])
     if isinstance(found, set | frozenset):
         return ast.Set(elts=[constant(item) for item in sorted(found, key=repr)])
-    return ast.Constant(value=found)
+    return ast.Constant(value=found)  # type: ignore[arg-type]
 
 
 class _Blank(ast.NodeTransformer):

@@ -11,11 +11,12 @@ import contextlib
 from collections.abc import Iterator
 
 from mngr.trust import escapes, values
-from mngr.trust.calls import Calls
-from mngr.trust.checks import Check, loop
-from mngr.trust.resolve import call
+from mngr.trust.checks import Check
+from mngr.trust.resolve import call, joined
+from mngr.trust.setting import Setting, names
 from mngr.trust.source import Function, Module, Test
 from mngr.trust.values import UNKNOWN
+from mngr.trust.views import loop
 
 TYPE_CHECKING = False
 NEXT, END, FAIL, BREAK = "next", "end", "fail", "break"
@@ -23,19 +24,19 @@ _BROAD = frozenset(("Exception", "BaseException", "AssertionError", "object", "p
 _FAILS = ("fail", "assertFail")
 
 
-class Walk(Calls):
+class Walk(Setting):
     """A walk through one test."""
 
     def test(self, test: Test) -> None:
         """Through a test for each row of its parameters."""
         self.owner = test.owner
         self.conditions = list(test.conditions)
-        for row in self._rows(test.node, test.owner):
+        for row in self.rows(test.node, test.owner):
             self.env = dict(row)
             self.files = {}
             self.cwd_moved = False
-            self._surroundings(test.node, test.owner)
-            self._arguments(test.node)
+            self.surroundings(test.node, test.owner)
+            self.arguments(test.node)
             with self.scope():
                 self.block(test.node.body)
 
@@ -45,19 +46,12 @@ class Walk(Calls):
         with self.scope():
             self.returns.append([])
             self.block(node.body)
-            found = _join(self.returns.pop())
+            found = joined(self.returns.pop())
             if isinstance(found, ast.Name) and found.id in self.nested:
                 inner = self.nested[found.id]
-                free = [ast.Name(id=f"given {name}", ctx=ast.Load()) for name in _names(inner)]
+                free = [ast.Name(id=f"given {name}", ctx=ast.Load()) for name in names(inner)]
                 found = self.inline(inner, list(free), []) or found
         return found
-
-    @contextlib.contextmanager
-    def scope(self) -> Iterator[None]:
-        """What was learned on the way, of conditions, is forgotten at the end."""
-        before = list(self.conditions)
-        yield
-        self.conditions = before
 
     @contextlib.contextmanager
     def under(self, condition: str) -> Iterator[None]:
@@ -65,74 +59,6 @@ class Walk(Calls):
         with self.scope():
             self.conditions.append(condition)
             yield
-
-    # Before the first statement.
-
-    def _rows(self, node: Function, owner: ast.ClassDef | None) -> list[dict[str, ast.expr]]:
-        rows: list[dict[str, ast.expr]] = [{}]
-        above = list(owner.decorator_list) if owner else []
-        for decorator in [*node.decorator_list, *above]:
-            if isinstance(decorator, ast.Call) and values.text(decorator.func).endswith("parametrize"):
-                given = self.parameters(decorator)
-                if given is not None:
-                    rows = [{**row, **new} for row in rows for new in given][:400]
-        for name in _names(node):
-            fixture = self.module.fixtures.get(name)
-            for decorator in fixture.decorator_list if fixture else []:
-                listed = [k.value for k in getattr(decorator, "keywords", []) if k.arg == "params"]
-                items = self.elements(self.resolve(listed[0])) if listed else None
-                if items is not None:
-                    rows = [{**row, f"request.param of {name}": self.param(i)} for row in rows for i in items]
-        return rows
-
-    def _surroundings(self, node: Function, owner: ast.ClassDef | None) -> None:
-        """Fixtures that come by themselves, and what a class sets up."""
-        for name, fixture in self.module.fixtures.items():
-            if any(
-                k.arg == "autouse" and values.value(k.value)
-                for d in fixture.decorator_list
-                for k in getattr(d, "keywords", [])
-            ) and name not in _names(node):
-                self.fixture(name)
-        if owner:
-            methods = self.module.methods(owner)
-            for name in ("setup_class", "setUpClass", "setup_method", "setUp"):
-                if name in methods:
-                    self.inline(methods[name], [], [], bound=True)
-
-    def _arguments(self, node: Function) -> None:
-        for name in _names(node):
-            if name in self.module.fixtures and name not in self.env:
-                self.env[name] = self.fixture(name)
-        spec = node.args
-        for arg, default in zip(reversed(spec.args), reversed(spec.defaults), strict=False):
-            self.env.setdefault(arg.arg, self.resolve(default))
-        for arg, given in zip(spec.kwonlyargs, spec.kw_defaults, strict=True):
-            if given is not None:
-                self.env.setdefault(arg.arg, self.resolve(given))
-
-    def fixture(self, name: str) -> ast.expr:
-        """What a fixture of this file hands to the test."""
-        node = self.module.fixtures[name]
-        outer, self.env = (
-            self.env,
-            {key: found for key, found in self.env.items() if key.startswith("request.param of ")},
-        )
-        if f"request.param of {name}" in self.env:
-            self.env["request.param"] = self.env[f"request.param of {name}"]
-        self.depth += 1
-        try:
-            if self.depth > 8:
-                return ast.Name(id=name, ctx=ast.Load())
-            self._arguments(node)
-            self.returns.append([])
-            with self.scope():
-                self.block(node.body)
-            found = _join(self.returns.pop())
-        finally:
-            self.depth -= 1
-            self.env = outer
-        return found if found is not None else ast.Constant(value=None)
 
     # Statements.
 
@@ -222,16 +148,14 @@ class Walk(Calls):
                     _at(ast.If(test=test, body=[_at(ast.Expr(inner), found)], orelse=[]), found)
                 )
             case ast.IfExp(test=test, body=body, orelse=orelse):
-                made = ast.If(
-                    test=test, body=[_at(ast.Expr(body), found)], orelse=[_at(ast.Expr(orelse), found)]
-                )
-                return self.statement(_at(made, found))
+                ways = [_at(ast.Expr(body), found)], [_at(ast.Expr(orelse), found)]
+                return self.statement(_at(ast.If(test=test, body=ways[0], orelse=ways[1]), found))
             case ast.ListComp(elt=elt, generators=[one]) | ast.SetComp(elt=elt, generators=[one]):
-                body: list[ast.stmt] = [_at(ast.Expr(elt), found)]
+                inside: list[ast.stmt] = [_at(ast.Expr(elt), found)]
                 for test in one.ifs:
-                    body = [_at(ast.If(test=test, body=body, orelse=[]), found)]
+                    inside = [_at(ast.If(test=test, body=inside, orelse=[]), found)]
                 return self.statement(
-                    _at(ast.For(target=one.target, iter=one.iter, body=body, orelse=[]), found)
+                    _at(ast.For(target=one.target, iter=one.iter, body=inside, orelse=[]), found)
                 )
             case ast.Yield(value=value):
                 if self.returns:
@@ -386,11 +310,6 @@ class Walk(Calls):
         return NEXT
 
 
-def _names(node: Function) -> list[str]:
-    spec = node.args
-    return [arg.arg for arg in [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]]
-
-
 def _is_fail(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and values.text(node.func).split(".")[-1] in _FAILS
 
@@ -421,18 +340,6 @@ def _merge(
     for name in yes.keys() & no.keys():
         if yes[name] is not no[name]:
             made[name] = ast.IfExp(test=test, body=yes[name], orelse=no[name])
-    return made
-
-
-def _join(found: list[tuple[tuple[str, ...], ast.expr]]) -> ast.expr | None:
-    """One expression of all that a function may return."""
-    if not found:
-        return None
-    made = found[-1][1]
-    for conditions, other in reversed(found[:-1]):
-        if values.text(other) != values.text(made):
-            test = call("each", ast.Constant(value=conditions[-1] if conditions else "…"))
-            made = ast.IfExp(test=test, body=other, orelse=made)
     return made
 
 

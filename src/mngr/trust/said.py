@@ -1,0 +1,191 @@
+"""Calls that check something: `expect`, those of unittest and subprocess, and whatever is named like one."""
+
+from __future__ import annotations
+
+import ast
+
+from mngr.trust import values
+from mngr.trust.checks import Check
+from mngr.trust.resolve import call
+from mngr.trust.views import peel
+from mngr.trust.watching import Watching
+
+TYPE_CHECKING = False
+QUIET = frozenset(
+    ("timeout", "check", "comment", "capture_output", "text", "universal_newlines", "timeout_seconds")
+)
+_UNITTEST = {
+    "assertEqual": "==", "assertEquals": "==", "assertIs": "==", "assertListEqual": "==", "assertDictEqual": "==",
+    "assertSetEqual": "==", "assertTupleEqual": "==", "assertMultiLineEqual": "==", "assertSequenceEqual": "==",
+    "assertNotEqual": "!=", "assertIsNot": "!=", "assertIn": "in", "assertNotIn": "not in", "assertGreater": ">",
+    "assertGreaterEqual": ">=", "assertLess": "<", "assertLessEqual": "<=",
+}  # fmt: skip
+_RAISES = frozenset(
+    ("pytest.raises", "self.assertRaises", "self.assertRaisesRegex", "pytest.warns", "self.assertWarns")
+)
+
+
+class Said(Watching):
+    """The part of a walk that turns calls into checks."""
+
+    def expectation(self, node: ast.Call) -> ast.expr | None:
+        """A step of `expect(…).to_…().to_…()`: the checks of those before it, then its own."""
+        if not (isinstance(node.func, ast.Attribute) and node.func.attr.startswith(("to_", "not_to_"))):
+            return None
+        inner = node.func.value
+        root: ast.expr = inner
+        while isinstance(root, ast.Call) and isinstance(root.func, ast.Attribute):
+            root = root.func.value
+        if isinstance(root, ast.Name) and root.id in self.env:
+            root = self.env[root.id]
+        if not (isinstance(root, ast.Call) and values.text(root.func).split(".")[-1] == "expect"):
+            return None
+        if isinstance(root.func, ast.Name) and root.func.id in {
+            *self.module.functions,
+            *self.module.classes,
+            *self.nested,
+        }:
+            return ast.Constant(value=None)  # an `expect` of the file's own: it says nothing that we know
+        whole = self.resolve(inner)
+        if not (isinstance(whole, ast.Call) and whole.args):
+            return whole
+        args = [self.resolve(arg) for arg in [*node.args, *(k.value for k in node.keywords)]]
+        self.at(node)
+        for check in self._expected(node.func.attr, whole.args[0], args):
+            self.check(check)
+        return whole
+
+    def _expected(self, name: str, subject: ast.expr, args: list[ast.expr]) -> list[Check]:
+        code = self.part(subject, "exit_code")
+        if name == "to_succeed":
+            return self._compared(code, ast.Eq(), ast.Constant(value=0))
+        if name == "to_fail" and not args:
+            return self._compared(code, ast.NotEq(), ast.Constant(value=0))
+        if name in {"to_fail", "to_have_exit_code"} and args:
+            return self._compared(code, ast.Eq(), args[0])
+        if name in {"to_contain", "not_to_contain"}:
+            op = ast.In() if name == "to_contain" else ast.NotIn()
+            starred = [arg.value for arg in args if isinstance(arg, ast.Starred)]
+            given = [item for inner in starred for item in self.elements(inner) or [inner]]
+            given += [arg for arg in args if not isinstance(arg, ast.Starred)]
+            return [check for arg in given for check in self._compared(arg, op, subject)]
+        base, views = peel(subject)
+        hollow = "" if self.module.traces(base) else "it looks at nothing that the program made"
+        made = Check(kind="call", node=base, views=views, expected=args[0] if args else None, empty=hollow)
+        if name == "to_equal":
+            return self._compared(subject, ast.Eq(), args[0]) if args else []
+        if name == "to_be_empty":
+            return [made.replace(kind="empty")]
+        if name == "to_match":
+            return [made.replace(kind="search", option="re search")]
+        if name == "not_to_match":
+            return [made.replace(kind="nomatch", option="re search")]
+        if name == "to_match_lines":
+            return [made.replace(kind="full", option="lines")]
+        if name == "to_match_tree":
+            return [made.replace(kind="full", option="tree")]
+        return [made.replace(option=name)]
+
+    def _compared(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> list[Check]:
+        return self.reader.read(ast.Compare(left=left, ops=[op], comparators=[right]))
+
+    def says(self, name: str, made: ast.Call) -> ast.expr | None:
+        """A call that is a check by itself: those of unittest, of subprocess, and whatever is named like one."""
+        last = name.rsplit(".", 1)[-1]
+        args = made.args
+        if name in _RAISES and len(args) < 2:
+            return None
+        if last in _UNITTEST and len(args) >= 2:
+            op = ast.parse(f"a {_UNITTEST[last]} b", mode="eval").body.ops[0]  # type: ignore[attr-defined]
+            for check in self._compared(args[0], op, args[1]):
+                self.check(check)
+        elif last in {"assertTrue", "assertFalse", "assertIsNone", "assertIsNotNone"} and args:
+            if last in {"assertTrue", "assertFalse"}:
+                found = self.reader.read(args[0], last == "assertTrue")
+            else:
+                found = self._compared(
+                    args[0], ast.Is() if last == "assertIsNone" else ast.IsNot(), ast.Constant(None)
+                )
+            for check in found:
+                self.check(check)
+        elif last in {"assertRegex", "assertNotRegex"} and len(args) >= 2:
+            for check in self.reader.read(call("re.search", args[1], args[0]), last == "assertRegex"):
+                self.check(check)
+        elif last == "assertAlmostEqual" and len(args) >= 2:
+            places = next((values.value(k.value) for k in made.keywords if k.arg == "places"), 7)
+            delta = next((values.value(k.value) for k in made.keywords if k.arg == "delta"), None)
+            slack = (
+                delta
+                if isinstance(delta, int | float)
+                else 10.0 ** -(places if isinstance(places, int) else 0)
+            )
+            for check in self._compared(args[0], ast.Eq(), args[1]):
+                self.check(check.replace(kind="near", option=f"0.0 {slack}"))
+        elif last == "assertIsInstance" and len(args) >= 2:
+            for check in self.reader.read(call("isinstance", *args[:2])):
+                self.check(check)
+        elif last == "assertCountEqual" and len(args) >= 2:
+            for check in self._compared(call("sorted", args[0]), ast.Eq(), args[1]):
+                self.check(check)
+        elif name in _RAISES and len(args) >= 2 and name != "self.assertRaisesRegex":
+            rest = call("called", *args[1:])
+            self.check(self.raises_check(args[0], None).replace(node=rest))
+        else:
+            return self._checking(name, last, made)
+        return made
+
+    def _checking(self, name: str, last: str, made: ast.Call) -> ast.expr | None:
+        checked = any(k.arg == "check" and values.value(k.value) is True for k in made.keywords)
+        if checked or name in {"subprocess.check_call", "subprocess.check_output"}:
+            func = (
+                ast.Name(id="subprocess.run", ctx=ast.Load())
+                if name.startswith("subprocess.check")
+                else made.func
+            )
+            plain = ast.Call(
+                func=func, args=made.args, keywords=[k for k in made.keywords if k.arg not in QUIET]
+            )
+            code = ast.Attribute(value=plain, attr="exit_code", ctx=ast.Load())
+            for check in self._compared(code, ast.Eq(), ast.Constant(value=0)):
+                self.check(check)
+            return None
+        if last in {"check_returncode", "raise_for_status"} and isinstance(made.func, ast.Attribute):
+            code = ast.Attribute(value=made.func.value, attr="exit_code", ctx=ast.Load())
+            for check in self._compared(code, ast.Eq(), ast.Constant(value=0)):
+                self.check(check)
+        elif last.startswith(("assert", "expect_", "verify", "ensure", "should")) and self.module.traces(
+            made
+        ):
+            subject = (
+                made.func.value
+                if isinstance(made.func, ast.Attribute)
+                else made.args[0]
+                if made.args
+                else made
+            )
+            if (
+                isinstance(subject, ast.Name)
+                and made.args
+                and subject.id in {"self", *self.module.imports.values()}
+            ):
+                subject = made.args[0]
+            rest = ast.Tuple(elts=[*made.args, *(k.value for k in made.keywords)], ctx=ast.Load())
+            self.check(Check(kind="call", node=subject, expected=rest, option=last))
+        return None
+
+    def raising(self, made: ast.expr) -> Check | None:
+        """The check of `with pytest.raises(…)`, without what it is about."""
+        if not (isinstance(made, ast.Call) and isinstance(made.func, ast.Name | ast.Attribute)):
+            return None
+        if values.text(made.func) not in _RAISES:
+            return None
+        match = next((k.value for k in made.keywords if k.arg in {"match", "expected_regex"}), None)
+        if "Regex" in values.text(made.func) and len(made.args) > 1:
+            match = made.args[1]
+        return self.raises_check(made.args[0] if made.args else None, match)
+
+    def raises_check(self, kind: ast.expr | None, match: ast.expr | None) -> Check:
+        """The check that something is raised."""
+        kinds = kind.elts if isinstance(kind, ast.Tuple) else [kind] if kind else []
+        option = " ".join(sorted(values.text(self.resolve(item)) for item in kinds)) or "BaseException"
+        return Check(kind="raises", node=ast.Constant(value=None), expected=match, option=option)

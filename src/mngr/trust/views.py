@@ -1,0 +1,118 @@
+"""The thing that a check is about, under what is done to it before it is looked at."""
+
+from __future__ import annotations
+
+import ast
+
+from mngr.trust import values
+from mngr.trust.patterns import is_narrow
+from mngr.trust.values import UNKNOWN
+
+TYPE_CHECKING = False
+_VIEWS = frozenset(
+    "lower upper casefold swapcase title capitalize strip lstrip rstrip replace split rsplit splitlines partition "
+    "rpartition removeprefix removesuffix translate expandtabs keys".split()
+)
+_OVER = frozenset(
+    "sorted set frozenset len round int float abs min max sum bool type id hash Counter".split()
+)
+_SAME = frozenset("str list tuple repr dict iter bytes".split())
+_CASE = {"upper": "lower", "casefold": "lower", "swapcase": "lower", "title": "lower", "capitalize": "lower"}
+_TRIM = {"lstrip": "strip", "rstrip": "strip", "removesuffix": "strip", "removeprefix": "strip"}
+
+
+def peel(node: ast.expr) -> tuple[ast.expr, tuple[str, ...]]:
+    """The thing itself, and the views on it that lose something."""
+    lost: list[str] = []
+    while True:
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Constant(), attr="join"), args=[inner]):
+                lost.append("join")
+                node = inner
+            case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _VIEWS:
+                name = _CASE.get(name, _TRIM.get(name, name))
+                if name == "splitlines" or (name == "split" and values.value(_first(node)) == "\n"):
+                    name = ""
+                lost.append(name)
+                node = inner
+            case ast.Call(func=ast.Attribute(value=inner, attr="decode" | "encode" | "copy")):
+                node = inner
+            case ast.Call(func=ast.Name(id=name), args=[inner, *_]) if name in _OVER:
+                lost.append(name)
+                node = inner
+            case ast.Call(func=ast.Name(id=name), args=[inner]) if name in _SAME:
+                node = inner
+            case ast.Call(func=ast.Name(id="collections.Counter"), args=[inner]):
+                lost.append("sorted")
+                node = inner
+            case ast.Call(func=ast.Name(id="re.sub"), args=[pattern, _, inner, *_]):
+                lost.append("redact" if is_narrow(values.value(pattern)) else "replace")
+                node = inner
+            case ast.Call(func=ast.Name(id="textwrap.dedent"), args=[inner]):
+                node = inner
+            case ast.Call(func=ast.Name(id="each"), args=[inner]):
+                node = inner
+            case ast.Call(func=ast.Name(id="listof"), args=[inner, *ifs]):
+                lost += ["filter"] * bool(ifs)
+                node = inner
+            case ast.Subscript(value=inner, slice=ast.Slice(lower=low, upper=high)):
+                lost += ["slice"] * bool(low or high)
+                node = inner
+            case ast.Starred(value=inner) | ast.List(elts=[ast.Starred(value=inner)]):
+                node = inner
+            case _:
+                return node, tuple(name for name in lost if name)
+
+
+def _first(node: ast.Call) -> ast.expr | None:
+    return node.args[0] if node.args else None
+
+
+def loop(over: ast.expr) -> str:
+    """The condition that there is something to go through."""
+    base, views = peel(over)
+    return " ".join(["each", values.text(base), *(view for view in views if view in {"slice", "filter"})])
+
+
+def leaks(node: ast.expr, expected: ast.expr) -> bool:
+    """Whether the answer stands in the very thing that is looked at: as a default, or joined to it."""
+    wanted = values.value(expected)
+    if wanted is UNKNOWN or wanted is None or isinstance(wanted, bool) or wanted == "":
+        return False
+    for found in _mixed(node):
+        if type(found) is type(wanted) and found == wanted:
+            return True
+        if isinstance(found, str) and isinstance(wanted, str) and len(wanted) > 1 and wanted in found:
+            return True
+    return False
+
+
+def _mixed(node: ast.AST) -> list[object]:
+    """The constants in an expression that are not what the program is asked with."""
+    match node:
+        case ast.Constant(value=found):
+            return [found]
+        case ast.Call(func=ast.Attribute(value=base, attr="get" | "pop" | "setdefault"), args=[_, *rest]):
+            return [found for part in (base, *rest) for found in _mixed(part)] if _asks(base) else []
+        case ast.Call(func=ast.Name(id="getattr"), args=[base, _, *rest]):
+            return [found for part in (base, *rest) for found in _mixed(part)]
+        case ast.Call(
+            func=ast.Name(id="next" | "max" | "min" | "dict" | "list" | "str"), args=args, keywords=keywords
+        ):
+            return [found for part in (*args, *(k.value for k in keywords)) for found in _mixed(part)]
+        case ast.Call(func=ast.Attribute(value=base)):
+            return _mixed(base) if _asks(base) else []
+        case ast.Call() | ast.Lambda():
+            return []
+        case ast.Subscript(value=base):
+            return _mixed(base)
+        case ast.IfExp(body=body, orelse=orelse):
+            return [*_mixed(body), *_mixed(orelse)]
+        case ast.BinOp(op=ast.Div()):
+            return []
+        case _:
+            return [found for part in ast.iter_child_nodes(node) for found in _mixed(part)]
+
+
+def _asks(node: ast.AST) -> bool:
+    return any(isinstance(part, ast.Call) for part in ast.walk(node))

@@ -1,0 +1,87 @@
+"""What goes on in a test beside its checks: stand-ins, waits, retries, exceptions that are swallowed."""
+
+from __future__ import annotations
+
+import ast
+
+from mngr.trust import escapes, values
+from mngr.trust.resolve import Resolver
+
+TYPE_CHECKING = False
+_SWALLOWERS = frozenset(("contextlib.suppress", "suppress"))
+
+
+class Watching(Resolver):
+    """The part of a walk that notices ways around a check."""
+
+    def watch(self, name: str, made: ast.Call) -> None:
+        if found := escapes.of_call(name, made):
+            self.escape(*found)
+        for keyword in made.keywords:
+            if found := escapes.of_keyword(made, keyword):
+                self.escape(*found)
+        if (command := escapes.command_of(made)) and self.module.traces(made):
+            for found in escapes.of_command(command):
+                self.escape(*found)
+        if name.endswith("chdir"):
+            self.cwd_moved = True
+
+    def escape_of(self, node: ast.expr, made: ast.expr) -> None:
+        """A context manager that stands in for something."""
+        bare = not isinstance(made, ast.Call) and isinstance(node, ast.Attribute)
+        if bare and (found := escapes.of_decorator(node, values.text(node))):
+            self.escape(*found)
+
+    def assigned(self, node: ast.Assign) -> None:
+        """An attribute of something that is not the test's own is set: a stand-in."""
+        for target in node.targets:
+            shown = values.text(node)[:200]
+            name = target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")
+            if found := escapes.of_limit(name, node.value):
+                self.escape(*found)
+            if isinstance(target, ast.Attribute):
+                base = self.resolve(target.value)
+                root = base
+                while isinstance(root, ast.Attribute | ast.Subscript):
+                    root = root.value
+                if isinstance(root, ast.Name) and root.id in self.module.imports.values():
+                    self.escape("mock", shown)
+            elif isinstance(target, ast.Subscript):
+                base_text = values.text(self.resolve(target.value))
+                if base_text.endswith(("sys.modules", "__dict__", "globals()", "__builtins__")):
+                    self.escape("mock", shown)
+                elif "environ" in base_text:
+                    path = values.value(target.slice) == "PATH"
+                    self.escape("program-replaced" if path else "environment", shown)
+
+    def retry(self, node: ast.stmt) -> None:
+        """A loop that tries something until it is as wished."""
+        inside = [part for part in ast.walk(node) if part is not node]
+        tests = [part for part in inside if isinstance(part, ast.If | ast.Try)]
+        leaves = any(
+            isinstance(end, ast.Break | ast.Return | ast.Continue) for part in tests for end in ast.walk(part)
+        )
+        if leaves:
+            runs = sorted({values.text(p.func) for p in inside if isinstance(p, ast.Call)})
+            self.escape("retry", "loop " + " ".join(runs))
+
+    def swallows(self, node: ast.expr, made: ast.expr) -> bool:
+        """Whether a context manager lets a failing check pass."""
+        target = made.func if isinstance(made, ast.Call) else made
+        name = values.text(target)
+        if name in _SWALLOWERS:
+            return True
+        written = node.func if isinstance(node, ast.Call) else node
+        local = values.text(written)
+        function = self.module.functions.get(local) or self.nested.get(local)
+        if function is not None:
+            tries = [part for part in ast.walk(function) if isinstance(part, ast.Try)]
+            return any(
+                any(isinstance(inner, ast.Yield) for inner in ast.walk(part))
+                and any(not any(isinstance(s, ast.Raise) for s in ast.walk(h)) for h in part.handlers)
+                for part in tries
+            )
+        owner = self.module.classes.get(local)
+        leave = self.module.methods(owner).get("__exit__") if owner else None
+        ends = [part for part in ast.walk(leave) if isinstance(part, ast.Return)] if leave else []
+        return any(end.value is not None and values.value(end.value) not in (None, False) for end in ends)
