@@ -64,7 +64,7 @@ class Engine:
         slots = limits.max_agents
         self._watch = fleet.watch(quick=_LOOK, slow=max(_TICK, slots / 20))
         self._crew = Crew(
-            launch=limits.starting, talk=limits.starting, remind=8, pull=4, check=checks, count=1
+            launch=limits.starting, talk=limits.starting, remind=8, pull=4, check=checks, settle=1, count=1
         )
 
     def run(self) -> RunState:
@@ -331,7 +331,8 @@ class Engine:
     def _check(self, one: TaskState) -> None:
         self._write("check", slug=one.task.slug)
         one = self._state.tasks[one.task.slug]
-        self._crew.do("check", one.task.slug, lambda: self._recipe.check(one))
+        lane = "settle" if self._recipe.is_known(one) else "check"
+        self._crew.do(lane, one.task.slug, lambda: self._recipe.check(one))
 
     def _after_check(self, slug: str, seen: dict[str, Any] | MngrError | None) -> None:
         if isinstance(seen, MngrError):
@@ -347,6 +348,8 @@ class Engine:
             if self._governor.cause is not None:
                 self._governor.close()
                 self._write("alarm_over", text="a task went well")
+
+    _after_settle = _after_check
 
     # Time and money
 

@@ -49,6 +49,10 @@ class Recipe(Protocol):
         """Look at what came home: `folder` has `outputs`."""
         ...
 
+    def is_known(self, one: TaskState) -> bool:
+        """Whether `check` has nothing to run, so that it waits for no other."""
+        ...
+
     def check(self, one: TaskState) -> dict[str, Any] | None:
         """See for ourselves; None when there is nothing to see. Raises MngrError when that cannot be done now."""
         ...

@@ -161,13 +161,17 @@ class Tests:
             json.dump(found.to_dict(), file, indent=1)
         return Judgement(claim=found.to_dict())
 
+    def is_known(self, one: TaskState) -> bool:
+        """Whether nothing was claimed, or nothing was changed since we saw it ourselves."""
+        return not _has_claim(one) or self._is_untouched(one)
+
     def check(self, one: TaskState) -> dict[str, Any] | None:
         """The receipt: we run what was claimed. What nobody claims to pass is not run."""
-        if not one.claim.get("outcome") or one.claim["outcome"] not in _CLAIMS or one.commit is None:
+        if not _has_claim(one) or one.commit is None:
             return None
         test = self._test(one)
         standing = self._tests[test]
-        if one.commit == one.base == self._plan.base:  # as it was: that was seen
+        if self._is_untouched(one):
             receipt = self._untouched(standing, one.commit)
         else:
             others: list[Standing] = []
@@ -192,6 +196,9 @@ class Tests:
         with open(self._run.task(one.task.slug, "receipt.json"), "w", encoding="utf-8") as file:
             json.dump(row, file, indent=1)
         return row
+
+    def _is_untouched(self, one: TaskState) -> bool:
+        return one.commit == one.base == self._plan.base
 
     def _how(self, one: TaskState) -> How:
         plan = self._plan
@@ -229,6 +236,10 @@ class Tests:
         if receipt["verdict"] == "confirmed":
             return str(claimed), _problem(one)
         return str(receipt["verdict"]), str(receipt["reason"])
+
+
+def _has_claim(one: TaskState) -> bool:
+    return one.claim.get("outcome") in _CLAIMS and one.commit is not None
 
 
 def _is_confirmed(one: TaskState) -> bool:
