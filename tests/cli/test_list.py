@@ -341,3 +341,13 @@ def test_no_state_is_older_than_its_agent(mngr: Mngr) -> None:
     mngr("create", "foo", "--", "true")
     agent = wait_for(lambda: mngr.agent("foo") if mngr.agent("foo")["state"] == "DONE" else None)
     assert agent["state_since"] >= agent["created_at"]
+
+
+def test_what_python_made_of_sources_is_nobodys_uncommitted_work(mngr: Mngr) -> None:
+    mngr("create", "foo", "--transfer", "mirror", *RUN)
+    made = mngr.work("foo") / "tests dir/__pycache__"
+    made.mkdir(parents=True)
+    (made / "test_x.cpython-311.pyc").touch()
+    assert mngr.json("list", "--git")["agents"][0]["dirty"] is False
+    (made.parent / "notes.txt").touch()
+    assert mngr.json("list", "--git")["agents"][0]["dirty"] is True

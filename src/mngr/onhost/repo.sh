@@ -22,6 +22,9 @@ enter() {
 changes() {
     found=$(git --no-optional-locks status --porcelain=v1 --untracked-files=all --no-renames ${still:-}) || return
     case $found in
-    *.mngr/*) found=$(printf '%s\n' "$found" | sed -e '/^.. \.mngr\/settings\.toml$/b' -e '/^.. "\{0,1\}\.mngr\//d') ;;
+    *.mngr/* | *.pyc*)
+        found=$(printf '%s\n' "$found" | sed -e '/^.. \.mngr\/settings\.toml$/b' -e '/^.. "\{0,1\}\.mngr\//d' \
+            -e '/^?? .*\.pyc"\{0,1\}$/d') # what running tests leaves where nobody told git to ignore it
+        ;;
     esac
 }
