@@ -47,7 +47,9 @@ def room(
     words = [*_machine(home), "--size", str(size), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
     for place in ("/tmp", "/var/tmp"):
         words += ["--perms", "1777", "--size", str(size), "--tmpfs", place]
-    words += ["--size", str(size), "--tmpfs", own, "--dir", "/run", "--symlink", "../run", "/var/run"]
+    for place in ("/run", own):
+        words += ["--size", str(size), "--tmpfs", place]
+    words += ["--symlink", "../run", "/var/run"]
     beside = _installation(os.path.dirname(program)) if os.path.isabs(program) else None
     installed = [*programs(home, path, program), *([beside] if beside else ())]
     secrets = tuple(os.path.realpath(place) for place in _secrets(home))

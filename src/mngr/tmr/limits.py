@@ -57,8 +57,8 @@ class Limits:
                 return f"room-fork it had more than {most['processes']} processes at once, and was ended"
         if self._memory - memory > most["memory"] // 2 or all_of_it:
             self._memory = memory
-            pages = sum(int(row[21]) for row in self._family(os.getpid()).values())
-            if pages * os.sysconf("SC_PAGE_SIZE") > most["memory"]:
+            rows = self._family(os.getpid())
+            if _resident(rows) > most["memory"] and sum(map(_share, rows)) > most["memory"]:
                 return f"room-memory it used more than {most['memory'] >> 20} MB of memory, and was ended"
         if self._free - free > most["disk"] // 2:
             self._free = free
@@ -84,6 +84,20 @@ class Limits:
             if at.st_ctime >= self._began and at.st_mode & 0o170000 == 0o100000:
                 found[at.st_dev, at.st_ino] = at.st_blocks * 512
         return sum(found.values())
+
+
+def _resident(rows: Family) -> int:
+    """Bytes of memory that processes see; what they have in common counts for each."""
+    return sum(int(row[21]) for row in rows.values()) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _share(pid: int) -> int:
+    """Bytes of memory that a process takes, and its share of what it has in common with others."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+            return int(file.read().partition(b"\nPss:")[2].split(None, 1)[0]) << 10
+    except (OSError, IndexError):  # it is ending
+        return 0
 
 
 def listed(place: str) -> list[str]:

@@ -47,7 +47,8 @@ def go(
     plan = load_plan(run)
     local = fleet.context.local
     with Journal(run.journal) as journal:
-        walls = walls_of(plan.walls)
+        show = fleet.context.settings_at(None).get("sandbox.show") or []
+        walls = walls_of(plan.walls, plan.pytest[0], show)
         rooms = Rooms(fleet, run.name, run.repo, walls=walls)
         judges = rooms
         if plan.verify_on:

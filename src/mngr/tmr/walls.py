@@ -79,9 +79,11 @@ class Walls(Record):
         }
 
 
-def walls_of(word: str) -> Walls | None:
-    """What `--walls` asks for: on, network or off."""
-    return None if word == "off" else Walls(network=word == "network")
+def walls_of(word: str, program: str, show: list[str]) -> Walls | None:
+    """What `--walls` asks for (on, network or off), for tests that are run with `program`; `show` is what sandboxes may see."""
+    if word == "off":
+        return None
+    return Walls(network=word == "network", program=program, show=[os.path.expanduser(path) for path in show])
 
 
 class Mason:
