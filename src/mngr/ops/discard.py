@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from mngr.model import AgentRecord
     from mngr.ops.context import Context
 
+# A directory in there may be one that not even its owner may enter.
+REMOVE = 'rm -rf -- "$1" 2>/dev/null || { chmod -R u+rwX -- "$1"; rm -rf -- "$1"; }'
 RESTORING = "restoring"  # names the branches that a restore under way has made, and where they stand
 
 
@@ -29,7 +31,7 @@ def discard(ctx: Context, host: Host, record: AgentRecord) -> None:
         remove_work_dir(host, record if made is None else record.replace(branch_is_new=False), undo=True)
         for branch, oid in made or ():  # they came out of a saved directory, which still has them
             git.run(host, record.source or "", "update-ref", "-d", f"refs/heads/{branch}", oid)
-    host.run(["rm", "-rf", "--", host.home.agent(record.id)])
+    host.run(["sh", "-c", REMOVE, "rm", host.home.agent(record.id)])
     store.release(ctx.home, host, record.name, record.id)
     store.forget_branch(ctx.home, record)
 

@@ -8,6 +8,7 @@ from mngr import names, onhost, registry, store, tmux
 from mngr.errors import MngrError
 from mngr.fanout import fanout
 from mngr.model import Record
+from mngr.ops.discard import REMOVE
 from mngr.ops.gc import Task
 
 TYPE_CHECKING = False
@@ -145,8 +146,7 @@ def _free(host: Host, name: str, holder: str) -> list[str]:
 
 
 def _rm(host: Host, path: str) -> list[str]:
-    line = 'rm -rf -- "$1" 2>/dev/null || { chmod -R u+rwX -- "$1"; rm -rf -- "$1"; }'
-    return ["sh", "-c", line, "rm", os.path.join(host.home.root, path)]
+    return ["sh", "-c", REMOVE, "rm", os.path.join(host.home.root, path)]
 
 
 def _run(what: str, name: str, host: Host, argv: list[str]) -> Task:
