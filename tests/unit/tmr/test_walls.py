@@ -6,6 +6,7 @@ import os
 import secrets
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from mngr.tmr.rooms import Ran, Room, Rooms
 from mngr.tmr.testing import TestRun
 from mngr.tmr.walls import Walls
 from tests.conftest import wait_for
+from tests.person import PEOPLE, person
 from tests.unit.tmr.world import BARE, World, new_world
 
 SECRET = "hunter" + secrets.token_hex(8)
@@ -223,3 +225,33 @@ def test_no_link_leads_out_of_the_room(world: World, tmp_path: Path) -> None:
         world.room.read("there")
     with pytest.raises(MngrError, match="not in the work dir"):
         world.room.pull("way/passwd", str(tmp_path / "came"))
+
+
+# A room of somebody's, in which a shell makes things that cannot be removed, and more processes than it may.
+ORDINARY = """
+import os, sys
+from mngr import Fleet
+from mngr.tmr.rooms import Rooms
+from mngr.tmr.walls import Walls
+home, repo = sys.argv[1:]
+commit = os.popen("git rev-parse HEAD").read().strip()
+with Rooms(Fleet(home, cwd=repo), "r", repo, walls=Walls(processes=60)).room(commit) as room:
+    ran = room.run(["sh", "-c", "mkdir -p d/e $MNGR_OUTPUT_DIR/f/g; chmod 000 d/e d $MNGR_OUTPUT_DIR/f; touch /usr/x"])
+    print(room.walls, ran.findings[0].rule)
+    print(room.run(["ls"]).out.split())
+    print(room.run(["sh", "-c", "while :; do sleep 60 & done"]).findings[0].rule)
+print(os.listdir(home + "/work"), os.listdir(home + "/agents"))
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", PEOPLE)
+def test_the_walls_hold_whoever_builds_them(name: str) -> None:
+    with person(name) as someone:
+        words = someone.argv()
+        words = words[: words.index("-m")] if "-m" in words else [sys.executable]
+        ran = subprocess.run(
+            [*words, "-c", ORDINARY, str(someone.home), str(someone.repo)],
+            cwd=someone.repo, env=someone.env, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+    assert ran.stdout.splitlines() == ["on room-outside", "['README.md', 'src']", "room-fork", "[] []"]
