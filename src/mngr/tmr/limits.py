@@ -53,8 +53,9 @@ class Limits:
         many = threads - self._threads > most["processes"] // 2
         if many or not 0 <= self._forks - before < most["processes"] // 4 or all_of_it:
             self._threads = threads
-            if sum(int(row[17]) for row in self._family(os.getpid()).values()) > most["processes"]:
-                return f"room-fork it had more than {most['processes']} processes at once, and was ended"
+            ended = self.too_many(sum(int(row[17]) for row in self._family(os.getpid()).values()))
+            if ended:
+                return ended
         if self._memory - memory > most["memory"] // 2 or all_of_it:
             self._memory = memory
             rows = self._family(os.getpid())
@@ -65,6 +66,11 @@ class Limits:
             if self._written() > most["disk"]:
                 return f"room-disk it wrote more than {most['disk'] >> 20} MB, and was ended"
         return ""
+
+    def too_many(self, count: int) -> str:
+        """The same of so many processes."""
+        most = self._most["processes"]
+        return f"room-fork it had more than {most} processes at once, and was ended" if count > most else ""
 
     def _written(self) -> int:
         """Bytes of what was written since the beginning: in files of the room, and in files that only open processes have."""

@@ -70,7 +70,8 @@ class Walls(Record):
         ours = os.path.join(outputs, "tmr")
         room = ["--bind", work, work, "--ro-bind", f"{work}/.git", f"{work}/.git"]
         room += ["--bind", outputs, outputs, "--ro-bind", ours, ours]
-        shell = _PARENT.format(blocks=self.disk >> 9, files=_FILES, processes=self.processes)
+        # Of processes twice as many as are too many: what the kernel refuses nobody sees.
+        shell = _PARENT.format(blocks=self.disk >> 9, files=_FILES, processes=2 * self.processes)
         return {
             "words": [*words, *room],
             "last": ["--chdir", work, "--remount-ro", "/", "--", "/bin/sh", "-c", shell, "room"],

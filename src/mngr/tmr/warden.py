@@ -142,6 +142,7 @@ def run(numbers: dict[str, float], texts: dict[str, str]) -> None:
     if around:
         left, hit = (0, 0) if timed_out or command.ended else command.hear_parent()
         numbers.update(left=left, hit=hit)
+        command.ended = command.ended or (limits.too_many(left) if limits else "")
     numbers.update(code=command.code or 0, cpu=cpu() - used)
     texts.update(out=command.text(0), err=command.text(1), ended=command.ended, rows="")
     if "probe" in JOB:
