@@ -122,13 +122,14 @@ def examine(
     timeout: float = TIMEOUT,
     usages: dict[tuple[str, ...], str] | None = None,
     left: Callable[[], float] = lambda: math.inf,
+    first: Callable[[TestRun], None] | None = None,
 ) -> Audited:
-    """The same with all that was seen. `usages` are kept from test to test; `left` says how many seconds there are still."""
+    """The same with all that was seen. `first` is told of the run that it begins with, if that passes. `usages` are kept from test to test; `left` says how many seconds there are still."""
     bench = _Bench(
         room, [*pytest, *PROBE, *args], test, program, timeout, {} if usages is None else usages, left
     )
     try:
-        outcome, why, holes = _examine(bench, test, program, modes)
+        outcome, why, holes = _examine(bench, test, program, modes, first)
     except _Enough as error:
         is_vacuous = any(hole.rule == "vacuous" for hole in bench.holes)
         outcome, why, holes, modes = ("vacuous" if is_vacuous else "left"), str(error), bench.holes, ()
@@ -204,12 +205,16 @@ def _fields(row: dict[str, Any]) -> dict[str, Any]:
     return {"id": "", "phase": "", "path": "", "line": 0, **{key: row[key] for key in row if key != "row"}}
 
 
-def _examine(bench: _Bench, test: Test, program: str, modes: Sequence[str]) -> tuple[str, str, list[Hole]]:
+def _examine(
+    bench: _Bench, test: Test, program: str, modes: Sequence[str], first: Callable[[TestRun], None] | None
+) -> tuple[str, str, list[Hole]]:
     """Its outcome, why, and what it does not notice."""
     run, calls = bench.run("record")
     if run.outcome != "pass":
         plain, _ = bench.run("plain")
         return ("unclear" if plain.outcome == "pass" else "failing"), (plain.why or run.why), []
+    if first is not None:
+        first(run)
     said = cited(bench.room, test, bench.words)
     own = [call for call in calls if call.phase == "call"]
     before = [call for call in calls if call.phase == "setup"]

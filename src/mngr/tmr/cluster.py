@@ -174,6 +174,12 @@ def is_of_tests(path: str) -> bool:
     return _TESTS.search(path.replace(os.sep, "/")) is not None
 
 
+def is_test_file(path: str) -> bool:
+    """Whether pytest looks for tests in a file of this name."""
+    name = path.rpartition("/")[2]
+    return name.endswith(".py") and (name.startswith("test_") or name.endswith("_test.py"))
+
+
 def _named(frame: Frame | None) -> str:
     return "" if frame is None else f"{frame.path}:{frame.line} {frame.function}"
 

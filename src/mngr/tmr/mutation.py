@@ -117,12 +117,13 @@ def mutate(
     timeout: float = TIMEOUT,
     shelf: Shelf | None = None,
     room: Callable[[], Room] | None = None,
+    known: TestRun | None = None,
 ) -> Mutation:
     """Compare a test of `commit` with what it was at `base` (there perhaps by another name: `old`).
 
     At most `budget` runs of the test, else two and two for each of n faults, and one more for each that is newly missed.
-    Both versions run on the code of `commit`, in one room: who holds one at that commit lends it. What a shelf knows is not
-    run again. Raises MngrError when the room is the trouble.
+    Both versions run on the code of `commit`, in one room: who holds one at that commit lends it. `known` is a run of
+    the new test that passed, with its lines. What a shelf knows is not run again. Raises MngrError when the room is the trouble.
     """
     blank = Mutation(test=test.id, seed=seed, state="unmeasured")
     was = old or test
@@ -136,7 +137,7 @@ def mutate(
         bench = _Bench(
             stack, rooms, texts, pytest, [*args, "-x"], (test, was), source, before, seed, shelf, budget
         )
-        bench.lent = room
+        bench.lent, bench.given = room, known
         try:
             found = _compare(blank, bench, texts, n, timeout)
         except _Spent:
@@ -250,12 +251,16 @@ class _Bench:
         self.before, self.seed = before, seed
         self._room: Room | None = None
         self.lent: Callable[[], Room] | None = None
+        self.given: TestRun | None = None
         self._normal: dict[str, float] = {}
         self.runs, self.cached, self.seconds = 0, 0, 0.0
 
     def plain(self, side: str, timeout: float) -> dict[str, Any]:
         """A version without a fault: its outcome, and the lines that it runs."""
-        found = self._known([side], lambda: _told(self._run(side, {}, timeout, trace=True)))
+        if side == "new" and self.given is not None:
+            found = _told(self.given)
+        else:
+            found = self._known([side], lambda: _told(self._run(side, {}, timeout, trace=True)))
         self._normal[side] = float(found["seconds"])
         return found
 

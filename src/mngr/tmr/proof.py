@@ -11,6 +11,7 @@ from mngr.trust.finding import Finding
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     from mngr.host import Host
     from mngr.tmr.edits import Edit
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     Try = Callable[[Files], TestRun]  # the test, with some files other than the commit has them
 
 MOST = 3  # runs, beyond those that say that it passes
+OF_ALL = ("fix-not-needed", "never-red", "red-for-another-reason")  # of all tests together, not of each
 _TEXTS = (".md", ".rst", ".txt")
 _WHO = ("-c", "user.name=mngr", "-c", "user.email=mngr@localhost")
 
@@ -113,6 +115,26 @@ def take_back(local: Host, repo: str, head: str, fixes: Sequence[Edit]) -> str |
         tree = merged.text.split("\n")[0]
         at = git.must(local, repo, *_WHO, "commit-tree", tree, "-p", at, "-m", "undone")
     return git.must(local, repo, "rev-parse", tree)
+
+
+def not_needed(rows: Sequence[Sequence[dict[str, Any]]]) -> list[Finding]:
+    """The fixes that no test needs, of the proofs that several receipts hold."""
+    needed: dict[str, bool] = {}
+    about: dict[str, str] = {}
+    for row in (row for some in rows for row in some):
+        for fix in row["fixes"]:
+            about[fix] = row["subject"]
+            needed[fix] = needed.get(fix, False) or row["is_needed"] is not False
+    return [
+        Finding(
+            rule="fix-not-needed",
+            level="note",
+            path="",
+            what=f"{fix[:10]} ({about[fix]}): no test that was run needs it",
+        )
+        for fix, is_needed in needed.items()
+        if not is_needed
+    ]
 
 
 def _files(rows: Sequence[Change]) -> Files | None:
