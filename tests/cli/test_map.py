@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from mngr.contract.terminal import Terminal
 from mngr.mapreduce.journal import find_writer, read_journal
 from mngr.mapreduce.rundir import RunDir, slug_of
 from mngr.mapreduce.state import fold
@@ -176,3 +177,45 @@ def test_what_a_crash_left_half_made_or_half_gone_is_made_anew(mngr: Mngr, phase
     path.write_text(json.dumps({**json.loads(path.read_text()), "phase": phase, "owner": owner}))
     (task,) = mngr.json("map", "x", "--name", "r", "--", "true")["tasks"]
     assert (task["outcome"], task["agent"]) == ("done", name)
+
+
+def test_one_screen_that_is_drawn_over_itself_and_says_how_to_go_on(mngr: Mngr) -> None:
+    words = [
+        str(BIN / "mngr"),
+        "--home",
+        str(mngr.home),
+        "map",
+        "quick",
+        "slow",
+        "--name",
+        "r",
+        "--canary",
+        "0",
+    ]
+    words += [
+        "--output",
+        "宽" * 60 + "\u202e\t\nx",
+        "--",
+        "sh",
+        "-c",
+        "test $0 = quick || sleep 1000",
+        "{item}",
+    ]
+    line = 'trap : INT; "$@"; echo "exit $?"; sleep 1000'
+    mngr("create", "seen", "--transfer", "none", "--", "sh", "-c", line, "sh", *words)
+
+    def screen() -> list[str]:
+        return [text for text in mngr.tmux("capture-pane", "-p", "-t", "=seen:").splitlines() if text]
+
+    mngr.tmux("resize-window", "-t", "=seen:", "-x", "100", "-y", "30")
+    wait_for(lambda: any("failed" in text and "宽" in text for text in screen()), timeout=20)
+    mngr.tmux("resize-window", "-t", "=seen:", "-x", "60", "-y", "15")
+    wait_for(lambda: len([text for text in screen() if text != "run r"]) == 6)
+    assert sum("1 of 2 settled" in text for text in screen()) == 1
+    mngr.tmux("send-keys", "-t", "=seen:", "C-c")
+    wait_for(lambda: "exit 130" in screen())
+    assert "Go on: mngr map --resume r" in " ".join(screen())
+    again = Terminal([*words[:4], "--resume", "r"], mngr.repo, mngr.env, rows=15, columns=60)
+    with again as terminal:
+        terminal.see("1 of 2 settled")
+        assert "collecting" not in terminal.shown

@@ -81,12 +81,13 @@ def run(cli: Cli, args: Args) -> int:
     kind = args["agent"] or plan["agent"]
     wish = wish_of(args, "map", kind).replace(args=plan["args"])
     recipe = Items(plan["items"], plan["prompt"], plan["args"], plan["base"], plan["output"])
-    say = Progress(cli, notify=args["notify"], slots=limits.max_agents)
     with Journal(place.journal) as journal:
+        say = Progress(cli, notify=args["notify"], rows=journal.rows)
         engine = Engine(cli.fleet, place, journal, recipe, wish, limits, say)
         try:
             state = engine.run()
         except KeyboardInterrupt:
+            say.close()
             cli.say(f"no more launches; agents go on. Go on: mngr map --resume {place.name}")
             raise
         finally:

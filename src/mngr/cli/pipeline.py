@@ -117,14 +117,21 @@ def wish_of(args: Args, prefix: str, kind: str) -> Wish:
 class Progress:
     """How people hear of a run: a screen of it at a terminal, else a line for what matters; all rows with `--format jsonl`."""
 
-    def __init__(self, cli: Cli, *, notify: str | None = None, slots: int = 0) -> None:
+    def __init__(
+        self,
+        cli: Cli,
+        *,
+        notify: str | None = None,
+        screen: bool = True,
+        rows: list[dict[str, Any]] | None = None,
+    ) -> None:
         self._cli = cli
         self._notify = notify
         self._screen = None
-        if slots and cli.format == "human" and not cli.quiet and is_terminal() and sys.stderr.isatty():
+        if screen and cli.format == "human" and not cli.quiet and is_terminal() and sys.stderr.isatty():
             from mngr.cli.progress import Screen
 
-            self._screen = Screen(slots)
+            self._screen = Screen(rows or [])
 
     def __call__(self, row: dict[str, Any]) -> None:
         """Hear of one more row."""
@@ -140,6 +147,13 @@ class Progress:
         text = line_of(row)
         if text:
             self._cli.say(text)
+
+    def ask(self, question: str) -> bool:
+        """What the person at the terminal says."""
+        if self._screen is None:
+            return self._cli.ask(question)
+        with self._screen.aside():
+            return self._cli.ask(question)
 
     def close(self) -> None:
         """Leave the terminal as it is."""

@@ -2,54 +2,74 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
 
 from mngr.cli.pipeline import line_of
-from mngr.cli.render import clean, width
+from mngr.cli.render import columns, fit, size
+from mngr.clock import parse_stamp
 from mngr.mapreduce.state import RunState, step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 _PACE = 0.25  # seconds between two pictures
 _NEWEST = 5  # lines of what happened last
+_ALERTS = 3  # lines of what somebody should look at
+_ALERT = ("alert", "alarm", "alarm_over", "window", "held", "launch_failed", "pull_failed")
 _ORDER = ("queued", "launching", "working", "talking", "parked", "pulling", "checking")
 _BAR = 30
 
 
 class Screen:
-    """Hears rows and draws; a thread of its own keeps the clock going."""
+    """Hears rows and draws; a thread of its own keeps the clock going. `rows` are those of a run that goes on."""
 
-    def __init__(self, slots: int) -> None:
-        self._slots = slots
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
         self._state = RunState(tasks={}, facts={}, alerts=[])
-        self._news: list[str] = []
-        self._ran = 0  # tests of the baseline
-        self._lines = 0  # on the screen now
-        self._began = time.monotonic()
-        self._first_launch: float | None = None
+        self._news: dict[bool, list[str]] = {False: [], True: []}  # what happened; what is an alert
+        self._lines: list[str] = []  # on the screen now
+        self._began = time.time()
+        self._paced: tuple[float, int] | None = None  # since when, and how many were settled then
         self._guard = threading.Lock()
         self._done = threading.Event()
+        for row in rows:
+            self.add(row)
+        if rows:
+            self._began = time.time()
+            self._paced = self._began, len(self._state.in_state("settled"))
         threading.Thread(target=self._draw_on, daemon=True).start()
 
     def add(self, row: dict[str, Any]) -> None:
         """One more row of the journal."""
         with self._guard:
             self._state = step(self._state, row)
-            self._ran += row["type"] == "ran"
-            if row["type"] == "launch" and self._first_launch is None:
-                self._first_launch = time.monotonic()
+            at = parse_stamp(row["at"])
+            self._began = at if row["type"] == "resumed" else min(self._began, at)
+            if row["type"] == "resumed" or (row["type"] == "launch" and self._paced is None):
+                self._paced = at, len(self._state.in_state("settled"))
             text = line_of(row)
             if text:
-                self._news = [*self._news, text][-_NEWEST:]
+                kind = row["type"] in _ALERT
+                self._news[kind] = [*self._news[kind], text][-(_ALERTS if kind else _NEWEST) :]
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """The terminal is somebody else's meanwhile; the next picture comes below."""
+        with self._guard:
+            try:
+                yield
+            finally:
+                self._lines = []
 
     def close(self) -> None:
         """The last picture stays."""
-        self._done.set()
         self._draw()
+        with self._guard:
+            self._done.set()
 
     def _draw_on(self) -> None:
         while not self._done.wait(_PACE):
@@ -57,55 +77,77 @@ class Screen:
 
     def _draw(self) -> None:
         with self._guard:
-            lines = [clean(line)[: width() - 1] for line in self._picture()]
-            over = f"\x1b[{self._lines}F" if self._lines else ""
+            if self._done.is_set():
+                return
+            wide, high = size()
+            lines = [fit(line, wide - 1) for line in self._picture(wide)[: high - 1]]
+            rows = sum(
+                1 + max(0, columns(line) - 1) // wide for line in self._lines
+            )  # it may be narrower now
+            over = f"\x1b[{rows}F" if rows else ""
             sys.stderr.write(over + "".join(f"\x1b[2K{line}\n" for line in lines) + "\x1b[J")
             sys.stderr.flush()
-            self._lines = len(lines)
+            self._lines = lines
 
-    def _picture(self) -> list[str]:
+    def _picture(self, wide: int) -> list[str]:
         tasks = list(self._state.tasks.values())
-        settled = [one for one in tasks if one.state == "settled"]
-        spent = time.monotonic() - self._began
-        head = f"{_clock(spent)}  "
+        head, facts = f"{_clock(time.time() - self._began)}  ", self._state.facts
         if not tasks:
-            collected = self._state.facts.get("collected")
-            return [
-                head
-                + (
-                    f"baseline: {self._ran} runs of {len(collected[0]['tests'])} tests"
-                    if collected
-                    else "collecting tests"
-                )
-            ]
-        share = len(settled) / len(tasks)
-        bar = "#" * int(share * _BAR) + "." * (_BAR - int(share * _BAR))
+            collected = facts.get("collected")
+            if collected is None:
+                return [f"{head}collecting tests"]
+            return [f"{head}baseline: {len(facts.get('ran', []))} runs of {len(collected[0]['tests'])} tests"]
+        settled = self._state.in_state("settled")
+        so_far = f"{len(settled)} of {len(tasks)} settled{self._rest(len(settled), len(tasks))}"
+        most = min(_BAR, wide - len(head + so_far) - 4)
+        done = most * len(settled) // len(tasks)
+        bar = f"[{'#' * done}{'.' * (most - done)}] " if most >= 5 else ""
+        states = [one.state for one in tasks if one.state != "settled"]
         lines = [
-            f"{head}[{bar}] {len(settled)} of {len(tasks)} settled{self._rest(len(settled), len(tasks))}"
+            head + bar + so_far,
+            _counts(states, _ORDER),
+            _counts([str(one.outcome) for one in settled]),
+            self._causes(),
+            self._spent(),
         ]
-        states = {state: sum(one.state == state for one in tasks) for state in _ORDER}
-        lines.append("  " + ", ".join(f"{number} {state}" for state, number in states.items() if number))
-        outcomes: dict[str, int] = {}
-        for one in settled:
-            outcomes[str(one.outcome)] = outcomes.get(str(one.outcome), 0) + 1
-        lines.append("  " + ", ".join(f"{number} {word}" for word, number in sorted(outcomes.items())))
-        cost = sum(float(one.usage.get("cost_usd") or 0.0) for one in tasks)
-        tokens = sum(
-            int(one.usage.get(key) or 0) for one in tasks for key in ("input_tokens", "output_tokens")
-        )
-        if tokens:
-            lines.append(f"  {tokens} tokens, ${cost:.2f}")
         if self._state.open_alarm is not None:
-            lines.append(f"  ALARM: {self._state.open_alarm['text']}")
-        return [*lines, *(f"  {line}" for line in self._news)]
+            lines.append(f"ALARM: {self._state.open_alarm['text']}")
+        lines += [f"! {line}" for line in self._news[True]]
+        lines += self._news[False]
+        return [lines[0], *(f"  {line}" for line in lines[1:] if line)]
+
+    def _causes(self) -> str:
+        facts = self._state.facts
+        causes = [row["cluster"] for row in facts.get("cluster", [])]
+        if not causes:
+            return ""
+        tests = sum(len(cause["tests"]) for cause in causes)
+        ends = f"{len(facts.get('base', []))} repaired, {len(facts.get('held', []))} given up"
+        return f"{len(causes)} shared cause{'s' * (len(causes) > 1)} of {tests} tests: {ends}"
+
+    def _spent(self) -> str:
+        used = [one.usage for one in self._state.tasks.values() if one.usage]
+        tokens = sum(int(one.get(key) or 0) for one in used for key in ("input_tokens", "output_tokens"))
+        cost = sum(float(one.get("cost_usd") or 0.0) for one in used)
+        more = " and what has no known price" if any(one.get("cost_usd") is None for one in used) else ""
+        return f"{tokens} tokens, ${cost:.2f}{more}" if tokens else ""
 
     def _rest(self, settled: int, all_: int) -> str:
         """How fast it goes, and how long it will take at that pace."""
-        if settled < 3 or self._first_launch is None or settled == all_:
+        since, before = self._paced or (0.0, settled)
+        if settled - before < 3 or settled == all_:
             return ""
-        pace = settled / (time.monotonic() - self._first_launch)
+        pace = (settled - before) / max(time.time() - since, 0.001)
         return f", {pace * 60:.1f} a minute, {_clock((all_ - settled) / pace)} to go"
 
 
+def _counts(words: list[str], order: tuple[str, ...] = ()) -> str:
+    """How often each, in an order or by the alphabet."""
+    return ", ".join(
+        f"{number} {word}" for word in order or sorted(set(words)) if (number := words.count(word))
+    )
+
+
 def _clock(seconds: float) -> str:
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+    minutes, rest = divmod(max(0, int(seconds)), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"

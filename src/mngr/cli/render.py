@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from mngr.cli.run import Cli
     from mngr.model import Outcome
 
-_CONTROL = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "?")  # all but tab and line end
+_CONTROL = dict.fromkeys(
+    (*range(9), *range(11, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "?"
+)  # all but tab and line end; the last two make a terminal turn text around
 _FIELD = r"\{([A-Za-z_][A-Za-z0-9_.-]*)\}"
 _COLOURS = {
     "RUNNING": "32", "STARTING": "36", "WAITING": "33;1", "PARKED": "35", "DONE": "34",
@@ -59,6 +61,32 @@ def width() -> int:
         return os.get_terminal_size().columns
     except OSError:
         return 80
+
+
+def size() -> tuple[int, int]:
+    """Columns and lines of the terminal that messages go to."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno())
+    except OSError:
+        return 80, 24
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal a line takes at most."""
+    import unicodedata
+
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
+    return len(text) + wide - sum(char != "\ufe0f" and bool(unicodedata.combining(char)) for char in text)
+
+
+def fit(text: str, most: int) -> str:
+    """`text` on one line of so many columns, with nothing that a terminal would obey."""
+    line = clean(text.translate({9: " ", 10: " "}))
+    while (over := columns(line) - most) > 0:
+        line = line[: -max(1, over // 2)]
+    return line
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, state_column: int | None = None) -> str:

@@ -31,6 +31,7 @@ def finish(
     try:
         state = go(cli.fleet, place, limits, say, agree)
     except KeyboardInterrupt:
+        say.close()
         cli.say(
             f"no more launches; agents go on. Go on: mngr tmr resume {place.name}; end it: mngr tmr stop {place.name}"
         )

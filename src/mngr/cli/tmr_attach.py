@@ -32,15 +32,18 @@ def run(cli: Cli, args: Args) -> int:
 
     place = run_of(cli, args)
     say, seen = Progress(cli), 0
-    while True:
-        goes_on = find_writer(place.journal) is not None
-        rows = read_journal(place.journal)
-        for row in rows[seen:]:
-            say(row)
-        seen = len(rows)
-        if not goes_on and not (not rows and _will_begin(cli, f"tmr-{place.name}")):
-            return 0
-        time.sleep(_LOOK)
+    try:
+        while True:
+            goes_on = find_writer(place.journal) is not None
+            rows = read_journal(place.journal)
+            for row in rows[seen:]:
+                say(row)
+            seen = len(rows)
+            if not goes_on and not (not rows and _will_begin(cli, f"tmr-{place.name}")):
+                return 0
+            time.sleep(_LOOK)
+    finally:
+        say.close()
 
 
 def _will_begin(cli: Cli, name: str) -> bool:

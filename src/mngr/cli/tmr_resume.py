@@ -32,10 +32,13 @@ COMMAND = Command(
 
 def run(cli: Cli, args: Args) -> int:
     """Go on."""
+    from mngr.mapreduce.journal import read_journal
+
     place = run_of(cli, args)
     cli.say(f"run {place.name}")
     limits = kept_limits(place, args)
-    return finish(cli, place, limits, Progress(cli, notify=args["notify"], slots=limits.max_agents))
+    say = Progress(cli, notify=args["notify"], rows=read_journal(place.journal))
+    return finish(cli, place, limits, say)
 
 
 def kept_limits(place: RunDir, args: Args) -> Limits:

@@ -38,6 +38,7 @@ COMMAND = Command(
 
 def run(cli: Cli, args: Args) -> int:
     """Put them back and go on."""
+    from mngr.mapreduce.journal import read_journal
     from mngr.mapreduce.rundir import find_run
     from mngr.tmr.control import again
 
@@ -49,4 +50,5 @@ def run(cli: Cli, args: Args) -> int:
             f"nothing of the run {place.name} came to nothing", "name tasks to do them again all the same"
         )
     cli.say(f"run {place.name}: {len(slugs)} again")
-    return finish(cli, place, limits, Progress(cli, notify=args["notify"], slots=limits.max_agents))
+    say = Progress(cli, notify=args["notify"], rows=read_journal(place.journal))
+    return finish(cli, place, limits, say)

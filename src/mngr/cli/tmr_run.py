@@ -94,12 +94,12 @@ def run(cli: Cli, args: Args) -> int:
         return _dry_run(cli, place, limits)
     if args["detach"]:
         return _detach(cli, place, args["notify"])
-    say = Progress(cli, notify=args["notify"], slots=limits.max_agents)
+    say = Progress(cli, notify=args["notify"])
 
     def agree(expected: Estimate) -> bool:
         if args["yes"] or not is_terminal() or expected.agents[1] < ASKS:
             return True
-        return cli.ask(f"{expected.text}. Go on?")
+        return say.ask(f"{expected.text}. Go on?")
 
     return finish(cli, place, limits, say, agree)
 
@@ -112,7 +112,7 @@ def _dry_run(cli: Cli, place: RunDir, limits: Limits) -> int:
     from mngr.tmr.status import status
 
     seen: list[Estimate] = []
-    say = Progress(cli)
+    say = Progress(cli, screen=False)
 
     def refuse(expected: Estimate) -> bool:
         seen.append(expected)
