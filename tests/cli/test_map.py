@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -219,3 +220,17 @@ def test_one_screen_that_is_drawn_over_itself_and_says_how_to_go_on(mngr: Mngr) 
     with again as terminal:
         terminal.see("1 of 2 settled")
         assert "collecting" not in terminal.shown
+
+
+def test_two_runs_of_one_name_do_not_meet(mngr: Mngr, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    git(tmp_path, "init", "-q", "-b", "main", str(other))
+    git(other, "commit", "-q", "--allow-empty", "-m", "other")
+    words = ("map", "x", "--name", "r", "--", "true")
+    mngr.json(*words)
+    assert f"{mngr.repo}/.mngr/runs/r already" in mngr(*words, cwd=other, code=1).err
+    assert not (other / ".mngr/runs/r").exists()
+    shutil.rmtree(mngr.repo / ".mngr/runs/r")
+    assert "is there still, of an earlier run" in mngr(*words, cwd=other, code=1).err
+    mngr("destroy", "-", stdin=mngr("list", "--label", "run=r", "--ids").out)
+    assert mngr.json(*words, cwd=other)["tasks"][0]["outcome"] == "done"

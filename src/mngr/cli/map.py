@@ -74,7 +74,7 @@ def run(cli: Cli, args: Args) -> int:
         plan = _plan(place)
     else:
         plan = _wanted(cli, args)
-        place, plan["base"] = begin(cli.context.local, root, args["name"])
+        place, plan["base"] = begin(cli.fleet, root, args["name"])
         with open(place.plan, "w", encoding="utf-8") as file:
             json.dump(plan, file, indent=2)
     cli.say(f"run {place.name}")

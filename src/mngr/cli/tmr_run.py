@@ -84,7 +84,7 @@ def run(cli: Cli, args: Args) -> int:
     limits = limits_of(args)
     root = root_of(cli)
     plan = _plan(cli, args, root).replace(limits=limits.to_dict())
-    place, base = begin(cli.context.local, root, args["name"])
+    place, base = begin(cli.fleet, root, args["name"])
     save_plan(place, plan.replace(base=base))
     cli.say(f"run {place.name}")
     dirty = git.status(cli.context.local, root)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shutil
+
 from mngr import git
 from mngr.errors import MngrError
 from mngr.mapreduce.rundir import new_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mngr.fleet import Fleet
     from mngr.git import Repo
     from mngr.host import Host
     from mngr.mapreduce.rundir import RunDir
@@ -25,14 +30,43 @@ _FETCH = (
 )
 
 
-def begin(local: Host, root: str, name: str | None) -> tuple[RunDir, str]:
+def begin(fleet: Fleet, root: str, name: str | None) -> tuple[RunDir, str]:
     """The folder of a new run and the commit it starts from; nothing is made where there is none."""
+    local = fleet.context.local
     repo = git.find_repo(local, root)
     if repo is None or repo.head is None:
         raise MngrError(f"{root} has no commit to start from", "commit what there is first")
     run = new_run(root, name)
-    _make_repo(local, run, repo)
+    try:
+        if name is not None:
+            _claim(fleet, run)
+        _make_repo(local, run, repo)
+    except BaseException:
+        shutil.rmtree(run.path)
+        raise
     return run, repo.head
+
+
+def _claim(fleet: Fleet, run: RunDir) -> None:
+    """Have a name for this run alone, for agents are called by it and found by it; MngrError when another has it."""
+    place = os.path.join(fleet.context.home.cache, "runs")
+    fleet.context.home.make()
+    os.makedirs(place, exist_ok=True)
+    link = os.path.join(place, run.name)
+    while True:
+        try:
+            os.symlink(run.path, link)
+            break
+        except FileExistsError:
+            other = os.path.realpath(link)
+            if os.path.isdir(other) and other != os.path.realpath(run.path):
+                raise MngrError(f"a run {run.name!r} is in {other} already", "choose another name") from None
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(link)  # its folder is gone
+    left = [agent.name for agent in fleet.list().agents if agent.labels.get("run") == run.name]
+    if left:
+        hint = f"choose another name, or: mngr list --label run={run.name} --ids | mngr destroy - --force"
+        raise MngrError(f"{left[0]} is there still, of an earlier run {run.name!r}", hint)
 
 
 def _make_repo(local: Host, run: RunDir, repo: Repo) -> None:

@@ -39,7 +39,7 @@ def test_what_nobody_has_to_run_is_settled_while_another_is_checked(mngr: Mngr) 
         if row["type"] == "settled" and row["slug"].startswith("second"):
             over.set()
 
-    place, base = begin(fleet.context.local, str(mngr.repo), "r")
+    place, base = begin(fleet, str(mngr.repo), "r")
     line = f"test $0 = first || until test -e {sign}; do sleep 0.05; done"
     recipe = Slow(["first", "second"], None, ["sh", "-c", line, "{item}"], base, None)
     with Journal(place.journal) as journal:
