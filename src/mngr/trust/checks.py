@@ -106,6 +106,8 @@ class Reader:
             always = True
         if isinstance(node, ast.Name) and node.id in self.functions:
             always = True
+        if _is_call(node, "text") and any(values.value(arg) for arg in node.args if values.known(arg)):  # type: ignore[attr-defined]
+            always = True
         if always:
             why = "it is true whatever is in it"
         base, views = peel(node)

@@ -161,8 +161,8 @@ def command_of(node: ast.AST) -> str | None:
     if not isinstance(node, ast.Call) or not node.args:
         return None
     first = node.args[0]
-    if isinstance(first, ast.JoinedStr):
-        return "".join(str(p.value) if isinstance(p, ast.Constant) else "{}" for p in first.values)
+    if isinstance(first, ast.Call) and isinstance(first.func, ast.Name) and first.func.id == "text":
+        return "".join(str(p.value) if isinstance(p, ast.Constant) else "{}" for p in first.args)
     found = values.value(first)
     if isinstance(found, str):
         return found

@@ -44,6 +44,7 @@ class Unit(Record):
     actions: list[ast.Call]
     doc: str = ""
     returned: ast.expr | None = None
+    cut: bool = False  # it is longer than what was looked at
 
 
 def weakened(
@@ -56,19 +57,16 @@ def weakened(
         before = None
     try:
         after = Module(new) if new is not None else None
-        return sorted(
-            _Guard(before, after, path, contract, tests).findings(),
-            key=lambda f: (f.level != "refuse", f.line),
-        )
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", 0) or 0
-        return [
-            _finding(
-                "does-not-parse", "refuse", path, line, "the new file is no Python, so nothing of it is run"
-            )
-        ]
-    except (RecursionError, TooLong):
+        return [_finding("does-not-parse", "refuse", path, line, "the new file is no Python, so nothing of it is run")]
+    except RecursionError:
         return [_finding("too-long", "refuse", path, 0, "there is more in this file than can be compared")]
+    try:
+        made = _Guard(before, after, path, contract, tests).findings()
+    except RecursionError:
+        return [_finding("too-long", "refuse", path, 0, "there is more in this file than can be compared")]
+    return sorted(made, key=lambda found: (found.level != "refuse", found.line))
 
 
 def _finding(rule: str, level: str, path: str, line: int, what: str, old: str = "", new: str = "") -> Finding:
@@ -96,8 +94,9 @@ class _Guard:
             return self.made
         self._surroundings()
         has_tests = bool((self.old and self.old.tests) or self.new.tests)
-        before = self._units(self.old, has_tests) if self.old else {}
-        after = self._units(self.new, has_tests)
+        same = self._unchanged(self.old, self.new) if self.old else set()
+        before = self._units(self.old, has_tests, same) if self.old else {}
+        after = self._units(self.new, has_tests, same)
         pool = [check for name, unit in after.items() if name not in before for check in unit.checks]
         for name, unit in before.items():
             if self.wanted and has_tests and name not in self.wanted:
@@ -115,14 +114,24 @@ class _Guard:
 
     # Reading.
 
-    def _units(self, module: Module, has_tests: bool) -> dict[str, Unit]:
+    def _unchanged(self, old: Module, new: Module) -> set[str]:
+        """The tests that are as they were, where everything around them is so, too."""
+        if [ast.dump(s) for s in old.around()] != [ast.dump(s) for s in new.around()]:
+            return set()
+        both = old.tests.keys() & new.tests.keys()
+        return {name for name in both if old.tests[name].dump() == new.tests[name].dump()}
+
+    def _units(self, module: Module, has_tests: bool, same: set[str]) -> dict[str, Unit]:
         if has_tests:
-            return {test.name: self._test(module, test) for test in module.tests.values()}
+            return {test.name: self._test(module, test) for test in module.tests.values() if test.name not in same}
         return {name: self._function(module, node) for name, node in module.functions.items()}
 
     def _test(self, module: Module, test: Test) -> Unit:
-        walk = Walk(module)
-        walk.test(test)
+        walk, cut = Walk(module), False
+        try:
+            walk.test(test)
+        except TooLong:
+            cut = True
         marks = [*test.node.decorator_list, *(test.owner.decorator_list if test.owner else [])]
         marks += _marks(module.constants.get("pytestmark"))
         for statement in test.owner.body if test.owner else []:
@@ -132,6 +141,7 @@ class _Guard:
         return Unit(
             name=test.name, line=test.node.lineno, checks=walk.checks, escapes=walk.escapes, actions=walk.actions,
             doc=f"{self.contract.of(test.name)}\n{test.doc}",
+            cut=cut,
         )  # fmt: skip
 
     def _decorated(self, walk: Walk, module: Module, node: Function, marks: list[ast.expr]) -> None:
@@ -155,7 +165,10 @@ class _Guard:
 
     def _function(self, module: Module, node: Function) -> Unit:
         walk = Walk(module)
-        returned = walk.unit(node)
+        try:
+            returned = walk.unit(node)
+        except TooLong:
+            returned = None
         return Unit(
             name=node.name, line=node.lineno, checks=walk.checks, escapes=walk.escapes, actions=walk.actions,
             doc=ast.get_docstring(node) or "", returned=returned,
@@ -172,6 +185,9 @@ class _Guard:
         return Scene(doc=old.doc, inputs="\n".join(parts), module=self.new, callees=frozenset(asked))
 
     def _compare(self, old: Unit, new: Unit, pool: list[Check]) -> None:
+        if old.cut or new.cut:
+            self.say("too-long", "refuse", new.line, f"{new.name} is too long to be compared, and was changed")
+            return
         scene = self._scene(old)
         found = Matcher(old.checks, new.checks, pool, scene).match()
         for loss in found.losses:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from mngr.trust import values
+from mngr.trust.resolve import TooLong
 from mngr.trust.source import Function, Module, is_fixture
 from mngr.trust.walk import Walk
 
@@ -96,7 +97,10 @@ def _hook(name: str, node: Function, before: Function | None) -> Found:
 def _fixture(module: Module, name: str, node: Function) -> Iterator[Found]:
     """A fixture that is new: one that comes by itself, or one that takes the place of a known one."""
     walk = Walk(module)
-    returned = walk.unit(node)
+    try:
+        returned = walk.unit(node)
+    except TooLong:
+        returned = None
     everywhere = any("autouse=True" in values.text(decorator) for decorator in node.decorator_list)
     for escape in walk.escapes if everywhere else []:
         if escape.rule in _REFUSED:

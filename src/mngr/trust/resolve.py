@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 
 from mngr.trust import values
 from mngr.trust.checks import Check, Reader
@@ -13,7 +12,7 @@ from mngr.trust.values import UNKNOWN
 TYPE_CHECKING = False
 _LONG = 3_000  # characters of an expression: names in longer ones stay names
 _MOST = 60  # times a loop is walked through
-_STEPS = 20_000
+_STEPS = 6_000
 _COMPARES = frozenset(
     ("__eq__", "__ne__", "__contains__", "__lt__", "__gt__", "__le__", "__ge__", "__bool__")
 )
@@ -186,7 +185,7 @@ class Resolver:
             case ast.Lambda():
                 own = {arg.arg for arg in node.args.args}
                 held = {name: made for name, made in self.env.items() if name not in own}
-                return ast.Lambda(args=node.args, body=_Fill(held).visit(copy.deepcopy(node.body)))
+                return ast.Lambda(args=node.args, body=_Fill(held).visit(values.copied(node.body)))
             case ast.Name():
                 return self._name(node)
             case ast.NamedExpr(target=target, value=found):
@@ -208,7 +207,10 @@ class Resolver:
                 return ast.Starred(value=self.resolve(inner), ctx=ast.Load())
             case ast.JoinedStr(values=parts):
                 filled = ast.JoinedStr(values=[self._rebuilt(part) for part in parts])
-                return values.constant(values.value(filled)) if values.known(filled) else filled
+                if values.known(filled):
+                    return values.constant(values.value(filled))
+                inner = [part.value if isinstance(part, ast.FormattedValue) else part for part in filled.values]
+                return call("text", *inner)  # unlike an f-string it can always be written down
         made = self._rebuilt(node)
         if isinstance(made, ast.Subscript):
             return self.env.get(values.text(made)) or self._item_of(made)
@@ -279,7 +281,7 @@ class Resolver:
         if isinstance(base, ast.Name) and base.id.split(".")[0] in {"pytest", "unittest", "os", "sys", "re"}:
             return ast.Name(id=f"{base.id}.{node.attr}", ctx=ast.Load())
         if node.attr in {"returncode", "exit_code", "exitcode"}:
-            made.attr = "exit_code"
+            return ast.Attribute(value=base, attr="exit_code", ctx=ast.Load())
         return made
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> ast.expr:

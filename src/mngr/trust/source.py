@@ -26,7 +26,7 @@ _INERT = frozenset(
     "CompletedProcess CalledProcessError TimeoutExpired PIPE DEVNULL STDOUT SimpleNamespace sleep".split()
 )
 _BUILTIN = (frozenset(dir(builtins)) - {"open", "input"}) | set(
-    "each listof changed raised called __file__ __name__ __doc__".split()
+    "each text listof changed raised called __file__ __name__ __doc__".split()
 )
 _PLAIN_FIXTURES = frozenset(("monkeypatch", "mocker", "request"))
 
@@ -41,6 +41,10 @@ class Test:
         self.node = node
         self.owner = owner
         self.conditions = conditions
+
+    def dump(self) -> str:
+        """All of it, to be compared."""
+        return f"{ast.dump(self.node)}{ast.dump(self.owner) if self.owner else ''}{self.conditions}"
 
     @property
     def doc(self) -> str:
@@ -147,6 +151,11 @@ class Module:
             elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
                 found.pop(statement.targets[0].id, None)
         return found
+
+    def around(self) -> list[ast.stmt]:
+        """The statements of the file that are not its tests."""
+        tests = {id(test.node) for test in self.tests.values()} | {id(test.owner) for test in self.tests.values()}
+        return [statement for statement in self.tree.body if id(statement) not in tests]
 
     def traces(self, node: ast.AST) -> bool:
         """Whether what it comes to depends on anything but this file: the program, a fixture, a file."""

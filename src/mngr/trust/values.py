@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import copy
 import json
 import re
 import textwrap
 
 UNKNOWN = object()
+_KEPT, _SHAPE = "_mngr_text", "_mngr_shape"
 _BIG = 20_000  # characters or items: more than a test's expectation has
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 
@@ -48,8 +48,24 @@ _FUNCTIONS = {
 
 
 def text(node: ast.AST) -> str:
-    """The expression as code, the same for the same expression however it was laid out."""
-    return ast.unparse(node)
+    """The expression as code, the same for the same expression however it was laid out. It is kept with the node."""
+    found = node.__dict__.get(_KEPT)
+    if found is None:
+        found = node.__dict__[_KEPT] = ast.unparse(node)
+    return str(found)
+
+
+def copied(node: ast.AST) -> ast.AST:
+    """A tree of its own, that may be changed."""
+    fields: dict[str, object] = {}
+    for name, found in ast.iter_fields(node):
+        if isinstance(found, ast.AST):
+            fields[name] = copied(found)
+        elif isinstance(found, list):
+            fields[name] = [copied(item) if isinstance(item, ast.AST) else item for item in found]
+        else:
+            fields[name] = found
+    return ast.copy_location(type(node)(**fields), node)
 
 
 def value(node: ast.AST | None) -> object:
@@ -226,6 +242,10 @@ class _Blank(ast.NodeTransformer):
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
         return ast.Constant(value="·")
 
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        filled = isinstance(node.func, ast.Name) and node.func.id == "text"
+        return ast.Constant(value="·") if filled else self.generic_visit(node)  # type: ignore[return-value]
+
     def visit_List(self, node: ast.List) -> ast.expr:
         return ast.Constant(value="·") if known(node) else self.generic_visit(node)  # type: ignore[return-value]
 
@@ -234,7 +254,10 @@ class _Blank(ast.NodeTransformer):
 
 def shape(node: ast.AST) -> str:
     """The expression without its literals: what stays when only an expectation or an argument was brought up to date."""
-    return text(_Blank().visit(copy.deepcopy(node)))
+    found = node.__dict__.get(_SHAPE)
+    if found is None:
+        found = node.__dict__[_SHAPE] = ast.unparse(_Blank().visit(copied(node)))
+    return str(found)
 
 
 def literals(node: ast.AST | None) -> list[object]:

@@ -102,6 +102,8 @@ def _mixed(node: ast.AST) -> list[object]:
             return [found for part in (*args, *(k.value for k in keywords)) for found in _mixed(part)]
         case ast.Call(func=ast.Attribute(value=base)):
             return _mixed(base) if _asks(base) else []
+        case ast.Call(func=ast.Name(id="text"), args=args):
+            return [found for part in args for found in _mixed(part)]
         case ast.Call() | ast.Lambda():
             return []
         case ast.Subscript(value=base):
