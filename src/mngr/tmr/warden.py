@@ -351,7 +351,7 @@ class Command:
         ended: set[int] = set()
         end = time.monotonic() + _DRAIN
         while reap() and time.monotonic() < end:
-            for pid in family(os.getpid()):
+            for pid in family(os.getpid()) if self._said < 0 else ():  # behind walls the kernel does it
                 ended.add(pid)
                 try:
                     os.kill(pid, _KILL)
