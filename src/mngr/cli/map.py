@@ -74,12 +74,12 @@ def run(cli: Cli, args: Args) -> int:
         plan = _plan(place)
     else:
         plan = _wanted(cli, args)
+    wish = wish_of(cli, args, "map", args["agent"] or plan["agent"]).replace(args=plan["args"])
+    if args["resume"] is None:
         place, plan["base"] = begin(cli.fleet, root, args["name"])
         with open(place.plan, "w", encoding="utf-8") as file:
             json.dump(plan, file, indent=2)
     cli.say(f"run {place.name}")
-    kind = args["agent"] or plan["agent"]
-    wish = wish_of(args, "map", kind).replace(args=plan["args"])
     recipe = Items(plan["items"], plan["prompt"], plan["args"], plan["base"], plan["output"])
     with Journal(place.journal) as journal:
         say = Progress(cli, notify=args["notify"], rows=journal.rows)

@@ -103,12 +103,17 @@ def at_host(address: str | None) -> str:
     return "" if not address else address if address.startswith("@") else f"@{address}"
 
 
-def wish_of(args: Args, prefix: str, kind: str) -> Wish:
-    """Who shall do it, and where."""
+def wish_of(cli: Cli, args: Args, prefix: str, kind: str) -> Wish:
+    """Who shall do it, and where; raises MngrError for a kind or a provider that there is not."""
     from mngr.mapreduce.recipe import Wish
+    from mngr.ops.find import address
 
+    cli.context.kind(kind)
+    on = at_host(args["on"])
+    if on:
+        address(cli.context, on)
     return Wish(
-        agent=kind, args=args.rest or [], on=at_host(args["on"]),
+        agent=kind, args=args.rest or [], on=on,
         transfer=args["transfer"] or "mirror", sandbox=args["sandbox"], network=args["network"], yolo=args["yolo"],
         prefix=prefix, per_host=args["agents_per_host"],
     )  # fmt: skip

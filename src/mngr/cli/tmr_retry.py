@@ -44,6 +44,8 @@ def run(cli: Cli, args: Args) -> int:
 
     place = find_run(root_of(cli), args["run"])
     limits = kept_limits(place, args)
+    if args["agent"] is not None:
+        cli.context.kind(args["agent"])
     slugs = again(place, args["task"] or [], hint=args["message"] or "", agent=args["agent"])
     if not slugs:
         raise MngrError(

@@ -22,7 +22,7 @@ from mngr.cli.run import is_terminal
 from mngr.cli.spec import Argument, Command, Option
 from mngr.cli.table import COMMANDS
 from mngr.cli.tmr import finish
-from mngr.errors import UsageError
+from mngr.errors import MngrError, NotFound, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,7 +101,21 @@ def run(cli: Cli, args: Args) -> int:
             return True
         return say.ask(f"{expected.text}. Go on?")
 
-    return finish(cli, place, limits, say, agree)
+    try:
+        return finish(cli, place, limits, say, agree)
+    except MngrError:
+        _forget_stillborn(place)
+        raise
+
+
+def _forget_stillborn(place: RunDir) -> None:
+    """A run that has not found its tests shall not be the latest one."""
+    import shutil
+
+    from mngr.mapreduce.journal import read_journal
+
+    if not any(row["type"] == "collected" for row in read_journal(place.journal)):
+        shutil.rmtree(place.path)
 
 
 def _dry_run(cli: Cli, place: RunDir, limits: Limits) -> int:
@@ -152,19 +166,23 @@ def _detach(cli: Cli, place: RunDir, notify: str | None) -> int:
 
 
 def _plan(cli: Cli, args: Args, root: str) -> Plan:
+    from mngr import git
     from mngr.tmr.plan import Plan
 
     settings = cli.context.settings
     for key in ("runs", "tries", "verify_runs"):
         if args[key] < 1:
             raise UsageError(f"--{key.replace('_', '-')} must be at least 1", "leave it out for the default")
-    wish = wish_of(args, "tmr", args["agent"] or "mechanic")
+    since = args["changed_since"]
+    if since is not None and git.resolve(cli.context.local, root, since) is None:
+        raise NotFound(f"--changed-since: there is no commit {since!r}", "name a branch, a tag or a commit")
+    wish = wish_of(cli, args, "tmr", args["agent"] or "mechanic")
     tutorial = str(settings.get("tutorial.file") or "tutorial.sh")
     return Plan(
         base="", pytest=pytest_of(cli, args), paths=[from_root(cli, root, path) for path in args["path"] or []], args=args.rest or [],
         program=settings.get("project.program"), agent=wish.agent, agent_args=args["agent_arg"] or [], on=wish.on, per_host=wish.per_host,
         transfer=wish.transfer or "mirror", sandbox=wish.sandbox, network=wish.network, yolo=wish.yolo, only=args["only"],
-        changed_since=args["changed_since"], k=args["runs"], verify_k=args["verify_runs"], verify=args["verify"],
+        changed_since=since, k=args["runs"], verify_k=args["verify_runs"], verify=args["verify"],
         verify_on=at_host(args["verify_on"]), walls=args["walls"], policy=settings.table("policy"), test_timeout=args["test_timeout"],
         tutorial=tutorial if os.path.exists(os.path.join(root, tutorial)) else None, tries=1 if wish.agent == "mechanic" else args["tries"],  # it would do the same again
     )  # fmt: skip

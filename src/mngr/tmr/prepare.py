@@ -67,8 +67,9 @@ def prepare(local: Host, run: RunDir, plan: Plan, rooms: Rooms, journal: Journal
     prints = Prints(local, run.repo, plan.base, plan.tutorial)
     skipped = {row["test"]: row["why"] for row in facts.get("skip", [])}
     if "chosen" not in facts:
+        changed = _changed(local, run, plan)
         for test in tests:
-            why = _skip(local, run, plan, test, memory, prints)
+            why = _skip(plan, test, changed, memory, prints)
             if why is not None:
                 skipped[test.id] = why
                 note("skip", test=test.id, why=why)
@@ -151,14 +152,18 @@ def _collect(plan: Plan, rooms: Rooms) -> list[Test]:
     return found.tests
 
 
-def _skip(local: Host, run: RunDir, plan: Plan, test: Test, memory: Memory, prints: Prints) -> str | None:
+def _changed(local: Host, run: RunDir, plan: Plan) -> set[str] | None:
+    """The files that have changed since, if that was asked for."""
+    if plan.changed_since is None:
+        return None
+    found = git.must(local, run.root, "diff", "--name-only", "-z", plan.changed_since, plan.base, "--")
+    return set(found.split("\0"))
+
+
+def _skip(plan: Plan, test: Test, changed: set[str] | None, memory: Memory, prints: Prints) -> str | None:
     """Why a test needs no agent, as far as can be told without running it."""
-    if plan.changed_since is not None:
-        changed = git.must(local, run.root, "diff", "--name-only", plan.changed_since, plan.base, "--").split(
-            "\n"
-        )
-        if test.path not in changed:
-            return f"it has not changed since {plan.changed_since}"
+    if changed is not None and test.path not in changed:
+        return f"it has not changed since {plan.changed_since}"
     known = memory.tests.get(test.id)
     if known is None or known.print != prints.of(test.path):
         return None
