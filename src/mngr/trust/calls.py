@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 
 from mngr.trust import values
 from mngr.trust.resolve import joined
@@ -25,6 +26,7 @@ class Calls(Said):
 
     def call(self, node: ast.Call) -> ast.expr:
         """What a call stands for, and what it says on the way."""
+        self.step(node)
         if (done := self.expectation(node)) is not None:
             return done
         if (local := self._local(node)) is not None:
@@ -100,7 +102,7 @@ class Calls(Said):
         instance: ast.expr | None = None,
     ) -> ast.expr | None:
         """Walk through a function of the file in place of its call; None where that cannot be done."""
-        if self.depth > 8 or (
+        if self.depth > 5 or (
             any(isinstance(arg, ast.Starred) for arg in given) and function.args.vararg is None
         ):
             return None
@@ -124,7 +126,8 @@ class Calls(Said):
             if bound and instance is None:
                 outer.update({key: made for key, made in self.env.items() if key.startswith("self.")})
             self.env = outer
-        return joined(found, len(kept)) or ast.Constant(value=None)
+        made = joined(found, len(kept)) or ast.Constant(value=None)
+        return None if values.is_big(made) else made
 
     def _bound(
         self, function: Function, given: list[ast.expr], named: list[ast.keyword], bound: bool
@@ -209,10 +212,15 @@ class Calls(Said):
         if self.files and self.module.traces(made) and not name.endswith(("mkdir", "touch", "chmod")):
             roots = {part.id for part in ast.walk(made) if isinstance(part, ast.Name)}
             for written in list(self.files):
-                inside = {p.id for p in ast.walk(ast.parse(written)) if isinstance(p, ast.Name)}
-                if self.cwd_moved or inside & roots:
+                if self.cwd_moved or _names(written) & roots:
                     del self.files[written]
         return None
+
+
+@functools.lru_cache(maxsize=4096)
+def _names(place: str) -> frozenset[str]:
+    """The names in an expression."""
+    return frozenset(part.id for part in ast.walk(ast.parse(place)) if isinstance(part, ast.Name))
 
 
 def _name(name: str) -> ast.expr:

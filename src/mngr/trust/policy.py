@@ -91,7 +91,7 @@ def merged(policy: Policy, table: Mapping[str, Any]) -> Policy:
         if name == "large":
             if not isinstance(given, int) or isinstance(given, bool) or given < 0:
                 raise UsageError(
-                    "tmr.policy.large is not a number of bytes", "give it as a whole number, as 1000000"
+                    "policy.large is not a number of bytes", "give it as a whole number, as 1000000"
                 )
             large = given
         elif name == "binary":
@@ -113,21 +113,19 @@ def _row(row: Row, given: object) -> Row:
             kinds = _texts(f"{row.name}.{key}", found)
             if unknown := [kind for kind in kinds if kind not in KINDS]:
                 raise UsageError(
-                    f"tmr.policy.{row.name}.{key}: there is no kind {unknown[0]}",
+                    f"policy.{row.name}.{key}: there is no kind {unknown[0]}",
                     f"kinds are {', '.join(KINDS)}",
                 )
             made = made.replace(**{key: kinds})
         elif key in {"level", "shared"}:
             if found not in {*LEVELS, "allow"}:
-                raise UsageError(
-                    f"tmr.policy.{row.name}.{key} is {found!r}", "levels are refuse, note and allow"
-                )
+                raise UsageError(f"policy.{row.name}.{key} is {found!r}", "levels are refuse, note and allow")
             made = made.replace(**{key: found})
         elif key == "what":
             made = made.replace(what=str(found))
         else:
             raise UsageError(
-                f"tmr.policy.{row.name} has no {key}", "it has paths, allow, note, level, shared and what"
+                f"policy.{row.name} has no {key}", "it has paths, allow, note, level, shared and what"
             )
     return made
 
@@ -137,7 +135,7 @@ def _texts(name: str, given: object) -> tuple[str, ...]:
         return (given,)
     if isinstance(given, list | tuple) and all(isinstance(item, str) for item in given):
         return tuple(given)
-    raise UsageError(f"tmr.policy.{name} is no list of texts", 'write it as ["one", "two"]')
+    raise UsageError(f"policy.{name} is no list of texts", 'write it as ["one", "two"]')
 
 
 def sort_of(path: str, policy: Policy = DEFAULT) -> Row:

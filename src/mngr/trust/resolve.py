@@ -10,9 +10,8 @@ from mngr.trust.source import Function, Module
 from mngr.trust.values import UNKNOWN
 
 TYPE_CHECKING = False
-_LONG = 3_000  # characters of an expression: names in longer ones stay names
 _MOST = 60  # times a loop is walked through
-_STEPS = 6_000
+_STEPS = 3_000
 _COMPARES = frozenset(
     ("__eq__", "__ne__", "__contains__", "__lt__", "__gt__", "__le__", "__ge__", "__bool__")
 )
@@ -96,7 +95,8 @@ class Resolver:
         match target:
             case ast.Name(id=name):
                 self.nested.pop(name, None)
-                self.env[name] = made
+                big = values.is_big(made) and not isinstance(made, ast.List | ast.Tuple | ast.Dict | ast.Set)
+                self.env[name] = ast.Name(id=name, ctx=ast.Load()) if big else made
             case ast.Attribute():
                 self.env[values.text(self._place(target))] = made
             case ast.Tuple(elts=elts) | ast.List(elts=elts):
@@ -209,8 +209,10 @@ class Resolver:
                 filled = ast.JoinedStr(values=[self._rebuilt(part) for part in parts])
                 if values.known(filled):
                     return values.constant(values.value(filled))
-                inner = [part.value if isinstance(part, ast.FormattedValue) else part for part in filled.values]
-                return call("text", *inner)  # unlike an f-string it can always be written down
+                given = [
+                    part.value if isinstance(part, ast.FormattedValue) else part for part in filled.values
+                ]
+                return call("text", *given)  # unlike an f-string it can always be written down
         made = self._rebuilt(node)
         if isinstance(made, ast.Subscript):
             return self.env.get(values.text(made)) or self._item_of(made)
@@ -262,7 +264,7 @@ class Resolver:
                 self.module.constants[node.id] = given
         if found is None:
             return self.module.qualified(node)
-        return found if _size(found) < _LONG else ast.Name(id=node.id, ctx=ast.Load())
+        return found
 
     def _attribute(self, node: ast.Attribute) -> ast.expr:
         base = self.resolve(node.value)
@@ -338,10 +340,6 @@ class _Fill(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return self.held.get(node.id, node) if isinstance(node.ctx, ast.Load) else node
-
-
-def _size(node: ast.expr) -> int:
-    return 0 if isinstance(node, ast.Constant) else len(values.text(node))
 
 
 def _is_plain_eq(node: Function | None) -> bool:

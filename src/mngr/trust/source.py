@@ -108,7 +108,7 @@ class Module:
                 for target in targets:
                     if isinstance(target, ast.Name):
                         self._bind(target.id)
-            case _:
+            case _ if not any("__name__" in condition for condition in conditions):
                 self.body.append(statement)
 
     def _assign(self, name: str, found: ast.expr) -> None:
@@ -154,11 +154,19 @@ class Module:
 
     def around(self) -> list[ast.stmt]:
         """The statements of the file that are not its tests."""
-        tests = {id(test.node) for test in self.tests.values()} | {id(test.owner) for test in self.tests.values()}
+        tests = {id(test.node) for test in self.tests.values()} | {
+            id(test.owner) for test in self.tests.values()
+        }
         return [statement for statement in self.tree.body if id(statement) not in tests]
 
     def traces(self, node: ast.AST) -> bool:
         """Whether what it comes to depends on anything but this file: the program, a fixture, a file."""
+        kept = f"_mngr_traces_{id(self)}"
+        if kept not in node.__dict__:
+            node.__dict__[kept] = self._depends(node)
+        return bool(node.__dict__[kept])
+
+    def _depends(self, node: ast.AST) -> bool:
         own = {arg.arg for part in ast.walk(node) if isinstance(part, ast.Lambda) for arg in _all(part.args)}
         parts = list(_outer(node))
         found = {

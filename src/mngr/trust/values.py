@@ -55,6 +55,17 @@ def text(node: ast.AST) -> str:
     return str(found)
 
 
+def is_big(node: ast.AST, most: int = 500) -> bool:
+    """Whether an expression has more parts than anybody would read."""
+    todo, seen = [node], 0
+    while todo:
+        seen += 1
+        if seen > most:
+            return True
+        todo.extend(ast.iter_child_nodes(todo.pop()))
+    return False
+
+
 def copied(node: ast.AST) -> ast.AST:
     """A tree of its own, that may be changed."""
     fields: dict[str, object] = {}

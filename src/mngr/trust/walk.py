@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from mngr.trust import escapes, values
 from mngr.trust.checks import Check
-from mngr.trust.resolve import call, joined
+from mngr.trust.resolve import TooLong, call, joined
 from mngr.trust.setting import Setting, names
 from mngr.trust.source import Function, Module, Test
 from mngr.trust.values import UNKNOWN
@@ -347,5 +347,8 @@ def module_walk(module: Module) -> Walk:
     """Through what is done on import."""
     walk = Walk(module)
     for statement in module.body:
-        walk.statement(statement)
+        try:
+            walk.statement(statement)
+        except TooLong:
+            break
     return walk
