@@ -11,9 +11,10 @@ AGENTS = claude codex opencode
 OLDER = claude@2.1.197 codex@0.150.0 opencode@1.15.0
 OTHERS = gemini pi aider gemini@0.47.0 pi@0.67.1 aider@0.84.0
 
-# What a stub in the place of the program shows of our own tests: of those that changed and of some others.
+# What a stub in the place of the program shows of our own tests; in `test`, of those that changed and of some others.
+AUDIT = MNGR_TEST_SCALE= .venv/bin/mngr -q e2e audit --jobs $(JOBS)
+AUDITED = tests/e2e/tutorial tests/cli
 SINCE = $$(git merge-base HEAD origin/HEAD 2>/dev/null || git rev-parse -q --verify HEAD~1 || echo HEAD)
-AUDIT = --modes nop,help --within 55s --sample 12 --seed "$${MNGR_TEST_SEED:-0}" --changed-since "$(SINCE)"
 
 .PHONY: setup demo test test-all test-agents check bench docs lock clean
 .NOTPARALLEL:
@@ -28,12 +29,13 @@ test:
 	@sh scripts/setup.sh $(SHELLS) $(HOSTS) node=nodejs npm=npm chromium=chromium
 	@sh scripts/agents.sh $(AGENTS)
 	@$(PYTHON) -m pytest -n $(JOBS) --dist worksteal --agents "$(AGENTS)"
-	@.venv/bin/mngr -q e2e audit --jobs $(JOBS) $(AUDIT)
+	@$(AUDIT) $(AUDITED) --modes nop,help --within 55s --sample 12 --seed "$${MNGR_TEST_SEED:-0}" --changed-since "$(SINCE)"
 
 test-all: export MNGR_TEST_SCALE = full
 test-all: AGENTS += $(OLDER)
-test-all: AUDIT =
 test-all: test
+	@$(AUDIT) $(AUDITED) --modes nop,help
+	@$(AUDIT) tests/e2e/tutorial
 
 # All coding agents for real, each in two versions.
 test-agents: AGENTS += $(OLDER) $(OTHERS)

@@ -192,23 +192,26 @@ def choose(local: Host, root: str, tests: list[Test], wish: Wish) -> list[Test]:
     if wish.changed_since is not None:
         if git.resolve(local, root, wish.changed_since) is None:
             raise NotFound(f"there is no commit {wish.changed_since!r}", "see: git log --oneline --all")
-        changed = [test for test in tests if has_changed(local, root, wish.changed_since, test)]
+        sources = {path: _sources(local, root, wish.changed_since, path) for path in {t.path for t in tests}}
+        changed = [test for test in tests if has_changed(*sources[test.path], test.name)]
     others = [test for test in tests if test not in changed]
     some = random.Random(wish.seed).sample(others, min(wish.sample or 0, len(others)))
     return changed + some
 
 
-def has_changed(local: Host, root: str, ref: str, test: Test) -> bool:
-    """Whether a test says something else than at a commit, or what it shares with others of its file does."""
-    old = git.run(local, root, "show", f"{ref}:./{test.path}")
-    if old.code:
-        return True
-    with open(os.path.join(root, test.path), "rb") as file:
-        new = file.read()
-    if old.out == new:
-        return False
+def _sources(local: Host, root: str, ref: str, path: str) -> tuple[bytes | None, bytes]:
+    """A file as it was at a commit, and as it is."""
+    old = git.run(local, root, "show", f"{ref}:./{path}")
+    with open(os.path.join(root, path), "rb") as file:
+        return (None if old.code else old.out), file.read()
+
+
+def has_changed(old: bytes | None, new: bytes, test: str) -> bool:
+    """Whether a test says something else than before, or what it shares with others of its file does."""
+    if old is None or old == new:
+        return old is None
     try:
-        return _parts(old.out, test.name) != _parts(new, test.name)
+        return _parts(old, test) != _parts(new, test)
     except SyntaxError:
         return True
 
