@@ -14,6 +14,7 @@ SAID = {
     "timeout-raised": "it may take longer", "timeout-dropped": "it may take for ever", "sleep": "it waits for a fixed time",
     "mock": "something is replaced by a stand-in", "program-replaced": "another program may be run in place of the one under test",
     "writes-program": "the test writes a program", "ends-early": "it ends before its checks",
+    "assume": "cases are left out", "examples": "fewer cases are tried",
     "dynamic-code": "code is made at run time", "not-collected": "tests are left out of the run",
     "shell-ignores-failure": "the shell line hides that the program failed", "output-hidden": "output is thrown away",
     "environment": "the environment is changed", "clock-fixed": "a clock or a source of chance is replaced",

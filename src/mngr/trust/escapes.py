@@ -45,6 +45,8 @@ def of_call(name: str, node: ast.Call) -> Found | None:
         return "ends-early", shown, None
     if last in _SKIPS and (name.startswith(("pytest.", "unittest.", "self.")) or last == "skipTest"):
         return of_decorator(node, name)
+    if last == "assume":
+        return "assume", shown, None
     if last in {"addopts", "deselect"}:
         return "not-collected", shown, None
     return _stand_in(name, last, node, shown)
@@ -123,9 +125,18 @@ def of_decorator(node: ast.expr, name: str) -> Found | None:
         return "timeout", "mark", float(found) if isinstance(found, int | float) else 1e9
     if last in _SKIPS:
         return _SKIPS[last], f"{last}({plain})", None
+    if last == "given" and ("just(" in plain or ".filter(" in plain):
+        return "examples", f"given({plain})", None
+    if last == "settings":
+        few = [k for k in keywords if k.arg == "max_examples" and _is_few(values.value(k.value))]
+        return ("examples", f"settings({plain})", None) if few else None
     if "patch" in name.split(".") or "mock" in name.split("."):
         return "mock", values.text(node)[:200], None
     return None
+
+
+def _is_few(found: object) -> bool:
+    return isinstance(found, int) and found < 50
 
 
 def of_keyword(call: ast.Call, keyword: ast.keyword) -> Found | None:

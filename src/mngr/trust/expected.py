@@ -292,6 +292,8 @@ def _valued(old: Check, new: Check) -> Verdict:
         return Verdict(grade=SAME)
     if old.kind != "eq" and new.kind == "eq":
         return Verdict(grade=STRONGER if values.words(str(a)) <= values.words(str(b)) else UPDATED)
+    if old.option == "tree" and isinstance(a, dict) and isinstance(b, dict) and a.keys() > b.keys():
+        return _less("fewer files are looked at")
     sized = isinstance(a, str | bytes | list | tuple | dict | set)
     if sized and values.weight(b) < 0.4 * values.weight(a):
         return _less("much less is expected")

@@ -215,6 +215,7 @@ class _Guard:
             line = extra.line or new.line
             self.say(extra.rule, extra.level, line, f"{new.name}: {extra.what}", "", extra.shown)
         self._planted(old, new)
+        self._printed(old, new)
         self._returns(old, new, scene)
 
     def _planted(self, old: Unit, new: Unit) -> None:
@@ -236,6 +237,32 @@ class _Guard:
                         "",
                         command or "",
                     )
+
+    def _printed(self, old: Unit, new: Unit) -> None:
+        """What the test prints itself, and then finds in the output."""
+        before = {values.text(action) for action in old.actions}
+        for action in new.actions:
+            said = "\n".join(str(values.value(arg)) for arg in action.args if values.known(arg)).strip()
+            prints = values.text(action.func) in {
+                "print",
+                "sys.stdout.write",
+                "sys.stderr.write",
+                "click.echo",
+            }
+            if not prints or not said or values.text(action) in before:
+                continue
+            for check in new.checks:
+                wanted = check.value.strip() if isinstance(check.value, str) else ""
+                if "readouterr" in check.subject and wanted and (wanted in said or said in wanted):
+                    self.say(
+                        "own-answer",
+                        "refuse",
+                        check.line,
+                        f"{new.name}: the test prints that itself",
+                        "",
+                        said,
+                    )
+                    break
 
     def _returns(self, old: Unit, new: Unit, scene: Scene) -> None:
         if old.returned is None or self.new is None or self.old is None:

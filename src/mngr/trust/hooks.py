@@ -52,6 +52,18 @@ def changed(old: Module | None, new: Module) -> Iterator[Found]:
                 f"where {name} cannot be imported the file has its own",
                 "",
             )
+    for name in old.imports if old else ():
+        own = new.functions.get(name) or new.classes.get(name) or new.constants.get(name)
+        if own is not None and (
+            isinstance(own, ast.Lambda) or not new.traces(ast.Name(id=name, ctx=ast.Load()))
+        ):
+            yield (
+                "program-replaced",
+                "refuse",
+                own.lineno,
+                f"{name} was imported, and is the file's own now",
+                "",
+            )
     for name, source in old.imports.items() if old else ():
         framework = source.split(".")[0] in {"pytest", "unittest"} or source.startswith("mngr.e2e")
         now_from = new.imports.get(name, source)

@@ -114,7 +114,8 @@ class Matcher:
             if old.kind != "eq" or not isinstance(old.value, dict | list | tuple):
                 continue
             parts = [new for new in self.own if new.kind == "eq" and related(old, new) == "part"]
-            parts = [new for new in parts if not new.empty and judge(old, new, self.scene).rule == "loosened"]
+            parts = [new for new in parts if self._reached(old, new) and not new.empty]
+            parts = [new for new in parts if judge(old, new, self.scene).rule == "loosened"]
             said = {
                 w
                 for new in parts
@@ -192,6 +193,8 @@ def promised(check: Check, scene: Scene) -> bool:
     if len(values.words(scene.doc)) < 3 or check.kind in {"raises", "or", "empty"}:
         return True
     if isinstance(check.node, ast.Attribute) and check.node.attr == "exit_code":
+        return True
+    if "raised(" in check.subject:
         return True
     said = {word for word in _words(check) if len(word) > 2 and not word.isdigit() and word not in _PLAIN}
     if not said:

@@ -120,6 +120,9 @@ class Walk(Setting):
             case ast.Try() | ast.TryStar():
                 return self._try(node)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
+                if node.name in self.module.imports:
+                    self.at(node)
+                    self.escape("mock", f"def {node.name}")
                 self.nested[node.name] = node
                 self.env.pop(node.name, None)
                 self.closures[node.name] = self.env
@@ -258,7 +261,13 @@ class Walk(Setting):
                     hollow = "" if self.module.traces(subject) else "nothing of the program is asked"
                     if any(isinstance(part, ast.Raise) for s in node.body for part in ast.walk(s)):
                         hollow = "the test raises it itself"
-                    raised.append(kind.replace(node=subject, empty=hollow))
+                    raised.append(kind.replace(node=subject, empty=hollow, expected=None))
+                    if kind.expected is not None:
+                        told = ast.Attribute(value=call("raised", subject), attr="value", ctx=ast.Load())
+                        message = Check(
+                            kind="search", node=told, expected=kind.expected, option="re search", empty=hollow
+                        )
+                        raised.append(message)
                     made = call("raised", subject)
                 if item.optional_vars is not None:
                     self.bind(item.optional_vars, made)

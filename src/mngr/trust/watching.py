@@ -23,6 +23,8 @@ class Watching(Resolver):
         if (command := escapes.command_of(made)) and self.module.traces(made):
             for found in escapes.of_command(command):
                 self.escape(*found)
+        if name.endswith("enter_context") and made.args and self.swallows(made.args[0], made.args[0]):
+            self.conditions.append("unless it fails")
         if name.endswith("chdir"):
             self.cwd_moved = True
 
@@ -37,6 +39,8 @@ class Watching(Resolver):
         for target in node.targets:
             shown = values.text(node)[:200]
             name = target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")
+            if isinstance(target, ast.Name) and name in self.module.imports:
+                self.escape("mock", shown)
             if found := escapes.of_limit(name, node.value):
                 self.escape(*found)
             if isinstance(target, ast.Attribute):
