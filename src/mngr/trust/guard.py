@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from mngr.model import Record
-from mngr.trust import escapes, hooks, values
+from mngr.trust import answers, escapes, hooks, values
 from mngr.trust.around import added
 from mngr.trust.checks import Check
 from mngr.trust.finding import Finding
@@ -214,55 +214,9 @@ class _Guard:
         for extra in added(old.escapes, new.escapes, scene.callees):
             line = extra.line or new.line
             self.say(extra.rule, extra.level, line, f"{new.name}: {extra.what}", "", extra.shown)
-        self._planted(old, new)
-        self._printed(old, new)
+        for line, what, shown in answers.own(old.actions, new.actions, new.checks):
+            self.say("own-answer", "refuse", line or new.line, f"{new.name}: {what}", "", shown)
         self._returns(old, new, scene)
-
-    def _planted(self, old: Unit, new: Unit) -> None:
-        """A file that a shell line writes with words of its own, and that is looked at later."""
-        before = [c for action in old.actions if (c := escapes.command_of(action))]
-        asked = [
-            c for check in new.checks for part in ast.walk(check.node) if (c := escapes.command_of(part))
-        ]
-        asked += [values.text(check.node) for check in new.checks]
-        for action in new.actions:
-            command = escapes.command_of(action)
-            for name in escapes.written_by(command) if command and command not in before else []:
-                if any(name in line and line != command for line in asked):
-                    self.say(
-                        "own-answer",
-                        "refuse",
-                        new.line,
-                        f"{new.name}: it writes {name} itself, and then looks at it",
-                        "",
-                        command or "",
-                    )
-
-    def _printed(self, old: Unit, new: Unit) -> None:
-        """What the test prints itself, and then finds in the output."""
-        before = {values.text(action) for action in old.actions}
-        for action in new.actions:
-            said = "\n".join(str(values.value(arg)) for arg in action.args if values.known(arg)).strip()
-            prints = values.text(action.func) in {
-                "print",
-                "sys.stdout.write",
-                "sys.stderr.write",
-                "click.echo",
-            }
-            if not prints or not said or values.text(action) in before:
-                continue
-            for check in new.checks:
-                wanted = check.value.strip() if isinstance(check.value, str) else ""
-                if "readouterr" in check.subject and wanted and (wanted in said or said in wanted):
-                    self.say(
-                        "own-answer",
-                        "refuse",
-                        check.line,
-                        f"{new.name}: the test prints that itself",
-                        "",
-                        said,
-                    )
-                    break
 
     def _returns(self, old: Unit, new: Unit, scene: Scene) -> None:
         if old.returned is None or self.new is None or self.old is None:

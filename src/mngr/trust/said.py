@@ -153,8 +153,8 @@ class Said(Watching):
             code = ast.Attribute(value=made.func.value, attr="exit_code", ctx=ast.Load())
             for check in self._compared(code, ast.Eq(), ast.Constant(value=0)):
                 self.check(check)
-        elif last.startswith(("assert", "expect_", "verify", "ensure", "should")) and self.module.traces(
-            made
+        elif last.startswith("assert") or (
+            last.startswith(("expect_", "verify", "ensure", "should")) and self.module.traces(made)
         ):
             subject = (
                 made.func.value
