@@ -397,8 +397,19 @@ mngr tmr resume greet
 # do a task again, with a hint
 mngr tmr retry tests/test_greet.py::test_greet -m 'mind the word'
 
-# what the next run knows already, and how to make it forget
+# believe nobody: is what a branch does to the tests honest, and do they pass? this one says less than before, and is refuted
+git switch -q -c easier
+sed -i 's/welcome to the old shop/shop/' tests/test_greet.py
+git commit -qam 'Easier'
+git switch -q -
+mngr tmr verify easier || test $? -eq 4
+
+# a receipt can be made again by anybody, from the commits alone
+mngr tmr verify --receipt .mngr/runs/greet/tasks/*/receipt.json
+
+# what the next run knows already, which tests pass only now and then, and how to make it forget
 mngr tmr memory list
+mngr tmr memory flaky
 mngr tmr memory forget
 
 # the emergency stop: the run and all its agents, which keep everything

@@ -13,6 +13,8 @@ from mngr.errors import MngrError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from mngr.cli.parse import Args
     from mngr.cli.run import Cli
     from mngr.tmr.branch import Branch
@@ -50,6 +52,7 @@ COMMAND = Command(
         Option(flags=("--test-timeout",), metavar="TIME", kind="length", default=600.0, help="how long one run may take"),
         Option(flags=("--on",), metavar="ADDRESS", help="where the rooms are (default: here)"),
         WALLS,
+        Option(flags=("--trust-setup",), help="run [project] setup as the branch has it, also where the branch has changed that"),
         Option(flags=("--fresh",), help="run everything, also what was run before"),
         Option(flags=("--junit",), metavar="FILE", help="write a report for CI"),
         Option(flags=("--output",), metavar="DIR", help="write each receipt there"),
@@ -85,6 +88,7 @@ def run(cli: Cli, args: Args) -> int:
     how = How(
         pytest=pytest, args=args.rest or [], k=args["runs"], timeout=args["test_timeout"],
         program=cli.context.settings.get("project.program"), level=args["verify"], seed=args["seed"], policy=policy,
+        trusts_setup=args["trust_setup"],
     )  # fmt: skip
     paths = [from_root(cli, root, path) for path in args["test"] or []]
     shelf = None if args["fresh"] else Shelf(root, "verify")
@@ -96,7 +100,16 @@ def run(cli: Cli, args: Args) -> int:
             cli.say(render.clean(f"{receipt.test} {receipt.verdict.upper()}: {receipt.reason}"))
 
     found = verify_branch(
-        cli.fleet, root, args["ref"], args["base"], paths, how, walls=walls, on=at_host(args["on"]), shelf=shelf, say=say
+        cli.fleet,
+        root,
+        args["ref"],
+        args["base"],
+        paths,
+        how,
+        walls=walls,
+        on=at_host(args["on"]),
+        shelf=shelf,
+        say=say,
     )
     if args["output"]:
         _write(cli.context.path(args["output"]), found.receipts)
@@ -104,20 +117,34 @@ def run(cli: Cli, args: Args) -> int:
         with open(cli.context.path(args["junit"]), "w", encoding="utf-8") as file:
             file.write(junit(found))
     if cli.format != "jsonl":
-        about = {"ref": found.ref, "commit": found.commit, "base": found.base, "verdict": found.verdict, "findings": found.findings}
+        about = {
+            "ref": found.ref,
+            "commit": found.commit,
+            "base": found.base,
+            "verdict": found.verdict,
+            "findings": found.findings,
+        }
         render.rows(cli, "receipts", [one.to_dict() for one in found.receipts], _text(found), **about)
     return 0 if found.verdict == "confirmed" else _SOME
 
 
 def _text(found: Branch) -> str:
-    lines = [
-        f"{row['path']}:{row['line']} {row['level']} {row['rule']}: {row['what']}" for row in found.findings
-    ]
-    counts = {word: sum(one.verdict == word for one in found.receipts) for word in ("confirmed", "refuted", "flaky", "unverified")}
+    lines = [f"{place(row)}{row['level']} {row['rule']}: {row['what']}" for row in found.findings]
+    counts = {
+        word: sum(one.verdict == word for one in found.receipts)
+        for word in ("confirmed", "refuted", "flaky", "unverified")
+    }
     said = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
     seconds = sum(one.seconds for one in found.receipts)
-    lines.append(f"{found.ref} since {found.base[:10]}: {said or 'nothing to run'}; {len(found.findings)} findings, {seconds:.1f} s of tests")
+    lines.append(
+        f"{found.ref} since {found.base[:10]}: {said or 'nothing to run'}; {len(found.findings)} findings, {seconds:.1f} s of tests"
+    )
     return "\n".join(map(render.clean, lines))
+
+
+def place(row: dict[str, Any]) -> str:
+    """Where a finding is, as editors understand it."""
+    return f"{row['path']}:{row['line']} " if row["line"] else f"{row['path']} " if row["path"] else ""
 
 
 def _again(cli: Cli, args: Args, root: str, policy: Policy, walls: Walls | None) -> int:
@@ -131,12 +158,19 @@ def _again(cli: Cli, args: Args, root: str, policy: Policy, walls: Walls | None)
         raise MngrError(f"{args['receipt']} cannot be read: {error}", "a receipt.json of a task") from None
     if not isinstance(data, dict):
         raise MngrError(f"{args['receipt']} is no receipt", "a receipt.json of a task")
-    found = verify_again(
-        cli.fleet, root, path, data, walls=walls, on=at_host(args["on"]), policy=policy
-    )
+    found = verify_again(cli.fleet, root, path, data, walls=walls, on=at_host(args["on"]), policy=policy)
     same = not found.differences
-    human = f"the same again: {found.after.verdict}, {found.after.reason}" if same else "\n".join(["not the same:", *found.differences])
-    row = {"is_same": same, "differences": found.differences, "before": found.before.to_dict(), "after": found.after.to_dict()}
+    human = (
+        f"the same again: {found.after.verdict}, {found.after.reason}"
+        if same
+        else "\n".join(["not the same:", *found.differences])
+    )
+    row = {
+        "is_same": same,
+        "differences": found.differences,
+        "before": found.before.to_dict(),
+        "after": found.after.to_dict(),
+    }
     render.one(cli, row, render.clean(human))
     return 0 if same else _SOME
 
@@ -158,12 +192,16 @@ def junit(found: Branch) -> str:
         return render.clean(text)
 
     bad = [one for one in found.receipts if one.verdict != "confirmed"]
-    rows = [f'<testsuite name="mngr tmr verify" tests="{len(found.receipts)}" failures="{len(bad)}" errors="0">']
+    rows = [
+        f'<testsuite name="mngr tmr verify" tests="{len(found.receipts)}" failures="{len(bad)}" errors="0">'
+    ]
     for one in found.receipts:
         path, _, name = one.test.partition("::")
-        rows.append(f'<testcase classname={quoteattr(safe(path))} name={quoteattr(safe(name))} time="{one.seconds:.3f}">')
+        rows.append(
+            f'<testcase classname={quoteattr(safe(path))} name={quoteattr(safe(name))} time="{one.seconds:.3f}">'
+        )
         if one.verdict != "confirmed":
             rows.append(f"<failure type={quoteattr(one.verdict)} message={quoteattr(safe(one.reason))}/>")
-        told = "\n".join(f"{row['path']}:{row['line']} {row['rule']}: {row['what']}" for row in one.all_findings)
+        told = "\n".join(f"{place(row)}{row['rule']}: {row['what']}" for row in one.all_findings)
         rows.append(f"<system-out>{escape(safe(told))}</system-out></testcase>" if told else "</testcase>")
     return '<?xml version="1.0" encoding="utf-8"?>\n' + "\n".join([*rows, "</testsuite>"]) + "\n"

@@ -212,7 +212,7 @@ def verify_again(
     with _aside(local, repo, before.commit, before.base) as aside:
         rooms = Rooms(fleet, f"verify-{os.urandom(3).hex()}", aside.path, at_once=1, walls=walls, on=on)
         after = verify(rooms, claim, how)
-    return Again(before=before, after=after, differences=_differences(before, after))
+    return Again(before=before, after=after, differences=differences(before, after))
 
 
 def _read(path: str, data: dict[str, Any]) -> Receipt:
@@ -239,7 +239,7 @@ def _repo_of(local: Host, root: str, path: str, commit: str) -> str:
     raise NotFound(f"there is no commit {commit[:12]} here", "run it in the project that the receipt is of")
 
 
-def _differences(before: Receipt, after: Receipt) -> list[str]:
+def differences(before: Receipt, after: Receipt) -> list[str]:
     """What two receipts say differently, times aside."""
     found: list[str] = []
 

@@ -60,6 +60,9 @@ class How(Record):
     seed: int = 0
     policy: Policy = DEFAULT
     faults: int = 20
+    trusts_setup: bool = (
+        False  # the project's set-up may be run as the commit has it, which is outside of walls
+    )
 
 
 def verify(
@@ -94,6 +97,11 @@ def _verify(rooms: Rooms, claim: Claim, how: How, blank: Receipt, bench: Bench) 
     whole = changes(local, repo, claim.base, claim.commit)
     policy = against_policy(edits, whole, how.policy, is_shared=claim.is_shared, is_claim=bool(claim.result))
     guard = weakenings(whole, claim.test if claim.is_one_of_many else None)
+    if not how.trusts_setup and (risky := _sets_up(rooms, policy)):
+        return _not_run(
+            blank.replace(commit=bench.commit, tree=bench.tree, policy=_rows(policy), guard=_rows(guard)),
+            risky,
+        )
     depth = Depth(rooms, claim, how, bench, whole) if how.level == "full" else None
     own, others = bench.all(depth.audit() if depth else [], trace=depth is not None and depth.is_compared)
     proofs, found = _proofs(local, claim, how, bench, edits, whole, own)
@@ -141,6 +149,25 @@ def _proofs(
         lambda files: bench.run(claim.test, -2, files=files),
         red,
         left,
+    )
+
+
+def _sets_up(rooms: Rooms, policy: Sequence[Finding]) -> list[Finding]:
+    """What of an edit decides how the project is set up, which is done outside of walls and with the network."""
+    found = [one for one in policy if one.rule in ("policy-lock", "policy-config", "policy-startup")]
+    is_set_up = rooms.fleet.context.settings.get("project.setup") is not None
+    ours = any(one.level == "refuse" or one.path.startswith(".mngr/") for one in found)
+    return found if is_set_up or ours else []
+
+
+def _not_run(blank: Receipt, risky: Sequence[Finding]) -> Receipt:
+    names = ", ".join(sorted({finding.path for finding in risky}))
+    if any(finding.level == "refuse" for finding in risky):
+        return blank.replace(
+            verdict="refuted", reason=f"it was not run: it touches {names}, and {risky[0].what}"
+        )
+    return blank.replace(
+        reason=f"it was not run: it changes how the project is set up ({names}), which is done outside of walls; with --trust-setup it is"
     )
 
 

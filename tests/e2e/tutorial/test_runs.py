@@ -29,6 +29,11 @@ EOF
 git -C ../toy init -q
 git -C ../toy add .
 git -C ../toy commit -qm 'A toy'"""
+EASIER = """\
+git switch -q -c easier
+sed -i 's/welcome to the old shop/shop/' tests/test_greet.py
+git commit -qam 'Easier'
+git switch -q -"""
 
 
 @pytest.fixture
@@ -81,8 +86,13 @@ def test_a_run_and_all_that_can_be_done_with_it(e2e: E2eSession, toy: Path) -> N
     mngr tmr retry tests/test_greet.py::test_greet -m 'mind the word'
     """)
     e2e.write_tutorial_block("""
-    # what the next run knows already, and how to make it forget
+    # a receipt can be made again by anybody, from the commits alone
+    mngr tmr verify --receipt .mngr/runs/greet/tasks/*/receipt.json
+    """)
+    e2e.write_tutorial_block("""
+    # what the next run knows already, which tests pass only now and then, and how to make it forget
     mngr tmr memory list
+    mngr tmr memory flaky
     mngr tmr memory forget
     """)
     e2e.write_tutorial_block("""
@@ -114,8 +124,13 @@ def test_a_run_and_all_that_can_be_done_with_it(e2e: E2eSession, toy: Path) -> N
     prompt = next(toy.glob(".mngr/runs/greet/tasks/*/prompt.md")).read_text()
     assert "mind the word" in prompt
     assert len(agents(e2e)) == 2
+    result = e2e.run("mngr tmr verify --receipt .mngr/runs/greet/tasks/*/receipt.json", comment="once more")
+    expect(result).to_succeed().to_contain("the same again: confirmed, it passed 3 of 3 times")
     expect(e2e.run("mngr tmr memory list")).to_succeed().to_match(
         "^fixed +confirmed +greet +tests/test_greet.py"
+    )
+    expect(e2e.run("mngr tmr memory flaky")).to_succeed().to_equal(
+        "no test was seen to pass only now and then"
     )
     expect(e2e.run("mngr tmr memory forget")).to_succeed().to_equal("1 forgotten")
     expect(e2e.run("mngr tmr stop greet", comment="all of them are stopped already")).to_succeed()
@@ -124,6 +139,26 @@ def test_a_run_and_all_that_can_be_done_with_it(e2e: E2eSession, toy: Path) -> N
     assert agents(e2e) == {}
     expect(e2e.run("git for-each-ref refs/mngr")).to_succeed().to_be_empty()
     assert receipt.exists()
+
+
+def test_what_a_branch_does_to_the_tests(e2e: E2eSession, toy: Path) -> None:
+    e2e.write_tutorial_block("""
+    # believe nobody: is what a branch does to the tests honest, and do they pass? this one says less than before, and is refuted
+    git switch -q -c easier
+    sed -i 's/welcome to the old shop/shop/' tests/test_greet.py
+    git commit -qam 'Easier'
+    git switch -q -
+    mngr tmr verify easier || test $? -eq 4
+    """)
+    run_all(e2e, EASIER)
+    result = e2e.run("mngr tmr verify easier", comment="is it honest?")
+    expect(result).to_have_exit_code(4)
+    expect(result.stderr).to_contain(
+        "tests/test_greet.py::test_greet REFUTED: it passes, but tests/test_greet.py:11"
+    )
+    expect(result.stdout).to_match("^tests/test_greet.py:11 refuse ")
+    expect(e2e.run("git status --porcelain")).to_succeed().to_be_empty()
+    assert agents(e2e) == {}
 
 
 def test_what_cannot_be_run_is_said_before_an_agent_is_made(e2e: E2eSession, toy: Path) -> None:
