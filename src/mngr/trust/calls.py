@@ -209,7 +209,11 @@ class Calls(Said):
                 func=ast.Attribute(value=ast.Call(func=ast.Name(id="open"), args=[place, *_]), attr="read")
             ):
                 return self.files.get(values.text(place))
-        if self.files and self.module.traces(made) and not name.endswith(("mkdir", "touch", "chmod")):
+        if (
+            self.files
+            and self.module.traces(made)
+            and not name.endswith(("mkdir", "touch", "chmod", "expect"))
+        ):
             roots = {part.id for part in ast.walk(made) if isinstance(part, ast.Name)}
             for written in list(self.files):
                 if self.cwd_moved or _names(written) & roots:

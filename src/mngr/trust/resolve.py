@@ -121,6 +121,9 @@ class Resolver:
 
     def changed(self, base: ast.expr, how: ast.expr) -> None:
         """The test itself changes something that it was given: from here on it is not what the program made."""
+        if isinstance(base, ast.List | ast.Set | ast.Dict) or values.text(base).startswith("gathered("):
+            self._gathered(base, how)
+            return
         if not isinstance(base, ast.Call | ast.Subscript) or not self.module.traces(base):
             return
         func = base.func if isinstance(base, ast.Call) else None
@@ -138,6 +141,20 @@ class Resolver:
         ):
             return ast.Attribute(value=self.resolve(node.value), attr=node.attr, ctx=ast.Load())
         return node
+
+    def _gathered(self, base: ast.expr, how: ast.expr) -> None:
+        """Something of the test's own is filled: what is in it depends on what led there."""
+        led: list[ast.expr] = []
+        for condition in self.conditions:
+            try:
+                led.append(ast.parse(condition.partition(" ")[2], mode="eval").body)
+            except (SyntaxError, ValueError):
+                led.append(ast.Constant(value=condition))
+        if not led and values.known(how):
+            return
+        for name, found in list(self.env.items()):
+            if found is base:
+                self.env[name] = call("gathered", base, how, *led)
 
     def elements(self, node: ast.expr) -> list[ast.expr] | None:
         """The items of something that stands in the test; None where only a run would tell."""

@@ -57,6 +57,7 @@ class Said(Watching):
 
     def _expected(self, name: str, subject: ast.expr, args: list[ast.expr]) -> list[Check]:
         code = self.part(subject, "exit_code")
+        subject = self.files.get(values.text(subject), subject)
         if name == "to_succeed":
             return self._compared(code, ast.Eq(), ast.Constant(value=0))
         if name == "to_fail" and not args:

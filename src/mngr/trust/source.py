@@ -26,7 +26,7 @@ _INERT = frozenset(
     "CompletedProcess CalledProcessError TimeoutExpired PIPE DEVNULL STDOUT SimpleNamespace sleep".split()
 )
 _BUILTIN = (frozenset(dir(builtins)) - {"open", "input"}) | set(
-    "each text listof changed raised called __file__ __name__ __doc__".split()
+    "each text gathered listof changed raised called __file__ __name__ __doc__".split()
 )
 _PLAIN_FIXTURES = frozenset(("monkeypatch", "mocker", "request"))
 

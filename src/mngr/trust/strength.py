@@ -213,9 +213,8 @@ def _selects(node: ast.expr, old: Check) -> bool:
 def _whole(old: Check, new: Check, found: Verdict) -> Verdict:
     """The old check looked at a part of what the new one looks at."""
     said = values.words(*values.literals(old.expected))
-    keys = {str(item) for item in values.literals(old.node)} - {
-        str(item) for item in values.literals(new.node)
-    }
+    keys = {str(item) for item in values.literals(old.node) if not isinstance(item, int)}
+    keys -= {str(item) for item in values.literals(new.node)}
     given = values.words(*values.literals(new.expected))
     if (
         RANK[new.kind] >= RANK[old.kind]
@@ -234,6 +233,13 @@ def _compare(old: Check, new: Check, scene: Scene) -> Verdict:
     loose = _LOOSE_NOT if new.kind in NEGATIVE else LOOSE if RANK[new.kind] >= 4 else _LOOSE_IN
     if new.kind in {"lt", "gt"} or old.kind in {"lt", "gt"}:
         loose = frozenset({"slice", "filter", "round"})
+    rows = new.value
+    if (
+        old.views[:1] == ("len",)
+        and old.kind == new.kind == "eq"
+        and isinstance(rows, list | tuple | dict | set)
+    ):
+        return Verdict(grade=STRONGER if len(rows) == old.value and not new.views else UPDATED)
     added = [view for view in new.views if view in loose and view not in old.views]
     if set(added) <= {"sorted"} and _UNORDERED.search(scene.doc):
         added = []
