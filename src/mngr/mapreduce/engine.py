@@ -12,9 +12,10 @@ from mngr.errors import MngrError, NotFound, Unreachable
 from mngr.mapreduce import governor as governing
 from mngr.mapreduce import words
 from mngr.mapreduce.crew import Crew
-from mngr.mapreduce.governor import Governor, Load
+from mngr.mapreduce.governor import Governor
 from mngr.mapreduce.hands import Hands, Home
 from mngr.mapreduce.purse import Purse, is_overloaded
+from mngr.mapreduce.reach import Reach
 from mngr.mapreduce.state import BUSY, fold, step
 
 TYPE_CHECKING = False
@@ -23,16 +24,17 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mngr.fleet import Fleet
-    from mngr.mapreduce.governor import Limits
+    from mngr.mapreduce.governor import Limits, Load
     from mngr.mapreduce.journal import Journal
     from mngr.mapreduce.recipe import Recipe, Wish
     from mngr.mapreduce.rundir import RunDir
     from mngr.mapreduce.state import RunState, TaskState
     from mngr.model import AgentView
+    from mngr.ops.watch import Glance
 
 MOST_REMINDERS = 2
 MOST_LAUNCHES = 3  # of one task; three times that when it is the host's or the model's trouble
-MOST_PULLS = 6
+MOST_PULLS = 6  # ten times that, which is an hour, while its host does not answer
 _LOOK, _TICK = 0.25, 1.0  # seconds: between looks at least; between turns of the loop
 _RELEASE = 300.0  # seconds after which an agent that is parked gives its host back
 
@@ -47,7 +49,7 @@ class Engine:
         self._fleet, self._run, self._journal, self._recipe = fleet, run, journal, recipe
         self._wish = wish
         self._governor = Governor(limits)
-        self._purse = Purse(fleet, limits)
+        self._purse, self._reach = Purse(fleet, limits), Reach()
         self._hands = Hands(fleet, run, recipe, wish, self._purse)
         self._say = say
         self._state = fold(journal.rows)
@@ -76,10 +78,8 @@ class Engine:
                 self._plan()
                 self._launch()
                 glance = self._watch.wait(_TICK, self._crew.wake)
-                for view in glance.seen if glance else ():
-                    self._consider(view)
-                for agent_id in glance.gone if glance else ():
-                    self._lost(agent_id)
+                if glance:
+                    self._look_at(glance)
                 for kind, slug, result in self._crew.done():
                     getattr(self, f"_after_{kind}")(slug, result)
                 self._keep_time()
@@ -175,11 +175,16 @@ class Engine:
     _after_remind = _after_talk
 
     def _follow(self, one: TaskState) -> None:
+        """Watch its agent; that is tried at every turn while its host does not answer."""
         if one.agent_id is None:
             return
         if one.agent_id not in self._slugs:
+            found = self._watch.follow([one.agent_id])[one.agent_id]
+            if isinstance(found, Unreachable):
+                return
             self._slugs[one.agent_id] = one.task.slug
-            self._watch.follow([one.agent_id])
+            if isinstance(found, MngrError):
+                self._lost(one.agent_id)
         self._watch.touch(one.agent_id)
 
     def _failed(self, stage: str, slug: str, error: MngrError) -> None:
@@ -206,6 +211,17 @@ class Engine:
             self._write("alarm", **alarm)
 
     # Watching
+
+    def _look_at(self, glance: Glance) -> None:
+        for text in self._reach.news(glance):
+            self._write("alert", text=text)
+        for one in self._state.in_state("working") if glance.errors else ():
+            if one.host in glance.errors:
+                self._alarm("work", f"{one.host} does not answer", one.task.slug, "host")
+        for view in glance.seen:
+            self._consider(view)
+        for agent_id in glance.gone:
+            self._lost(agent_id)
 
     def _consider(self, view: AgentView) -> None:
         """What an agent's state asks for."""
@@ -234,13 +250,8 @@ class Engine:
             self._later[one.task.slug] = time.monotonic() + 2.0
         elif view.state in ("FAILED", "STOPPED"):
             self._pull(one, closed=words.how_it_ended(view))
-        elif view.state == "RUNNING" and self._is_stalled(view):
+        elif view.state == "RUNNING" and words.is_stalled(view, self._governor.limits.stall):
             self._remind(one, "no sign of life", words.STALLED)
-
-    def _is_stalled(self, view: AgentView) -> bool:
-        if view.activity_at is None or view.state_reason == "retrying":
-            return False
-        return time.time() - clock.parse_stamp(view.activity_at) > self._governor.limits.stall
 
     def _lost(self, agent_id: str) -> None:
         """Somebody destroyed it."""
@@ -308,8 +319,8 @@ class Engine:
             self._pulls[slug] = self._pulls.get(slug, 0) + 1
             self._write("pull_failed", slug=slug, error=result.message)
             self._alarm("pull", result.message, slug, "host" if isinstance(result, Unreachable) else None)
-            self._later[slug] = time.monotonic() + 2.0 ** self._pulls[slug]
-            if self._pulls[slug] >= MOST_PULLS:
+            self._later[slug] = time.monotonic() + 2.0 ** min(self._pulls[slug], MOST_PULLS)
+            if self._pulls[slug] >= MOST_PULLS * (10 if isinstance(result, Unreachable) else 1):
                 self._write("settled", slug=slug, outcome="failed", reason=result.message)
             return
         home, closed = result
@@ -357,14 +368,13 @@ class Engine:
         return time.monotonic() - self._began
 
     def _load(self) -> Load:
-        busy = self._state.in_state(*BUSY)
-        settled = [one for one in self._state.in_state("settled") if one.outcome != "failed"]
-        starting = sum(one.state == "launching" for one in busy)
-        load = Load(now=self._now(), working=len(busy), starting=starting, settled=len(settled))
-        return self._purse.weigh(load, self._state)
+        return self._purse.weigh(self._now(), self._state)
 
     def _keep_time(self) -> None:
         now = time.monotonic()
+        for one in self._state.in_state("working", "parked"):
+            if one.agent_id not in self._slugs:
+                self._follow(one)
         for one in self._state.in_state("working"):
             if now - self._since.get(one.task.slug, now) > self._governor.limits.timeout:
                 self._pull(one, closed="timeout")
@@ -407,21 +417,12 @@ class Engine:
                 self._make(one)
             elif one.state in ("working", "talking"):
                 self._write("reminded", slug=one.task.slug)
-                self._adopt_one(self._state.tasks[one.task.slug])
-            elif one.state == "parked" and one.agent_id:
-                self._adopt_one(one)
+                self._follow(self._state.tasks[one.task.slug])
+            elif one.state == "parked":
+                self._follow(one)
             elif one.state == "pulling" and not one.is_stopped:
                 self._pull(one)
             elif one.state == "pulling" or (one.state == "checking" and one.check is None):
                 self._check(one)
             elif one.state == "checking":
                 self._after_check(one.task.slug, one.check)
-
-    def _adopt_one(self, one: TaskState) -> None:
-        assert one.agent_id is not None
-        self._slugs[one.agent_id] = one.task.slug
-        found = self._watch.follow([one.agent_id])[one.agent_id]
-        if isinstance(found, MngrError) and not isinstance(found, Unreachable):
-            self._lost(one.agent_id)
-        else:
-            self._watch.touch(one.agent_id)

@@ -92,13 +92,13 @@ class Governor:
                 return Gate(room=1, why="a probe: " + self.cause)
             return Gate(room=0, why=self.cause)
         if load.now < self._parked_until:
-            return Gate(room=0, why="a rate limit, until it ends")
+            return Gate(room=0, why="a limit, until it ends")
         if load.memory is not None and load.memory < limits.free_memory:
             return Gate(room=0, why=f"only {load.memory >> 20} MiB of memory are free")
         if load.disk is not None and load.disk < limits.free_disk:
             return Gate(room=0, why=f"only {load.disk >> 20} MiB of the disk are free")
         most = min(limits.max_agents, max(1, int(self.window)))
-        why = "rate limits" if most < limits.max_agents else None
+        why = "limits that were seen" if most < limits.max_agents else None
         if load.settled == 0 and 0 < limits.canary < most:  # a few go all the way before the rest begins
             most, why = limits.canary, "the first ones go ahead"
         return Gate(room=max(0, min(most - load.working, limits.starting - load.starting)), why=why)

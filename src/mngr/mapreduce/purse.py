@@ -7,13 +7,15 @@ import time
 
 from mngr import clock
 from mngr.errors import MngrError
+from mngr.mapreduce.governor import Load
+from mngr.mapreduce.state import BUSY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from mngr.fleet import Fleet
-    from mngr.mapreduce.governor import Limits, Load
+    from mngr.mapreduce.governor import Limits
     from mngr.mapreduce.state import RunState
 
 _COUNT = 15.0  # seconds between two looks at what agents at work have used
@@ -48,11 +50,14 @@ class Purse:
         cost = sum(float(row.get("cost_usd") or 0.0) for row in used)
         return cost, sum(int(row.get(key) or 0) for row in used for key in _TOKENS)
 
-    def weigh(self, load: Load, state: RunState) -> Load:
-        """The same with what is used and what is left."""
+    def weigh(self, now: float, state: RunState) -> Load:
+        """Who works, what is used and what is left."""
+        busy = state.in_state(*BUSY)
+        settled = [one for one in state.in_state("settled") if one.outcome != "failed"]
+        starting = sum(one.state == "launching" for one in busy)
         cost, tokens = self.spent(state)
-        return load.replace(
-            spent=cost, spent_today=self._others, tokens=tokens, memory=free_memory(),
+        return Load(
+            now=now, working=len(busy), starting=starting, settled=len(settled), spent=cost, spent_today=self._others, tokens=tokens, memory=free_memory(),
             disk=free_disk(self._fleet.context.home.root),
         )  # fmt: skip
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
+from mngr import clock
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.model import AgentView
@@ -12,6 +16,13 @@ ASKS = {
 }
 GO_ON = "What stopped you is over. Go on where you were."
 STALLED = "There was no sign of life from you. Finish, and write your result."
+
+
+def is_stalled(view: AgentView, stall: float) -> bool:
+    """Whether there was no sign of life for too long."""
+    if view.activity_at is None or view.state_reason == "retrying":
+        return False
+    return time.time() - clock.parse_stamp(view.activity_at) > stall
 
 
 def how_it_ended(view: AgentView) -> str:
