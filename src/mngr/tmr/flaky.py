@@ -83,23 +83,30 @@ class FlakyList:
         except (OSError, ValueError, KeyError, TypeError):
             return {}
 
-    def add(self, runs: Mapping[str, Sequence[TestRun]], sources: Mapping[str, str]) -> list[Flaky]:
-        """What runs of tests have shown; those that are flaky by them. One that is on the list counts every run."""
-        mixed = {test for test, own in runs.items() if is_mixed(own)}
+    def add(self, groups: Sequence[Sequence[TestRun]], sources: Mapping[str, str]) -> list[Flaky]:
+        """What runs have shown, each group of one test and the same code; the tests that are flaky by them.
+
+        Of one that is on the list every run counts, but not where it always failed: that has another reason.
+        """
+        mixed = {group[0].test for group in groups if is_mixed(group)}
         known = self.read()
-        if not mixed and not any(test in known for test in runs):
+        if not mixed and not any(group and group[0].test in known for group in groups):
             return []
         os.makedirs(os.path.dirname(self._path), exist_ok=True)
         with Lock(self._path + ".lock"):
             known = self.read()
-            for test, own in runs.items():
-                if test in mixed or test in known:
-                    known[test] = _more(known.get(test), test, own, sources.get(test, ""))
-            rows = [one.to_dict() for _, one in sorted(known.items())]
-            with open(self._path + ".new", "w", encoding="utf-8") as file:
-                json.dump({"v": 1, "tests": rows}, file, indent=1)
-            os.replace(self._path + ".new", self._path)
+            for group in groups:
+                test = group[0].test
+                if (test in mixed or test in known) and any(run.outcome == "pass" for run in group):
+                    known[test] = _more(known.get(test), test, group, sources.get(test, ""))
+            self._write(known)
         return [known[test] for test in sorted(mixed)]
+
+    def _write(self, known: Mapping[str, Flaky]) -> None:
+        rows = [one.to_dict() for _, one in sorted(known.items())]
+        with open(self._path + ".new", "w", encoding="utf-8") as file:
+            json.dump({"v": 1, "tests": rows}, file, indent=1)
+        os.replace(self._path + ".new", self._path)
 
     def forget(self, tests: Sequence[str] | None = None) -> list[str]:
         """Take some off the list, or all; those that were on it."""
@@ -108,10 +115,7 @@ class FlakyList:
         with Lock(self._path + ".lock"):
             known = self.read()
             gone = [test for test in (known if tests is None else tests) if test in known]
-            rows = [one.to_dict() for test, one in sorted(known.items()) if test not in gone]
-            with open(self._path + ".new", "w", encoding="utf-8") as file:
-                json.dump({"v": 1, "tests": rows}, file, indent=1)
-            os.replace(self._path + ".new", self._path)
+            self._write({test: one for test, one in known.items() if test not in gone})
         return gone
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 
@@ -42,7 +43,7 @@ class Tests:
     ) -> None:
         self._local, self._run, self._plan, self._judges = local, run, plan, judges
         self._shelf = Shelf(run.root, "verify")
-        self.seen: dict[str, list[TestRun]] = {}  # runs of receipts, by test
+        self.seen: dict[tuple[str, str], list[TestRun]] = {}  # runs of receipts, by commit and test
         self._tests = prepared.tests
         self._chosen = prepared.chosen
         self._causes = prepared.causes
@@ -190,7 +191,7 @@ class Tests:
                 source=self._run.repo,
                 shelf=self._shelf,
                 keep=keep,
-                done=self._saw,
+                done=functools.partial(self._saw, one.commit),
             )
         row = receipt.to_dict()
         with open(self._run.task(one.task.slug, "receipt.json"), "w", encoding="utf-8") as file:
@@ -222,8 +223,8 @@ class Tests:
             k=self._plan.k,
         )
 
-    def _saw(self, test: Test, ran: TestRun) -> None:
-        self.seen.setdefault(test.id, []).append(ran)
+    def _saw(self, commit: str, test: Test, ran: TestRun) -> None:
+        self.seen.setdefault((commit, test.id), []).append(ran)
 
     def settle(self, one: TaskState) -> tuple[str, str | None]:
         """What was claimed, if it was seen; else what it is instead."""

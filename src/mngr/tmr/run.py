@@ -22,7 +22,7 @@ from mngr.tutorial.citations import parse_tests
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from mngr.fleet import Fleet
@@ -68,7 +68,7 @@ def go(
             return engine.run()
         finally:
             remember(local, run, plan, fold(journal.rows), prepared)
-            note_flaky(local, run, plan, fold(journal.rows), recipe.seen)
+            note_flaky(local, run, plan, fold(journal.rows), list(recipe.seen.values()))
 
 
 def wish_of(plan: Plan) -> Wish:
@@ -116,17 +116,16 @@ def remember(local: Host, run: RunDir, plan: Plan, state: RunState, prepared: Pr
 
 
 def note_flaky(
-    local: Host, run: RunDir, plan: Plan, state: RunState, seen: dict[str, list[TestRun]]
+    local: Host, run: RunDir, plan: Plan, state: RunState, seen: Sequence[list[TestRun]]
 ) -> list[Flaky]:
     """Keep which tests passed and failed without a change, and what may be behind it."""
-    runs = {test: [*own, *seen.get(test, [])] for test, own in baseline_runs(state.facts).items()}
+    groups = [*baseline_runs(state.facts).values(), *seen]
     flaky = FlakyList(run.root)
-    concerned = {test for test, own in runs.items() if is_mixed(own)} | set(flaky.read())
     sources: dict[str, str] = {}
-    for test in concerned & set(runs):
+    for test in {group[0].test for group in groups if is_mixed(group)}:
         blob = git.run(local, run.repo, "cat-file", "blob", f"{plan.base}:{test.partition('::')[0]}")
         sources[test] = blob.out.decode("utf-8", "replace") if blob.code == 0 else ""
-    return flaky.add(runs, sources)
+    return flaky.add(groups, sources)
 
 
 def _write(path: str, data: dict[str, Any]) -> None:

@@ -155,11 +155,12 @@ def ran(outcome: str, why: str = "") -> TestRun:
 
 def test_flaky_tests_are_kept_with_their_rate_and_suspects(tmp_path: Path) -> None:
     flaky = FlakyList(str(tmp_path))
-    assert flaky.add({"t": [ran("pass"), ran("pass")]}, {}) == [] and flaky.read() == {}
+    steady = [[ran("pass"), ran("pass")], [ran("fail"), ran("fail")]]
+    assert flaky.add(steady, {}) == [] and flaky.read() == {}
     bad = ran("fail", "OSError: [Errno 98] Address already in use")
-    (one,) = flaky.add({"t": [ran("pass"), bad], "u": [ran("pass")]}, {"t": "server.bind(('', 80))"})
+    (one,) = flaky.add([[ran("pass"), bad]], {"t": "server.bind(('', 80))"})
     assert (one.rate, one.suspects) == (0.5, ["port"])
-    flaky.add({"t": [ran("pass"), ran("pass")]}, {})
+    flaky.add(steady, {})
     kept = flaky.read()["t"]
     assert (kept.rate, kept.first_seen) == (0.25, one.first_seen) and "in use" in kept.why
     assert suspects([ran("timeout", "it did not end within 3 s")], "") == ["time"]
