@@ -87,7 +87,7 @@ class Reader:
                 made = [check for a, op, b in pairs for check in self._pairs(a, op, b, holds)]
                 return made if holds or len(made) == 1 else [self._either([[check] for check in made], node)]
             case ast.Call():
-                return self._call(node, holds)
+                return (self._none_of(node) if not holds else []) or self._call(node, holds)
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 return [self._either([self.read(body, holds), self.read(orelse, holds)], test)]
         return [self._truth(node, holds)]
@@ -98,6 +98,15 @@ class Reader:
         hollow = next((c.empty for way in ways if all(c.empty for c in way) for c in way or []), "")
         hollow = hollow or ("one of its alternatives always holds" if any(not way for way in ways) else "")
         return Check(kind="or", node=node, either=tuple(map(tuple, ways)), empty=hollow)
+
+    def _none_of(self, node: ast.expr) -> list[Check]:
+        """That no item is picked out says of each that it is not so."""
+        if not (isinstance(node, ast.Call) and _is_call(node, "listof") and len(node.args) == 2):
+            return []
+        each = tuple(loop(part.args[0]) for part in _eaches(node.args[1]))
+        return [
+            check.replace(conditions=(*check.conditions, *each)) for check in self.read(node.args[1], False)
+        ]
 
     def _truth(self, node: ast.expr, holds: bool) -> Check:
         why = ""
@@ -125,7 +134,8 @@ class Reader:
         if both and len(left.elts) == len(right.elts) > 0:  # type: ignore[attr-defined]
             pairs = zip(left.elts, right.elts, strict=True)  # type: ignore[attr-defined]
             return [check for a, b in pairs for check in self._pairs(a, op, b, holds)]
-        return [self._pair(left, op, right, holds)]
+        nothing = isinstance(op, ast.Eq) and holds and values.value(right) == []
+        return (self._none_of(left) if nothing else []) or [self._pair(left, op, right, holds)]
 
     def _pair(self, left: ast.expr, op: ast.cmpop, right: ast.expr, holds: bool) -> Check:
         if isinstance(op, ast.In | ast.NotIn):

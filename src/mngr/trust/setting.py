@@ -9,13 +9,19 @@ from collections.abc import Iterator
 from mngr.trust import values
 from mngr.trust.calls import Calls
 from mngr.trust.resolve import joined
-from mngr.trust.source import Function
+from mngr.trust.source import Function, is_fixture
 
 TYPE_CHECKING = False
 
 
 class Setting(Calls):
     """The part of a walk that comes before the test."""
+
+    @property
+    def fixtures(self) -> dict[str, Function]:
+        """Those of the file, and of the class that the test is in."""
+        methods = self.module.methods(self.owner) if self.owner else {}
+        return {**self.module.fixtures, **{name: node for name, node in methods.items() if is_fixture(node)}}
 
     @contextlib.contextmanager
     def scope(self) -> Iterator[None]:
@@ -33,7 +39,7 @@ class Setting(Calls):
                 if given is not None:
                     rows = [{**row, **new} for row in rows for new in given][:400]
         for name in names(node):
-            fixture = self.module.fixtures.get(name)
+            fixture = self.fixtures.get(name)
             for decorator in fixture.decorator_list if fixture else []:
                 listed = [k.value for k in getattr(decorator, "keywords", []) if k.arg == "params"]
                 items = self.elements(self.resolve(listed[0])) if listed else None
@@ -43,7 +49,7 @@ class Setting(Calls):
 
     def surroundings(self, node: Function, owner: ast.ClassDef | None) -> None:
         """Fixtures that come by themselves, and what a class sets up."""
-        for name, fixture in self.module.fixtures.items():
+        for name, fixture in self.fixtures.items():
             if any(
                 k.arg == "autouse" and values.value(k.value)
                 for d in fixture.decorator_list
@@ -58,7 +64,7 @@ class Setting(Calls):
 
     def arguments(self, node: Function) -> None:
         for name in names(node):
-            if name in self.module.fixtures and name not in self.env:
+            if name in self.fixtures and name not in self.env:
                 self.env[name] = self.fixture(name)
         spec = node.args
         for arg, default in zip(reversed(spec.args), reversed(spec.defaults), strict=False):
@@ -69,7 +75,7 @@ class Setting(Calls):
 
     def fixture(self, name: str) -> ast.expr:
         """What a fixture of this file hands to the test."""
-        node = self.module.fixtures[name]
+        node = self.fixtures[name]
         outer, self.env = (
             self.env,
             {key: found for key, found in self.env.items() if key.startswith("request.param of ")},

@@ -55,7 +55,7 @@ def text(node: ast.AST) -> str:
     return str(found)
 
 
-def is_big(node: ast.AST, most: int = 500) -> bool:
+def is_big(node: ast.AST, most: int = 250) -> bool:
     """Whether an expression has more parts than anybody would read."""
     todo, seen = [node], 0
     while todo:

@@ -119,13 +119,8 @@ class Walk(Setting):
                 return self._with(node)
             case ast.Try() | ast.TryStar():
                 return self._try(node)
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                if node.name in self.module.imports:
-                    self.at(node)
-                    self.escape("mock", f"def {node.name}")
-                self.nested[node.name] = node
-                self.env.pop(node.name, None)
-                self.closures[node.name] = self.env
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                self._defined(node)
             case ast.Match(subject=subject, cases=cases):
                 for case in cases:
                     with self.under(
@@ -140,6 +135,18 @@ class Walk(Setting):
                 for target in targets:
                     self.resolve(_load(target))
         return NEXT
+
+    def _defined(self, node: Function | ast.ClassDef) -> None:
+        """A function or a class inside a test; one that has the name of something imported stands in for it."""
+        if node.name in self.module.imports:
+            self.at(node)
+            self.escape("mock", f"{'class' if isinstance(node, ast.ClassDef) else 'def'} {node.name}")
+        self.env.pop(node.name, None)
+        if isinstance(node, ast.ClassDef):
+            self.module.classes.setdefault(node.name, node)
+        else:
+            self.nested[node.name] = node
+            self.closures[node.name] = self.env
 
     def expression(self, found: ast.expr) -> str:
         """A statement that is only an expression."""
