@@ -63,6 +63,7 @@ def test_who_has_no_login_is_not_asked(logged_in: Mngr) -> None:
     with at_terminal(logged_in, "foo", "claude") as terminal:
         assert terminal.end() == 0
         assert "May agents" not in terminal.shown
+    assert logged_in.agent("foo")["kind"] == "claude"
 
 
 def test_what_it_can_be(logged_in: Mngr) -> None:
