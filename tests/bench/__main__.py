@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.bench.agents import agents
 from tests.bench.hosts import hosts
 from tests.bench.measure import HEAD, Case
-from tests.bench.runs import idle, runs
+from tests.bench.runs import idle, receipts, runs
 from tests.bench.world import BIN, World
 
 # What a person would type to keep the state of one worktree and take it away.
@@ -147,7 +147,7 @@ def main() -> None:
                 print(case.show(), flush=True)
         for measured in (*agents(world, small), *hosts(world, small)):
             print(measured.show(), flush=True)
-        for case in runs(world):
+        for case in [*runs(world), receipts(world)]:
             print(case.show(), flush=True)
         print("\n" + growth(world, small))
         share = idle(world)

@@ -102,3 +102,26 @@ def _cpu(pid: int) -> float:
     """Seconds of a process and of all that it has waited for."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+
+
+def receipts(world: World, tests: int = 100, seconds: float = 0.5) -> Case:
+    """Receipts of a branch that has changed so many tests, against the same runs of pytest and nothing else."""
+    root = world.root / "receipts"
+    (root / "tests").mkdir(parents=True)
+    paths = [root / "tests" / f"test_{number}.py" for number in range(tests)]
+    for path in paths:
+        path.write_text(TEST.format(seconds=seconds))
+    pytest = f"{BIN / 'python'} -m pytest -q -p no:cacheprovider -p no:xdist -p no:mngr"
+    world.sh(
+        f"cd {root} && git init -q -b main . && git add -A && git commit -q -m tests && git switch -q -c more"
+    )
+    for path in paths:
+        path.write_text(path.read_text() + "    assert end\n")
+    world.sh(f"cd {root} && git commit -q -a -m '[IMPROVE_TEST] One check more' && git switch -q main")
+    times = "".join(f"tests/{path.name}\n" * 3 for path in paths)
+    bare = world.time("xargs", "-P", str(os.cpu_count()), "-n", "1", *pytest.split(), cwd=root, stdin=times)
+    words = ["tmr", "verify", "more", "--runs", "3", "--fresh", "-q", "--format", "json"]
+    spent = world.mngr(*words, cwd=root, env={"MNGR__PROJECT__PYTEST": pytest})
+    case = Case(f"{tests} receipts of 3 runs, tests of {seconds:g} s", times=1.3)
+    case.add(bare, spent)
+    return case
