@@ -187,7 +187,7 @@ def test_one_screen_that_is_drawn_over_itself_and_says_how_to_go_on(mngr: Mngr) 
         str(mngr.home),
         "map",
         "quick",
-        "slow",
+        "-",
         "--name",
         "r",
         "--canary",
@@ -202,7 +202,7 @@ def test_one_screen_that_is_drawn_over_itself_and_says_how_to_go_on(mngr: Mngr) 
         "test $0 = quick || sleep 1000",
         "{item}",
     ]
-    line = 'trap : INT; "$@"; echo "exit $?"; sleep 1000'
+    line = 'trap : INT; echo slow | "$@"; echo "exit $?"; sleep 1000'
     mngr("create", "seen", "--transfer", "none", "--", "sh", "-c", line, "sh", *words)
 
     def screen() -> list[str]:

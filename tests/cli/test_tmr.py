@@ -238,6 +238,8 @@ def test_the_emergency_stop_and_on_another_day(project: Mngr) -> None:
     assert "mngr tmr resume r" in process.communicate()[1] and process.returncode == 130
     assert {agent["state"] for agent in project.agents()} == {"STOPPED"}
     assert project.json("tmr", "status")["state"] == "interrupted"
+    assert "go on: mngr tmr resume r" in project("tmr", "status").out
+    assert "no agent of r is there to stop" in project("tmr", "stop").err
 
 
 def test_a_look_ahead_leaves_no_trace(project: Mngr) -> None:

@@ -7,7 +7,6 @@ import sys
 
 from mngr import shell
 from mngr.cli.render import clean, dump
-from mngr.cli.run import is_terminal
 from mngr.cli.spec import Option
 from mngr.errors import MngrError, UsageError
 
@@ -133,7 +132,7 @@ class Progress:
         self._cli = cli
         self._notify = notify
         self._screen = None
-        if screen and cli.format == "human" and not cli.quiet and is_terminal() and sys.stderr.isatty():
+        if screen and cli.format == "human" and not cli.quiet and _is_seen():
             from mngr.cli.progress import Screen
 
             self._screen = Screen(rows or [])
@@ -164,6 +163,11 @@ class Progress:
         """Leave the terminal as it is."""
         if self._screen is not None:
             self._screen.close()
+
+
+def _is_seen() -> bool:
+    """Whether a person looks on; items may come by a pipe."""
+    return sys.stdout.isatty() and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
 def _tell(command: str, row: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ from mngr.cli import render
 from mngr.cli.spec import Command
 from mngr.cli.table import COMMANDS
 from mngr.cli.tmr import RUN, run_of
+from mngr.errors import MngrError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from mngr.cli.parse import Args
     from mngr.cli.run import Cli
+    from mngr.mapreduce.rundir import RunDir
 
 COMMAND = Command(
     name="tmr status",
@@ -30,17 +32,31 @@ def run(cli: Cli, args: Args) -> int:
     """Show it."""
     from mngr.tmr.status import status
 
-    found = status(run_of(cli, args))
+    place = run_of(cli, args)
+    found = status(place)
     rest = {key: value for key, value in found.items() if key != "tasks"}
-    render.rows(cli, "tasks", found["tasks"], _human(found), **rest)
+    render.rows(cli, "tasks", found["tasks"], _human(place, found), **rest)
     return 0
 
 
-def _human(found: dict[str, Any]) -> str:
+def _go_on(place: RunDir) -> str:
+    """How to take it up again."""
+    from mngr.tmr.plan import load_plan
+
+    try:
+        load_plan(place)
+    except MngrError as error:  # a run of map, say
+        return error.hint or error.message
+    return f"go on: mngr tmr resume {place.name}"
+
+
+def _human(place: RunDir, found: dict[str, Any]) -> str:
     counts = (
         ", ".join(f"{number} {word}" for word, number in sorted(found["counts"].items())) or "no tasks yet"
     )
     text = f"{found['run']} is {found['state']}: {counts}\n"
+    if found["state"] == "interrupted":
+        text += f"{_go_on(place)}\n"
     if found["skipped"]:
         text += f"{len(found['skipped'])} tests skipped, the first: {found['skipped'][0]['why']}\n"
     for cluster in found["clusters"]:

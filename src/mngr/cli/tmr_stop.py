@@ -25,6 +25,9 @@ def run(cli: Cli, args: Args) -> int:
     """Stop it."""
     from mngr.tmr.control import stop
 
-    outcomes = stop(cli.fleet, run_of(cli, args), destroy=args["destroy"])
+    place = run_of(cli, args)
+    outcomes = stop(cli.fleet, place, destroy=args["destroy"])
+    if not outcomes:
+        cli.say(f"no agent of {place.name} is there to stop")
     word = "destroyed" if args["destroy"] else "stopped"
     return cli.results(outcomes, human=lambda outcome: f"{outcome.name} {word}")
