@@ -70,7 +70,7 @@ _ROWS = (
         ".tool-versions", ".mngr/**", "CODEOWNERS", "MANIFEST.in", ".importlinter", ".npmrc", "pip.conf"),
         what="it decides how the project is built and tested"),
     Row(name="tutorial", paths=("tutorial.sh", "*tutorial*.sh"), allow=("FIX_TUTORIAL",), what="it is what tests are held to"),
-    Row(name="test", paths=("test_*.py", "*_test.py", "tests/**", "test/**"), allow=(*_TESTS, "FIX_TUTORIAL"),
+    Row(name="test", paths=("test_*.py", "*_test.py", "tests/**", "test/**"), allow=(*_TESTS, "FIX_TUTORIAL"), note=("FIX_IMPL",),
         what="tests are not what is mended here"),
     Row(name="doc", paths=("docs/**", "doc/**", "*.md", "*.rst", "LICENSE*", "CHANGELOG*", "README*"),
         allow=("FIX_DOC", "FIX_TUTORIAL"), note=(*_TESTS, "FIX_IMPL"), what="documentation is not what is mended here"),

@@ -31,7 +31,6 @@ def test_each_kind_has_its_own_paths(kind: str, path: str) -> None:
     [
         ("FIX_TEST", "src/shop/price.py", "policy-implementation"),
         ("IMPROVE_TEST", "tutorial.sh", "policy-tutorial"),
-        ("FIX_IMPL", "tests/test_price.py", "policy-test"),
         ("FIX_IMPL", "tests/conftest.py", "policy-conftest"),
         ("FIX_IMPL", ".github/workflows/ci.yml", "policy-ci"),
         ("FIX_IMPL", "uv.lock", "policy-lock"),
@@ -44,6 +43,10 @@ def test_each_kind_has_its_own_paths(kind: str, path: str) -> None:
 )
 def test_what_a_kind_may_not_touch_is_refused(kind: str, path: str, rule: str) -> None:
     assert _rules(Change(path=path), kind=kind) == {rule: "refuse"}
+
+
+def test_a_fix_with_its_test_in_one_commit_is_a_note_for_they_can_be_told_apart() -> None:
+    assert _rules(Change(path="tests/test_price.py"), kind="FIX_IMPL") == {"policy-test": "note"}
 
 
 def test_a_shared_cause_may_touch_conftest_and_nothing_else_of_its_like() -> None:
