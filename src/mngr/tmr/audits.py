@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import math
 import os
 import threading
@@ -16,6 +15,7 @@ from mngr.tmr.audit import NO_TIME, Audited, examine
 from mngr.tmr.collect import collect
 from mngr.tmr.memory import Prints
 from mngr.tmr.rooms import Broken, Room, cores, text_of
+from mngr.tmr.shelf import Shelf
 from mngr.tmr.testing import first_line
 
 TYPE_CHECKING = False
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from mngr.tmr.rooms import Ran
     from mngr.tmr.testing import Failure
 
-_CACHE = os.path.join(".mngr", "cache")
 _THERE = 'cd "$1" && shift && exec "$@"'
 _RULES = "3"  # goes up when the same test may now be judged otherwise
 
@@ -233,7 +232,7 @@ class Cache:
     """The last word on each test, as long as neither it nor its program has changed."""
 
     def __init__(self, local: Host, root: str, program: str, tutorial: str | None, wish: Wish) -> None:
-        self._place = os.path.join(root, _CACHE, "audit")
+        self._shelf = Shelf(root, "audit")
         self._modes = set(wish.modes)
         self._about = [_RULES, program, _stamp(program), *wish.pytest, *wish.args]
         try:
@@ -243,43 +242,20 @@ class Cache:
 
     def get(self, test: Test) -> Audited | None:
         """What is known of a test, if that is all that is asked for."""
-        try:
-            with open(self._path(test), encoding="utf-8") as file:
-                data = json.load(file)
-            if data["print"] != self._print(test) or not self._modes <= set(data["audited"]["modes"]):
-                return None
-            known = Audited.from_dict(data["audited"])
-        except (OSError, ValueError, KeyError, TypeError):
+        known = self._shelf.get(self._key(test))
+        if self._prints is None or not isinstance(known, dict) or not self._modes <= set(known["modes"]):
             return None
-        holes = [hole for hole in known.holes if hole.mode in self._modes]
-        return known.replace(holes=holes, outcome=_outcome(known.outcome, [hole.rule for hole in holes]))
+        seen = Audited.from_dict(known)
+        holes = [hole for hole in seen.holes if hole.mode in self._modes]
+        return seen.replace(holes=holes, outcome=_outcome(seen.outcome, [hole.rule for hole in holes]))
 
     def put(self, test: Test, audited: Audited) -> None:
         """Remember it, if it was seen to the end."""
-        if self._prints is None or audited.outcome in ("failing", "unclear", "left"):
-            return
-        os.makedirs(self._place, exist_ok=True)
-        ignore = os.path.join(os.path.dirname(self._place), ".gitignore")
-        if not os.path.exists(ignore):
-            with open(ignore, "w", encoding="utf-8") as file:
-                file.write("*\n")
-        fresh = f"{self._path(test)}.{os.getpid()}"
-        with open(fresh, "w", encoding="utf-8") as file:
-            json.dump({"print": self._print(test), "audited": audited.to_dict()}, file, indent=1)
-        os.replace(fresh, self._path(test))
+        if self._prints is not None and audited.outcome not in ("failing", "unclear", "left"):
+            self._shelf.put(self._key(test), audited.to_dict())
 
-    def _path(self, test: Test) -> str:
-        import hashlib
-
-        return os.path.join(self._place, hashlib.sha256(test.id.encode()).hexdigest()[:24] + ".json")
-
-    def _print(self, test: Test) -> str:
-        import hashlib
-
-        if self._prints is None:
-            return ""
-        words = json.dumps([*self._about, self._prints.of(test.path)])
-        return hashlib.sha256(words.encode()).hexdigest()[:24]
+    def _key(self, test: Test) -> list[object]:
+        return [test.id, *self._about, self._prints.of(test.path) if self._prints else ""]
 
 
 def _outcome(known: str, rules: list[str]) -> str:

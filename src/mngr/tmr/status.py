@@ -59,6 +59,9 @@ def _task(one: TaskState) -> dict[str, Any]:
         "reason": one.reason,
         "claimed": one.claim.get("outcome"),
         "verdict": (one.check or {}).get("verdict"),
+        "findings": [
+            row for name in ("policy", "guard", "findings") for row in (one.check or {}).get(name) or ()
+        ],
         "cluster": one.task.data.get("cause"),
         "agent": one.agent,
         "host": one.host,
