@@ -6,7 +6,7 @@ import ast
 import functools
 
 from mngr.trust import values
-from mngr.trust.resolve import joined
+from mngr.trust.resolve import TooLong, joined
 from mngr.trust.said import QUIET, Said
 from mngr.trust.source import Function, own_nodes
 
@@ -56,6 +56,8 @@ class Calls(Said):
         args = [self.resolve(arg) for arg in node.args]
         keywords = [ast.keyword(arg=k.arg, value=self.resolve(k.value)) for k in node.keywords]
         made = ast.Call(func=func, args=args, keywords=keywords)
+        if not self.module.spend(len(values.text(made)) // 200):
+            raise TooLong
         name = values.text(func) if isinstance(func, ast.Name | ast.Attribute) else ""
         self.watch(name, made)
         if (said := self.says(name, made)) is not None:
@@ -214,9 +216,9 @@ class Calls(Said):
             and self.module.traces(made)
             and not name.endswith(("mkdir", "touch", "chmod", "expect"))
         ):
-            roots = {part.id for part in ast.walk(made) if isinstance(part, ast.Name)}
+            roots = values.names(made)
             for written in list(self.files):
-                if self.cwd_moved or _names(written) & roots:
+                if self.cwd_moved or not roots.isdisjoint(_names(written)):
                     del self.files[written]
         return None
 

@@ -314,7 +314,7 @@ def _simple(check: Check) -> Check:
     found = check.value
     if check.views[:1] == ("len",):
         rest = check.views[1:]
-        some = (check.kind, found, check.option) in {("gt", 0, "strict"), ("gt", 1, ""), ("ne", 0, "")}
+        some = (check.kind, found, check.option) in (("gt", 0, "strict"), ("gt", 1, ""), ("ne", 0, ""))
         if some and isinstance(found, int):
             return check.replace(kind="true", views=rest, expected=None, option="")
         if check.kind == "eq" and found == 0:

@@ -8,13 +8,13 @@ import re
 from collections.abc import Sequence
 
 from mngr.model import Record
-from mngr.trust import answers, escapes, hooks, values
+from mngr.trust import answers, escapes, hooks, reach, values
 from mngr.trust.around import added
 from mngr.trust.checks import Check
 from mngr.trust.finding import Finding
 from mngr.trust.matching import Matcher
 from mngr.trust.resolve import Escape, TooLong
-from mngr.trust.source import Function, Module, Test, own_nodes
+from mngr.trust.source import WORK, Function, Module, Test, own_nodes
 from mngr.trust.strength import LOOSE, Scene, callee
 from mngr.trust.views import peel
 from mngr.trust.walk import Walk, module_walk
@@ -42,6 +42,7 @@ class Unit(Record):
     checks: list[Check]
     escapes: list[Escape]
     actions: list[ast.Call]
+    text: str = ""  # its own, to be compared
     doc: str = ""
     returned: ast.expr | None = None
     cut: bool = False  # it is longer than what was looked at
@@ -68,7 +69,7 @@ def weakened(
         return [_finding("too-long", "refuse", path, 0, "there is more in this file than can be compared")]
     try:
         made = _Guard(before, after, path, contract, tests).findings()
-    except RecursionError:
+    except (RecursionError, TooLong):
         return [_finding("too-long", "refuse", path, 0, "there is more in this file than can be compared")]
     return sorted(made, key=lambda found: (found.level != "refuse", found.line))
 
@@ -87,6 +88,7 @@ class _Guard:
         self.contract = contract
         self.wanted = {re.sub(r"\[.*", "", name).split(".py::")[-1] for name in tests}
         self.made: list[Finding] = []
+        self.cut = False
 
     def say(self, rule: str, level: str, line: int, what: str, old: str = "", new: str = "") -> None:
         self.made.append(_finding(rule, level, self.path, line, what, old, new))
@@ -98,7 +100,7 @@ class _Guard:
             return self.made
         self._surroundings()
         has_tests = bool((self.old and self.old.tests) or self.new.tests)
-        same = self._unchanged(self.old, self.new) if self.old else set()
+        same = reach.untouched(self.old, self.new, has_tests) if self.old else set()
         before = self._units(self.old, has_tests, same) if self.old else {}
         after = self._units(self.new, has_tests, same)
         pool = [check for name, unit in after.items() if name not in before for check in unit.checks]
@@ -114,23 +116,28 @@ class _Guard:
         for name, unit in after.items():
             if name not in before:
                 self._new(unit, has_tests)
+        if self.cut and has_tests and self.old:
+            self._helpers(self.old, self.new)
         return self.made
+
+    def _helpers(self, old: Module, new: Module) -> None:
+        """Where a test could not be followed into what it uses: each function that was edited, by itself."""
+        for name in old.functions.keys() & new.functions.keys() - old.tests.keys():
+            if ast.dump(old.functions[name]) != ast.dump(new.functions[name]):
+                old.left = new.left = WORK // 10
+                self._compare(self._function(old, old.functions[name]), self._function(new, new.functions[name]), [])
 
     # Reading.
 
-    def _unchanged(self, old: Module, new: Module) -> set[str]:
-        """The tests that are as they were, where everything around them is so, too."""
-        if [ast.dump(s) for s in old.around()] != [ast.dump(s) for s in new.around()]:
-            return set()
-        both = old.tests.keys() & new.tests.keys()
-        return {name for name in both if old.tests[name].dump() == new.tests[name].dump()}
-
     def _units(self, module: Module, has_tests: bool, same: set[str]) -> dict[str, Unit]:
-        if has_tests:
-            return {
-                test.name: self._test(module, test) for test in module.tests.values() if test.name not in same
-            }
-        return {name: self._function(module, node) for name, node in module.functions.items()}
+        """All but those that are as they were; what was edited comes first, while there is time for it."""
+        edited = reach.first_changed(self.old, self.new, has_tests)
+        names = [name for name in (module.tests if has_tests else module.functions) if name not in same]
+        made = {name: self._unit(module, name, has_tests) for name in sorted(names, key=lambda n: n not in edited)}
+        return {name: made[name] for name in names}
+
+    def _unit(self, module: Module, name: str, has_tests: bool) -> Unit:
+        return self._test(module, module.tests[name]) if has_tests else self._function(module, module.functions[name])
 
     def _test(self, module: Module, test: Test) -> Unit:
         walk, cut = Walk(module), False
@@ -147,7 +154,7 @@ class _Guard:
         return Unit(
             name=test.name, line=test.node.lineno, checks=walk.checks, escapes=walk.escapes, actions=walk.actions,
             doc=f"{self.contract.of(test.name)}\n{test.doc}",
-            cut=cut,
+            text=test.dump(), cut=cut,
         )  # fmt: skip
 
     def _decorated(self, walk: Walk, module: Module, node: Function, marks: list[ast.expr]) -> None:
@@ -170,14 +177,14 @@ class _Guard:
             walk.escape("not-collected", "yield")
 
     def _function(self, module: Module, node: Function) -> Unit:
-        walk = Walk(module)
+        walk, returned, cut = Walk(module), None, False
         try:
             returned = walk.unit(node)
         except TooLong:
-            returned = None
+            cut = True
         return Unit(
             name=node.name, line=node.lineno, checks=walk.checks, escapes=walk.escapes, actions=walk.actions,
-            doc=ast.get_docstring(node) or "", returned=returned,
+            doc=ast.get_docstring(node) or "", returned=returned, text=ast.dump(node), cut=cut,
         )  # fmt: skip
 
     # Comparing.
@@ -191,17 +198,16 @@ class _Guard:
         return Scene(doc=old.doc, inputs="\n".join(parts), module=self.new, callees=frozenset(asked))
 
     def _compare(self, old: Unit, new: Unit, pool: list[Check]) -> None:
-        if old.cut or new.cut:
-            pair = [
-                module.tests[old.name].dump()
-                for module in (self.old, self.new)
-                if module and old.name in module.tests
-            ]
-            level = "note" if len(set(pair)) == 1 and len(pair) == 2 else "refuse"
-            self.say("too-long", level, new.line, f"{new.name} is too long to be compared")
-            return
         scene = self._scene(old)
-        found = Matcher(old.checks, new.checks, pool, scene).match()
+        try:
+            found = None if old.cut or new.cut else Matcher(old.checks, new.checks, pool, scene).match()
+        except TooLong:
+            found = None
+        if found is None:
+            level = "refuse" if old.text != new.text else "note"
+            self.say("too-long", level, new.line, f"{new.name} is too long to be compared")
+            self.cut = True
+            return
         for loss in found.losses:
             level = "justified" if loss.justified else "refuse"
             line = loss.new.line if loss.new else loss.old.line

@@ -10,6 +10,7 @@ from mngr.model import Record
 from mngr.trust import values
 from mngr.trust.checks import NEGATIVE, Check
 from mngr.trust.expected import Verdict
+from mngr.trust.resolve import TooLong
 from mngr.trust.strength import OTHER, STRONGER, UPDATED, WEAKER, Scene, judge, related
 from mngr.trust.views import peel
 
@@ -19,7 +20,7 @@ _PLAIN = frozenset(
     "data exit_code json get items read_text exists is_file is_dir run lines args none true false".split()
 )
 
-
+_PAIRS = 20_000  # of checks that are compared
 _ASIDE = re.compile(
     r"\b(?:stderr|errors?|warns?|warning|progress|messages?|fails?|seconds?|quick|fast)\b", re.I
 )
@@ -57,6 +58,9 @@ class Matcher:
     def match(self) -> Match:
         """What is kept, and what is not."""
         kept = len(self.left)
+        self._exact(self.own)
+        if len(self.left) * (len(self.own) + len(self.pool)) > _PAIRS:
+            raise TooLong
         for candidates in (self.own, self.pool):
             self._exact(candidates)
             self._stronger(candidates)

@@ -75,7 +75,7 @@ class Resolver:
     def step(self, node: ast.AST) -> None:
         """Count, so that a walk ends."""
         self.steps += 1
-        if self.steps > _STEPS:
+        if self.steps > _STEPS or not self.module.spend(1):
             raise TooLong
 
     def check(self, check: Check) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from mngr.trust import values
 
 TYPE_CHECKING = False
+WORK = 12_000  # steps of all walks through one file, large expressions counted as several
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 # Modules of the standard library that tell nothing of the world: what they make, the test has said.
 _PURE = frozenset(
@@ -28,6 +29,7 @@ _INERT = frozenset(
 _BUILTIN = (frozenset(dir(builtins)) - {"open", "input"}) | set(
     "each text gathered listof changed raised called __file__ __name__ __doc__".split()
 )
+_ASKED = frozenset(("args", "argv", "command", "cmd", "__doc__", "__name__"))
 _PLAIN_FIXTURES = frozenset(("monkeypatch", "mocker", "request"))
 
 
@@ -75,6 +77,7 @@ class Module:
         self.tests = {test.name: test for test in self._tests()}
         self.fixtures = {name: node for name, node in self.functions.items() if is_fixture(node)}
         self._tracing: dict[str, bool] = {}
+        self.left = WORK
 
     def _read(self, statement: ast.stmt, conditions: tuple[str, ...]) -> None:
         match statement:
@@ -152,12 +155,10 @@ class Module:
                 found.pop(statement.targets[0].id, None)
         return found
 
-    def around(self) -> list[ast.stmt]:
-        """The statements of the file that are not its tests."""
-        tests = {id(test.node) for test in self.tests.values()} | {
-            id(test.owner) for test in self.tests.values()
-        }
-        return [statement for statement in self.tree.body if id(statement) not in tests]
+    def spend(self, amount: int) -> bool:
+        """Whether there is still so much work to be done on this file."""
+        self.left -= amount
+        return self.left >= 0
 
     def traces(self, node: ast.AST) -> bool:
         """Whether what it comes to depends on anything but this file: the program, a fixture, a file."""
@@ -167,20 +168,30 @@ class Module:
         return bool(node.__dict__[kept])
 
     def _depends(self, node: ast.AST) -> bool:
-        own = {arg.arg for part in ast.walk(node) if isinstance(part, ast.Lambda) for arg in _all(part.args)}
-        parts = list(_outer(node))
-        found = {
-            part.id
-            for part in parts
-            if isinstance(part, ast.Name) and part.id not in own and self._traces(part)
-        }
-        if not any(isinstance(part, ast.Attribute) and part.attr in _READING for part in parts):
+        found, reads = self._reach(node)
+        if not reads:
             found = {name for name in found if not name.startswith("pathlib.")}
-        if any(isinstance(part, ast.Name) and part.id == "__file__" for part in parts):
-            found = {
-                name for name in found if not name.startswith(("pathlib.", "open", "os."))
-            }  # it reads itself
+        if "__file__" in found:  # it reads itself
+            found = {name for name in found if not name.startswith(("pathlib.", "open", "os.", "__file__"))}
         return bool(found)
+
+    def _reach(self, node: ast.AST) -> tuple[frozenset[str] | set[str], bool]:
+        """The names of the world outside in an expression, and whether it reads files; kept with the node."""
+        kept = f"_mngr_reach_{id(self)}"
+        if (known := node.__dict__.get(kept)) is not None:
+            return known  # type: ignore[no-any-return]
+        found: set[str] = set()
+        reads = isinstance(node, ast.Attribute) and node.attr in _READING
+        if isinstance(node, ast.Name) and (node.id == "__file__" or self._traces(node)):
+            found.add(node.id)
+        for part in _inside(node):
+            names, more = self._reach(part)
+            found |= names
+            reads = reads or more
+        if isinstance(node, ast.Lambda):
+            found -= {arg.arg for arg in _all(node.args)}
+        node.__dict__[kept] = (frozenset(found), reads)
+        return found, reads
 
     def _traces(self, part: ast.AST) -> bool:
         if not isinstance(part, ast.Name):
@@ -230,30 +241,15 @@ def _all(arguments: ast.arguments) -> list[ast.arg]:
     return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *more]
 
 
-def _outer(node: ast.AST) -> Iterator[ast.AST]:
-    """Its nodes, but what only names the thing asked: `result.args` is what the test gave, not what it got."""
-    if (
-        isinstance(node, ast.Attribute)
-        and node.attr
-        in {
-            "args",
-            "argv",
-            "command",
-            "cmd",
-            "__doc__",
-            "__name__",
-        }
-        and not values.text(node.value).startswith("raised(")
-    ):
+def _inside(node: ast.AST) -> Iterator[ast.AST]:
+    """Its parts, but what only names the thing asked: `result.args` is what the test gave, not what it got."""
+    if isinstance(node, ast.Attribute) and node.attr in _ASKED and not values.text(node.value).startswith("raised("):
         return
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and "." not in node.value.id:
-        dotted = f"{node.value.id}.{node.attr}"
         if node.value.id in sys.stdlib_module_names:
-            yield ast.Name(id=dotted, ctx=ast.Load())
+            yield ast.Name(id=f"{node.value.id}.{node.attr}", ctx=ast.Load())
             return
-    yield node
-    for child in ast.iter_child_nodes(node):
-        yield from _outer(child)
+    yield from ast.iter_child_nodes(node)
 
 
 def _live(body: list[ast.stmt], conditions: tuple[str, ...]) -> Iterator[tuple[ast.stmt, tuple[str, ...]]]:

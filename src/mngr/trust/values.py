@@ -7,8 +7,10 @@ import json
 import re
 import textwrap
 
+from mngr.trust.writing import text as text
+
 UNKNOWN = object()
-_KEPT, _SHAPE = "_mngr_text", "_mngr_shape"
+_SHAPE, _NAMES = "_mngr_shape", "_mngr_names"
 _BIG = 20_000  # characters or items: more than a test's expectation has
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 
@@ -47,14 +49,6 @@ _FUNCTIONS = {
 }
 
 
-def text(node: ast.AST) -> str:
-    """The expression as code, the same for the same expression however it was laid out. It is kept with the node."""
-    found = node.__dict__.get(_KEPT)
-    if found is None:
-        found = node.__dict__[_KEPT] = ast.unparse(node)
-    return str(found)
-
-
 def is_big(node: ast.AST, most: int = 250) -> bool:
     """Whether an expression has more parts than anybody would read."""
     todo, seen = [node], 0
@@ -64,6 +58,15 @@ def is_big(node: ast.AST, most: int = 250) -> bool:
             return True
         todo.extend(ast.iter_child_nodes(todo.pop()))
     return False
+
+
+def names(node: ast.AST) -> frozenset[str]:
+    """The names in an expression, kept with the node."""
+    found = node.__dict__.get(_NAMES)
+    if found is None:
+        own = {node.id} if isinstance(node, ast.Name) else set()
+        found = node.__dict__[_NAMES] = frozenset(own.union(*map(names, ast.iter_child_nodes(node))))
+    return found  # type: ignore[no-any-return]
 
 
 def copied(node: ast.AST) -> ast.AST:
