@@ -18,7 +18,7 @@ TEST = '''import calc
 
 
 def test_{name}():
-    """Adding one to {number} gives {sum}."""
+    """Adding one gives the next number."""
     assert calc.add({number}, 1) == {sum}
 '''
 
@@ -155,7 +155,8 @@ KEPT: dict[str, Any] = {"files": ("work.txt",), "uncommitted": r"\+a thought"}
 
 def mend(name: str) -> Steps:
     """A true repair of a test that expects one too many."""
-    line = f"sed -i 's/== \\([0-9]*\\)$/== __import__(\"operator\").sub(\\1, 1)/' tests/test_{name}.py"
+    edit = r"import re, sys; p = sys.argv[1]; t = open(p).read(); t = re.sub(r'== (\d+)$', lambda m: f'== {int(m[1]) - 1}', t, flags=re.M); open(p, 'w').write(t)"
+    line = f'python3 -c "{edit}" tests/test_{name}.py'
     return [{"run": line}, {"commit": "[FIX_TEST] The sum"}, FIXED]
 
 
@@ -213,9 +214,9 @@ LIES = [
     Fault("weaken_xfail", [{"weaken": "xfail"}], "refuted", "refuted", breaks=True),
     Fault("weaken_conftest", [{"weaken": "conftest"}], "refuted", "refuted", breaks=True),
 ]  # fmt: skip
-# The test does pass. That it is no longer the same test is for whoever compares the two to say.
+# The test does pass, but it is no longer the same test.
 PASSES_BUT_WEAKER = [
-    Fault(f"weaken_{how}", [{"weaken": how}], "fixed", "confirmed", breaks=True)
+    Fault(f"weaken_{how}", [{"weaken": how}], "refuted", "refuted", "it passes, but", breaks=True)
     for how in ("asserts", "true", "return")
 ]
 RESULTS = [
@@ -235,7 +236,7 @@ FILES = [
     Fault("flood", [{"flood": 8}, DONE], "unchanged", "confirmed"),
     Fault("hostile_escapes", [{"hostile": "escapes"}, DONE], "unchanged", "confirmed", reminders=0),
     Fault("hostile_many", [{"hostile": "many"}, DONE], "unchanged", "confirmed"),
-    Fault("hostile_names", [{"hostile": "names"}, BETTER], "improved", "confirmed", reminders=0),
+    Fault("hostile_names", [{"hostile": "names"}, BETTER], "refuted", "refuted", "it passes, but", reminders=0),
     # What is refused is said, and what could be had without it counts.
     Fault("hostile_big", [{"hostile": "big"}, DONE], "unchanged", "confirmed", "could not be fetched", reminders=2),
     Fault("hostile_deep", [{"hostile": "deep"}, DONE], "unchanged", "confirmed", "could not be fetched", reminders=2),
