@@ -7,7 +7,7 @@ from mngr.cli.spec import Argument, Command, Option
 from mngr.cli.table import COMMANDS
 from mngr.cli.tmr import finish
 from mngr.cli.tmr_resume import kept_limits
-from mngr.errors import MngrError
+from mngr.errors import MngrError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ COMMAND = Command(
     description="Without TASK, everything that came to nothing: blocked, failed, refuted, flaky or unverified. Each gets a new agent.",
     arguments=(Argument(name="TASK", help="a test, or a task's slug", many=True, required=False),),
     options=(
+        Option(flags=("--blocked",), help="only those whose agent said that it is blocked"),
         Option(flags=("--run",), metavar="RUN", help="which run (default: the latest)", complete="runs"),
         Option(flags=("-m", "--message"), metavar="HINT", help="what the agents should know this time"),
         Option(flags=("--agent",), metavar="KIND", help="another kind of agent", complete="kinds"),
@@ -28,6 +29,7 @@ COMMAND = Command(
     ),
     examples=(
         ("mngr tmr retry", "all that came to nothing"),
+        ("mngr tmr retry --blocked --agent claude", "what one could not do, by another"),
         (
             "mngr tmr retry tests/test_x.py::test_y -m 'the clock is UTC' --agent claude",
             "one, with a hint, by another",
@@ -40,16 +42,22 @@ def run(cli: Cli, args: Args) -> int:
     """Put them back and go on."""
     from mngr.mapreduce.journal import read_journal
     from mngr.mapreduce.rundir import find_run
-    from mngr.tmr.control import again
+    from mngr.tmr.control import AGAIN, again
 
     place = find_run(root_of(cli), args["run"])
     limits = kept_limits(place, args)
     if args["agent"] is not None:
         cli.context.kind(args["agent"])
-    slugs = again(place, args["task"] or [], hint=args["message"] or "", agent=args["agent"])
+    if args["blocked"] and args["task"]:
+        raise UsageError("--blocked and a task", "one or the other")
+    outcomes = ("blocked",) if args["blocked"] else AGAIN
+    slugs = again(
+        place, args["task"] or [], outcomes=outcomes, hint=args["message"] or "", agent=args["agent"]
+    )
     if not slugs:
         raise MngrError(
-            f"nothing of the run {place.name} came to nothing", "name tasks to do them again all the same"
+            f"nothing of the run {place.name} {'is blocked' if args['blocked'] else 'came to nothing'}",
+            "name tasks to do them again all the same",
         )
     cli.say(f"run {place.name}: {len(slugs)} again")
     say = Progress(cli, notify=args["notify"], rows=read_journal(place.journal))

@@ -52,8 +52,15 @@ def stop(fleet: Fleet, run: RunDir, *, destroy: bool = False) -> list[Outcome]:
     return fleet.stop([agent.name for agent in agents if agent.state in _LIVE])
 
 
-def again(run: RunDir, tasks: list[str], *, hint: str = "", agent: str | None = None) -> list[str]:
-    """Put settled tasks back: those named by slug or test, or all that came to nothing; their slugs."""
+def again(
+    run: RunDir,
+    tasks: list[str],
+    *,
+    outcomes: tuple[str, ...] = AGAIN,
+    hint: str = "",
+    agent: str | None = None,
+) -> list[str]:
+    """Put settled tasks back: those named by slug or test, or all with such an outcome; their slugs."""
     with Journal(run.journal) as journal:
         state = fold(journal.rows)
         known = {slug: slug for slug in state.tasks} | {
@@ -74,7 +81,7 @@ def again(run: RunDir, tasks: list[str], *, hint: str = "", agent: str | None = 
                     f"go on: mngr tmr resume {run.name}",
                 )
         if not tasks:
-            slugs = [one.task.slug for one in state.in_state("settled") if one.outcome in AGAIN]
+            slugs = [one.task.slug for one in state.in_state("settled") if one.outcome in outcomes]
         data = {key: value for key, value in (("hint", hint), ("agent", agent)) if value}
         for slug in slugs:
             journal.write("again", slug=slug, data=data)

@@ -256,4 +256,4 @@ def _problem(one: TaskState) -> str | None:
 
 def _first_line(text: object) -> str | None:
     lines = str(text or "").strip().splitlines()
-    return lines[0][:300] if lines else None
+    return lines[0].removeprefix("- ")[:300] if lines else None
