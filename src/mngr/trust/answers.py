@@ -1,27 +1,62 @@
-"""Answers that a test gives itself: files that its shell lines write, and what it prints before it looks at the output."""
+"""Answers that a test gives itself: files that it writes, what it prints, and what the program is told to take as right."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from mngr.trust import escapes, values
 from mngr.trust.checks import Check
+from mngr.trust.resolve import Escape
 
 TYPE_CHECKING = False
 _PRINTS = frozenset(("print", "sys.stdout.write", "sys.stderr.write", "click.echo"))
+_COMPARE = re.compile(r"(?:^|[;&|]\s*)(?:cmp|diff|sdiff|colordiff|git diff --no-index)\s([^;&|<>]*)")
+_MADE = re.compile(r"([^;&|\n]+?)(?<![0-9&])>{1,2}\s*['\"]?([\w./~$-]+)|\|\s*tee\s+(?:-a\s+)?([\w./~$-]+)")
+_COPIED = re.compile(r"(?:^|[;&|]\s*)(?:cp|mv|ln)\s+(?:-\w+\s+)*(\S+)\s+(\S+)")
+_ACCEPTS = re.compile(
+    r"--(?:\w+-)*(?:update|accept|regenerate|regen|rebaseline|bless|approve)(?:-[\w-]+)?(?![\w-])"
+)
+_REWRITES = re.compile(
+    r"--(?:write|fix|in-place|generate|overwrite|refresh|record|save|sync)(?![\w-])|\s-[uwi](?=\s|$)"
+    r"|\s(?:update|accept|generate|regen|regenerate|approve|bless|fix|write|record|sync)(?=\s|$)"
+)
+_CHECKS = re.compile(
+    r"--(?:check|verify|diff|dry-run|frozen|locked|exit-code)\b|\s(?:check|verify|diff|status)\b"
+)
+_TAKES = re.compile(r"(?:update|accept|regen|regenerate|bless|approve|force_regen)(?:_\w+)?")
 Found = tuple[int, str, str]  # line or 0, what, shown
 
 
-def own(old: list[ast.Call], new: list[ast.Call], checks: list[Check]) -> Iterator[Found]:
+class Side:
+    """What one version of a test does, as far as it bears on its answers."""
+
+    def __init__(
+        self, actions: Sequence[ast.Call], checks: Sequence[Check], around: Sequence[Escape]
+    ) -> None:
+        self.actions = actions
+        self.checks = checks
+        self.set = {e.what for e in around if e.rule in {"environment", "program-replaced"}}
+        looked = [part for check in checks for part in ast.walk(check.node) if isinstance(part, ast.Call)]
+        inner = [part for action in actions for part in ast.walk(action) if isinstance(part, ast.Call)]
+        self.calls = [*inner, *looked]
+        self.commands = list(dict.fromkeys(c for part in self.calls if (c := escapes.command_of(part))))
+        self.made = _made(self.commands)
+
+
+def own(old: Side, new: Side, doc: str) -> Iterator[Found]:
     """What the new test does, and the old one did not, to make its own checks hold."""
-    before = {values.text(action) for action in old}
-    fresh = [action for action in new if values.text(action) not in before]
-    yield from _planted(fresh, checks)
-    yield from _printed(fresh, checks)
+    before = {values.text(action) for action in old.actions}
+    fresh = [action for action in new.actions if values.text(action) not in before]
+    yield from _planted(fresh, new.checks)
+    yield from _printed(fresh, new.checks)
+    yield from _given(old, new)
+    yield from _golden(old, new)
+    yield from _accepted(old, new, doc)
 
 
-def _planted(actions: list[ast.Call], checks: list[Check]) -> Iterator[Found]:
+def _planted(actions: list[ast.Call], checks: Sequence[Check]) -> Iterator[Found]:
     """A file that a shell line writes with words of its own, and that is looked at later."""
     asked = [line for check in checks for part in ast.walk(check.node) if (line := escapes.command_of(part))]
     asked += [values.text(check.node) for check in checks]
@@ -32,7 +67,7 @@ def _planted(actions: list[ast.Call], checks: list[Check]) -> Iterator[Found]:
                 yield 0, f"it writes {name} itself, and then looks at it", command
 
 
-def _printed(actions: list[ast.Call], checks: list[Check]) -> Iterator[Found]:
+def _printed(actions: list[ast.Call], checks: Sequence[Check]) -> Iterator[Found]:
     """Output that is the test's own."""
     for action in actions:
         said = "\n".join(str(values.value(arg)) for arg in action.args if values.known(arg)).strip()
@@ -43,3 +78,77 @@ def _printed(actions: list[ast.Call], checks: list[Check]) -> Iterator[Found]:
             if "readouterr" in check.subject and wanted and (wanted in said or said in wanted):
                 yield check.line, "the test prints that itself", said
                 break
+
+
+def _given(old: Side, new: Side) -> Iterator[Found]:
+    """A variable whose value is the very answer that the program had to find without it."""
+    wanted = {c.value.strip(): c for c in new.checks if isinstance(c.value, str) and len(c.value.strip()) > 1}
+    known = {c.value.strip() for c in old.checks if isinstance(c.value, str)}
+    for shown in new.set - old.set:
+        _, _, given = shown.partition("=")
+        if given.strip() in wanted and given.strip() in known:
+            yield wanted[given.strip()].line, "the answer is given to the program in its environment", shown
+
+
+def _made(commands: list[str]) -> set[str]:
+    """The files that shell lines let a program write, and copies of them."""
+    found: set[str] = set()
+    for command in commands:
+        for made in _MADE.finditer(command):
+            if made[3] or not escapes.is_inert(made[1]):
+                found.add(_base(made[3] or made[2]))
+        for copied in _COPIED.finditer(command):
+            if _base(copied[1]) in found:
+                found.add(_base(copied[2]))
+    return found
+
+
+def _base(name: str) -> str:
+    return name.strip("'\"").rstrip("/").rsplit("/", 1)[-1]
+
+
+def _golden(old: Side, new: Side) -> Iterator[Found]:
+    """A file that is compared with what the program made, and that the program makes itself now."""
+    fresh = new.made - old.made
+    for command in new.commands:
+        for compared in _COMPARE.finditer(command):
+            names = [_base(word) for word in compared[1].split() if not word.startswith("-")]
+            if len(names) >= 2 and set(names) <= new.made and set(names) & fresh:
+                yield 0, "the program itself makes what it is compared with", command
+    files = {_base(str(item)) for check in old.checks for item in values.literals(check.expected)}
+    for check in new.checks:
+        if check.expected is None or values.known(check.expected):
+            continue
+        for name in {_base(str(item)) for item in values.literals(check.expected)} & fresh & files:
+            yield check.line, f"the program itself makes {name}, which it is compared with", check.code
+
+
+def _accepted(old: Side, new: Side, doc: str) -> Iterator[Found]:
+    """The program is told to take what it makes for right."""
+    before = "\n".join(old.commands)
+    checking = {_program(command) for command in new.commands if _CHECKS.search(command)}
+    for command in new.commands:
+        if command in old.commands:
+            continue
+        found = list(_ACCEPTS.finditer(command))
+        found += list(_REWRITES.finditer(command)) if _program(command) in checking else []
+        for flag in found:
+            said = flag[0].strip().lstrip("-")
+            if flag[0] not in before and said not in doc:
+                yield 0, f"the program is told to take what it makes for right: {flag[0].strip()}", command
+                break
+    known = {k.arg for call in old.calls for k in call.keywords}
+    for call in new.calls:
+        for keyword in call.keywords:
+            told = keyword.arg and keyword.arg not in known and _TAKES.fullmatch(keyword.arg)
+            if told and values.value(keyword.value) not in (False, None, 0) and str(keyword.arg) not in doc:
+                yield (
+                    0,
+                    f"the program is told to take what it makes for right: {keyword.arg}",
+                    values.text(call)[:200],
+                )
+
+
+def _program(command: str) -> str:
+    rows = [word for word in command.split() if not re.match(r"\w+=", word)]
+    return rows[0].rsplit("/", 1)[-1] if rows else ""

@@ -14,6 +14,9 @@ TYPE_CHECKING = False
 _MUTATE = frozenset(
     "append extend insert update setdefault add discard remove pop clear sort reverse".split()
 )
+_COPIES = frozenset(
+    ("shutil.copy", "shutil.copyfile", "shutil.copy2", "shutil.move", "os.replace", "os.rename")
+)
 _READS = frozenset(("read_text", "read_bytes"))
 
 
@@ -211,6 +214,15 @@ class Calls(Said):
                 func=ast.Attribute(value=ast.Call(func=ast.Name(id="open"), args=[place, *_]), attr="read")
             ):
                 return self.files.get(values.text(place))
+            case ast.Call(func=ast.Name(id=copy), args=[source, place, *_]) if copy in _COPIES:
+                self.files[values.text(place)] = self.files.get(values.text(source), _read(source))
+                return None
+            case ast.Call(func=ast.Name(id="json.dump"), args=[content, ast.Call(args=[place, *_]), *_]):
+                self.files[values.text(place)] = content
+                return None
+            case ast.Call(func=ast.Name(id="filecmp.cmp"), args=[one, two, *_]):
+                sides = [self.files.get(values.text(side), _read(side)) for side in (one, two)]
+                return ast.Compare(left=sides[0], ops=[ast.Eq()], comparators=[sides[1]])
         if (
             self.files
             and self.module.traces(made)
@@ -218,7 +230,8 @@ class Calls(Said):
         ):
             roots = values.names(made)
             for written in list(self.files):
-                if self.cwd_moved or not roots.isdisjoint(_names(written)):
+                own = not self.module.traces(self.files[written])  # what the program said stays what it said
+                if own and (self.cwd_moved or not roots.isdisjoint(_names(written))):
                     del self.files[written]
         return None
 
@@ -227,6 +240,10 @@ class Calls(Said):
 def _names(place: str) -> frozenset[str]:
     """The names in an expression."""
     return frozenset(part.id for part in ast.walk(ast.parse(place)) if isinstance(part, ast.Name))
+
+
+def _read(place: ast.expr) -> ast.expr:
+    return ast.Call(func=ast.Attribute(value=place, attr="read_text", ctx=ast.Load()), args=[], keywords=[])
 
 
 def _name(name: str) -> ast.expr:

@@ -29,6 +29,7 @@ _SHELL = (
     ("sleep", re.compile(r"(?:^|[;&|])\s*sleep\s")),
     ("output-hidden", re.compile(r"2>\s*/dev/null|(?<![2])>\s*/dev/null|&>\s*/dev/null")),
 )  # fmt: skip
+_RUNS = re.compile(r"(.)\1{20,}", re.S)
 _WRITES = re.compile(r"(?:^|[;&|])\s*(?:echo|printf|cat|tee)\b[^;&|]*?>{1,2}\s*(['\"]?)([\w./~$-]+)\1|<<")
 _LIMITS = frozenset(("timeout", "timeout_seconds", "deadline", "wait", "seconds", "max_wait", "time_limit"))
 Found = tuple[str, str, float | None]
@@ -43,18 +44,34 @@ def of_call(name: str, node: ast.Call) -> Found | None:
         return "sleep", shown, float(found) if isinstance(found, int | float) else 1e9
     if name in {"pytest.exit", "sys.exit", "os._exit", "exit", "quit", "os.abort", "os.kill"}:
         return "ends-early", shown, None
-    if last in _SKIPS and (name.startswith(("pytest.", "unittest.", "self.")) or last == "skipTest"):
+    if last in _SKIPS and (
+        name.startswith(("pytest.", "_pytest.", "unittest.", "self.")) or last == "skipTest"
+    ):
         return of_decorator(node, name)
     if last == "assume":
         return "assume", shown, None
+    if last in {"add_marker", "applymarker"} or "own_markers." in name:
+        return _marked(node.args[-1], shown) if node.args else None
     if last in {"addopts", "deselect"}:
         return "not-collected", shown, None
     return _stand_in(name, last, node, shown)
 
 
+def _marked(mark: ast.expr, shown: str) -> Found | None:
+    """A mark that is put on a test while it is run; one that cannot be told may be any."""
+    said = re.findall(r"\w+", values.text(mark))
+    for word in said:
+        if word in _SKIPS:
+            return _SKIPS[word], shown, None
+    plain = isinstance(mark, ast.Constant) or values.text(mark).startswith("pytest.mark.")
+    return None if plain else ("skip", shown, None)
+
+
 def _stand_in(name: str, last: str, node: ast.Call, shown: str) -> Found | None:
-    if name.startswith("monkeypatch.") or name.startswith(("pytest.MonkeyPatch", "mp.")):
+    if name.startswith(("monkeypatch.", "mp.")) or "MonkeyPatch" in name:
         return _patched(last, node, shown)
+    if name.endswith("patch.dict") and node.args and "environ" in values.text(node.args[0]):
+        return None  # see variables.py
     first = name.split(".", maxsplit=1)[0]
     if "mock" in name.split(".")[:-1] or first == "mocker" or last in _STUBS or last == "patch":
         return "mock", shown, None
@@ -64,8 +81,6 @@ def _stand_in(name: str, last: str, node: ast.Call, shown: str) -> Found | None:
         return "dynamic-code", shown, None
     if name == "setattr":
         return "mock", shown, None
-    if last in {"putenv", "setdefault", "update"} and "environ" in name and "PATH" in shown:
-        return "program-replaced", shown, None
     if name in {"unittest.skip", "unittest.skipIf", "unittest.skipUnless"}:
         return "skip", shown, None
     if last in {"write_text", "write_bytes", "write"} and any(
@@ -83,16 +98,12 @@ def _patched(last: str, node: ast.Call, shown: str) -> Found | None:
         if _INPUTS.search(shown.split("(", 1)[-1]):
             return "input-given", shown, None
         if "environ" in target:
-            return ("program-replaced" if "'PATH'" in shown else "environment"), shown, None
+            return None if last == "setitem" else ("environment", shown, None)
         if target.strip("'\"").split(".")[0] in _CLOCKS:
             return "clock-fixed", shown, None
         return "mock", shown, None
-    if last in {"setenv", "delenv"}:
-        return (
-            ("program-replaced" if node.args and values.value(node.args[0]) == "PATH" else "environment"),
-            shown,
-            None,
-        )
+    if last == "delenv":
+        return "environment", shown, None
     if last in {"syspath_prepend"}:
         return "program-replaced", shown, None
     return None
@@ -148,8 +159,6 @@ def of_keyword(call: ast.Call, keyword: ast.keyword) -> Found | None:
         return "timeout", last, 1e9 if found is None else amount
     if keyword.arg in {"retries", "reruns", "attempts", "max_retries", "tries", "max_attempts", "max_runs"}:
         return "retry", last, amount
-    if keyword.arg == "env" and "PATH" in values.literals(keyword.value):
-        return "program-replaced", values.text(keyword.value)[:200], None
     return None
 
 
@@ -163,8 +172,8 @@ def of_limit(name: str, node: ast.expr) -> Found | None:
 
 def of_command(command: str) -> list[Found]:
     """What a line of shell hides."""
-    found = [(rule, "a shell line", None) for rule, pattern in _SHELL if pattern.search(command)]
-    return [*found]
+    plain = _RUNS.sub(lambda run: run[0][:20], command)  # what is repeated says nothing more, and costs
+    return [(rule, "a shell line", None) for rule, pattern in _SHELL if pattern.search(plain)]
 
 
 def command_of(node: ast.AST) -> str | None:

@@ -18,6 +18,7 @@ from mngr.trust.source import WORK, Function, Module, Test, own_nodes
 from mngr.trust.strength import LOOSE, Scene, callee
 from mngr.trust.views import peel
 from mngr.trust.walk import Walk, module_walk
+from mngr.trust.writing import dumped
 
 TYPE_CHECKING = False
 
@@ -123,9 +124,11 @@ class _Guard:
     def _helpers(self, old: Module, new: Module) -> None:
         """Where a test could not be followed into what it uses: each function that was edited, by itself."""
         for name in old.functions.keys() & new.functions.keys() - old.tests.keys():
-            if ast.dump(old.functions[name]) != ast.dump(new.functions[name]):
+            if dumped(old.functions[name]) != dumped(new.functions[name]):
                 old.left = new.left = WORK // 10
-                self._compare(self._function(old, old.functions[name]), self._function(new, new.functions[name]), [])
+                self._compare(
+                    self._function(old, old.functions[name]), self._function(new, new.functions[name]), []
+                )
 
     # Reading.
 
@@ -133,11 +136,17 @@ class _Guard:
         """All but those that are as they were; what was edited comes first, while there is time for it."""
         edited = reach.first_changed(self.old, self.new, has_tests)
         names = [name for name in (module.tests if has_tests else module.functions) if name not in same]
-        made = {name: self._unit(module, name, has_tests) for name in sorted(names, key=lambda n: n not in edited)}
+        made = {
+            name: self._unit(module, name, has_tests) for name in sorted(names, key=lambda n: n not in edited)
+        }
         return {name: made[name] for name in names}
 
     def _unit(self, module: Module, name: str, has_tests: bool) -> Unit:
-        return self._test(module, module.tests[name]) if has_tests else self._function(module, module.functions[name])
+        return (
+            self._test(module, module.tests[name])
+            if has_tests
+            else self._function(module, module.functions[name])
+        )
 
     def _test(self, module: Module, test: Test) -> Unit:
         walk, cut = Walk(module), False
@@ -184,7 +193,7 @@ class _Guard:
             cut = True
         return Unit(
             name=node.name, line=node.lineno, checks=walk.checks, escapes=walk.escapes, actions=walk.actions,
-            doc=ast.get_docstring(node) or "", returned=returned, text=ast.dump(node), cut=cut,
+            doc=ast.get_docstring(node) or "", returned=returned, text=dumped(node), cut=cut,
         )  # fmt: skip
 
     # Comparing.
@@ -220,7 +229,7 @@ class _Guard:
         for extra in added(old.escapes, new.escapes, scene.callees):
             line = extra.line or new.line
             self.say(extra.rule, extra.level, line, f"{new.name}: {extra.what}", "", extra.shown)
-        for line, what, shown in answers.own(old.actions, new.actions, new.checks):
+        for line, what, shown in answers.own(_side(old), _side(new), old.doc):
             self.say("own-answer", "refuse", line or new.line, f"{new.name}: {what}", "", shown)
         self._returns(old, new, scene)
 
@@ -335,6 +344,10 @@ def _namesake(name: str, before: dict[str, Unit], after: dict[str, Unit]) -> Uni
         unit for other, unit in after.items() if other not in before and other.rsplit("::", 1)[-1] == short
     ]
     return found[0] if len(found) == 1 else None
+
+
+def _side(unit: Unit) -> answers.Side:
+    return answers.Side(unit.actions, unit.checks, unit.escapes)
 
 
 def _marks(found: ast.expr | None) -> list[ast.expr]:

@@ -9,6 +9,7 @@ from mngr.trust import values
 from mngr.trust.resolve import TooLong
 from mngr.trust.source import Function, Module, is_fixture
 from mngr.trust.walk import Walk
+from mngr.trust.writing import dumped
 
 TYPE_CHECKING = False
 Found = tuple[str, str, int, str, str]  # rule, level, line, what, shown
@@ -37,14 +38,14 @@ def changed(old: Module | None, new: Module) -> Iterator[Found]:
     """What stands around the tests now and did not before."""
     before = old.functions if old else {}
     for name, node in new.functions.items():
-        same = name in before and ast.dump(before[name]) == ast.dump(node)
+        same = name in before and dumped(before[name]) == dumped(node)
         if name.startswith("pytest_") and not same:
             yield _hook(name, node, before.get(name))
         elif is_fixture(node) and name not in before:
             yield from _fixture(new, name, node)
-    known = {ast.dump(node) for node in ast.walk(old.tree)} if old else set()
+    known = {dumped(node) for node in ast.walk(old.tree) if isinstance(node, ast.Try)} if old else set()
     for part in ast.walk(new.tree):
-        if isinstance(part, ast.Try) and ast.dump(part) not in known and (name := _stands_in(part)):
+        if isinstance(part, ast.Try) and dumped(part) not in known and (name := _stands_in(part)):
             yield (
                 "program-replaced",
                 "refuse",
@@ -83,7 +84,7 @@ def changed(old: Module | None, new: Module) -> Iterator[Found]:
             yield "not-collected", level, now.lineno, f"{name} says which tests are run", values.text(now)
     for statement in new.body:
         target = _mutated(statement)
-        if target and not (old and any(ast.dump(statement) == ast.dump(s) for s in old.body)):
+        if target and not (old and any(dumped(statement) == dumped(s) for s in old.body)):
             yield "not-collected", "refuse", statement.lineno, f"{target} is changed", values.text(statement)
 
 

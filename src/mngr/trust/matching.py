@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import ast
 import difflib
-import re
 
 from mngr.model import Record
 from mngr.trust import values
 from mngr.trust.checks import NEGATIVE, Check
+from mngr.trust.contracts import promised
 from mngr.trust.expected import Verdict
 from mngr.trust.resolve import TooLong
 from mngr.trust.strength import OTHER, STRONGER, UPDATED, WEAKER, Scene, judge, related
-from mngr.trust.views import peel
 
 TYPE_CHECKING = False
-_PLAIN = frozenset(
-    "the and for with that are was has have not its this from stdout stderr output out err text value result results "
-    "data exit_code json get items read_text exists is_file is_dir run lines args none true false".split()
-)
-
 _PAIRS = 20_000  # of checks that are compared
-_ASIDE = re.compile(
-    r"\b(?:stderr|errors?|warns?|warning|progress|messages?|fails?|seconds?|quick|fast)\b", re.I
-)
 
 
 class Loss(Record):
@@ -48,6 +39,7 @@ class Matcher:
 
     def __init__(self, old: list[Check], own: list[Check], pool: list[Check], scene: Scene) -> None:
         self.left = _once(old)
+        self.kept = list(self.left)  # in the end, those that are
         self.own = own
         self.pool = pool
         self.scene = scene
@@ -66,6 +58,7 @@ class Matcher:
             self._stronger(candidates)
             self._updated(candidates)
         self._pieces()
+        self.kept = [one for one in self.kept if not any(one is lost for lost in self.left)]
         still = [c for c in self.own if not c.empty and not c.conditions and _says_more(c)]
         losses = [self._loss(check, len(self.left) < kept and bool(still)) for check in self.left]
         return Match(losses=tuple(losses), updates=tuple(self.updates))
@@ -143,7 +136,7 @@ class Matcher:
         if grade <= WEAKER:
             what = verdict.what or "it is said less often"
             return Loss(old=old, new=nearest, rule=verdict.rule or "assert-removed", what=what)
-        if others and not promised(old, self.scene):
+        if others and not promised(old, self.scene, self.kept):
             return Loss(
                 old=old,
                 new=None,
@@ -190,50 +183,3 @@ def _shape(condition: str) -> str:
         return f"{first} {values.shape(ast.parse(rest, mode='eval'))}"
     except (SyntaxError, ValueError):
         return condition
-
-
-def promised(check: Check, scene: Scene) -> bool:
-    """Whether the contract, or what the test itself does, has anything of what a check says."""
-    if len(values.words(scene.doc)) < 3 or check.kind in {"raises", "or", "empty"}:
-        return True
-    if isinstance(check.node, ast.Attribute) and check.node.attr == "exit_code":
-        return True
-    if "raised(" in check.subject:
-        return True
-    said = {word for word in _words(check) if len(word) > 2 and not word.isdigit() and word not in _PLAIN}
-    if not said:
-        return not (check.kind in {"in", "search"} and _aside(check.node) and not _ASIDE.search(scene.doc))
-    known = values.words(scene.doc, scene.inputs)
-    pieces = {
-        piece for word in said for piece in (word, *word.split("_")) if len(piece) > 2 and piece not in _PLAIN
-    }
-    return any(_alike(piece, word) for piece in pieces for word in known)
-
-
-def _aside(node: ast.expr) -> bool:
-    """Whether it is not what a program is run for."""
-    return isinstance(node, ast.Attribute) and node.attr in {
-        "stderr",
-        "err",
-        "duration",
-        "elapsed",
-        "seconds",
-    }
-
-
-def _words(check: Check) -> set[str]:
-    found = values.words(*values.literals(check.expected))
-    node, _ = peel(check.node)
-    while isinstance(node, ast.Attribute | ast.Subscript):
-        if isinstance(node, ast.Attribute):
-            found |= values.words(node.attr)
-        else:
-            found |= values.words(*values.literals(node.slice))
-        node = node.value
-    return found
-
-
-def _alike(a: str, b: str) -> bool:
-    return a == b or (
-        min(len(a), len(b)) >= 4 and (a.startswith(b[: max(4, len(b) - 3)]) and b.startswith(a[:4]))
-    )

@@ -7,6 +7,7 @@ from collections import Counter
 
 from mngr.trust import values
 from mngr.trust.source import Module
+from mngr.trust.writing import dumped
 
 TYPE_CHECKING = False
 
@@ -38,17 +39,17 @@ def _units(module: Module, has_tests: bool) -> dict[str, tuple[list[ast.AST], st
             name: ([part for part in (test.node, test.owner) if part is not None], test.dump())
             for name, test in module.tests.items()
         }
-    return {name: ([node], ast.dump(node)) for name, node in module.functions.items()}
+    return {name: ([node], dumped(node)) for name, node in module.functions.items()}
 
 
 def _differing(old: Module, new: Module) -> set[str]:
     """The names of the file that do not stand for what they stood for, tests aside."""
     before, after = _table(old), _table(new)
     found = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
-    rows, rows_now = (Counter(ast.dump(statement) for statement in module.body) for module in (old, new))
+    rows, rows_now = (Counter(dumped(statement) for statement in module.body) for module in (old, new))
     for module, other in ((old, rows_now), (new, rows)):
         for statement in module.body:
-            if ast.dump(statement) not in other:
+            if dumped(statement) not in other:
                 found |= _mentioned([statement])
     return found
 
@@ -57,7 +58,7 @@ def _table(module: Module) -> dict[str, str]:
     made = {name: f"import {source}" for name, source in module.imports.items()}
     for table in (module.functions, module.classes, module.constants):
         for name, node in table.items():
-            made[name] = f"{ast.dump(node)}{module.conditions.get(name)}{name in module.off}"
+            made[name] = f"{dumped(node)}{module.conditions.get(name)}{name in module.off}"
     for name in module.tests:
         made.pop(name, None)
     return made

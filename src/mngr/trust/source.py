@@ -8,9 +8,10 @@ import sys
 from collections.abc import Iterator
 
 from mngr.trust import values
+from mngr.trust.writing import dumped
 
 TYPE_CHECKING = False
-WORK = 12_000  # steps of all walks through one file, large expressions counted as several
+WORK = 5_000  # steps of all walks through one file, large expressions counted as several
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 # Modules of the standard library that tell nothing of the world: what they make, the test has said.
 _PURE = frozenset(
@@ -46,7 +47,7 @@ class Test:
 
     def dump(self) -> str:
         """All of it, to be compared."""
-        return f"{ast.dump(self.node)}{ast.dump(self.owner) if self.owner else ''}{self.conditions}"
+        return f"{dumped(self.node)}{dumped(self.owner) if self.owner else ''}{self.conditions}"
 
     @property
     def doc(self) -> str:
@@ -243,11 +244,15 @@ def _all(arguments: ast.arguments) -> list[ast.arg]:
 
 def _inside(node: ast.AST) -> Iterator[ast.AST]:
     """Its parts, but what only names the thing asked: `result.args` is what the test gave, not what it got."""
-    if isinstance(node, ast.Attribute) and node.attr in _ASKED and not values.text(node.value).startswith("raised("):
+    if (
+        isinstance(node, ast.Attribute)
+        and node.attr in _ASKED
+        and not values.text(node.value).startswith("raised(")
+    ):
         return
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and "." not in node.value.id:
-        if node.value.id in sys.stdlib_module_names:
-            yield ast.Name(id=f"{node.value.id}.{node.attr}", ctx=ast.Load())
+    match node:
+        case ast.Attribute(value=ast.Name(id=name), attr=attr) if name in sys.stdlib_module_names:
+            yield ast.Name(id=f"{name}.{attr}", ctx=ast.Load())
             return
     yield from ast.iter_child_nodes(node)
 

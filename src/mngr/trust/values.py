@@ -7,9 +7,10 @@ import json
 import re
 import textwrap
 
-from mngr.trust.writing import text as text
+from mngr.trust import writing
 
 UNKNOWN = object()
+text = writing.text
 _SHAPE, _NAMES = "_mngr_shape", "_mngr_names"
 _BIG = 20_000  # characters or items: more than a test's expectation has
 _WORD = re.compile(r"[A-Za-z0-9_]+")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import re
 from collections.abc import Iterator
 
 from mngr.trust import escapes, values
@@ -94,6 +95,9 @@ class Walk(Setting):
             case ast.AnnAssign(target=target, value=ast.expr() as found):
                 self.bind(target, self.resolve(found))
             case ast.AugAssign(target=target, op=op, value=found):
+                self.at(node)
+                if not isinstance(target, ast.Name):
+                    self.assigned(ast.copy_location(ast.Assign(targets=[target], value=found), node))
                 now = ast.BinOp(left=self.resolve(_load(target)), op=op, right=self.resolve(found))
                 self.bind(target, now)
             case ast.Return(value=value):
@@ -103,8 +107,9 @@ class Walk(Setting):
                 return END
             case ast.Raise(exc=exc):
                 self.at(node)
-                if exc is not None and "Skip" in values.text(exc):
-                    self.escape("skip", values.text(exc))
+                raised = values.text(self.resolve(exc)) if exc is not None else ""
+                if re.search(r"(?i)skip|xfail", raised.split("(")[0]):
+                    self.escape("skip", raised)
                     return END
                 return FAIL
             case ast.Break() | ast.Continue():

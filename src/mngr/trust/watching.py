@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mngr.trust import escapes, values
+from mngr.trust import escapes, values, variables
 from mngr.trust.resolve import Resolver
 
 TYPE_CHECKING = False
@@ -17,6 +17,8 @@ class Watching(Resolver):
     def watch(self, name: str, made: ast.Call) -> None:
         if found := escapes.of_call(name, made):
             self.escape(*found)
+        for variable, given in variables.of_call(name, made):
+            self.escape(variables.rule(variable), f"{variable}={given}")
         for keyword in made.keywords:
             if found := escapes.of_keyword(made, keyword):
                 self.escape(*found)
@@ -48,15 +50,20 @@ class Watching(Resolver):
                 root = base
                 while isinstance(root, ast.Attribute | ast.Subscript):
                     root = root.value
-                if isinstance(root, ast.Name) and root.id in self.module.imports.values():
+                whole = values.text(ast.Attribute(value=base, attr=target.attr, ctx=ast.Load()))
+                if "request.node." in whole or (
+                    isinstance(root, ast.Name) and root.id in self.module.imports.values()
+                ):
                     self.escape("mock", shown)
             elif isinstance(target, ast.Subscript):
                 base_text = values.text(self.resolve(target.value))
                 if base_text.endswith(("sys.modules", "__dict__", "globals()", "__builtins__")):
                     self.escape("mock", shown)
-                elif "environ" in base_text:
-                    path = values.value(target.slice) == "PATH"
-                    self.escape("program-replaced" if path else "environment", shown)
+                elif "environ" in base_text or values.text(target.value).lower().endswith("env"):
+                    variable = str(values.value(self.resolve(target.slice)))
+                    found_value = values.value(self.resolve(node.value))
+                    given = "…" if found_value is values.UNKNOWN else found_value
+                    self.escape(variables.rule(variable), f"{variable}={given}")
 
     def retry(self, node: ast.stmt) -> None:
         """A loop that tries something until it is as wished."""

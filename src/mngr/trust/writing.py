@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 TYPE_CHECKING = False
-_KEPT = "_mngr_text"
+_KEPT, _DUMPED = "_mngr_text", "_mngr_dump"
 _SIGNS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Mod: "%", ast.BitOr: "|", ast.Eq: "==",
     ast.NotEq: "!=", ast.In: "in", ast.NotIn: "not in", ast.Is: "is", ast.IsNot: "is not", ast.Lt: "<",
@@ -19,6 +19,14 @@ def text(node: ast.AST) -> str:
     found = node.__dict__.get(_KEPT)
     if found is None:
         found = node.__dict__[_KEPT] = _composed(node) or ast.unparse(node)
+    return str(found)
+
+
+def dumped(node: ast.AST) -> str:
+    """All of a statement, to be compared; kept with it."""
+    found = node.__dict__.get(_DUMPED)
+    if found is None:
+        found = node.__dict__[_DUMPED] = ast.dump(node)
     return str(found)
 
 

@@ -1,0 +1,15 @@
+from clockwork import tick
+
+
+def test_tick():
+    """A tick moves the hand by one."""
+    assert tick(11) == 12
+    assert tick(12) == 1
+
+
+def test_many_ticks():
+    """Twelve ticks are a whole turn."""
+    hour = 3
+    for _ in range(12):
+        hour = tick(hour)
+    assert hour == 3

@@ -1,0 +1,15 @@
+import pytest
+
+
+@pytest.fixture
+def sample(tmp_path):
+    path = tmp_path / "sample.txt"
+    path.write_text("one\ntwo\n")
+    return path
+
+
+@pytest.fixture
+def empty(tmp_path):
+    path = tmp_path / "empty.txt"
+    path.touch()
+    return path

@@ -1,0 +1,11 @@
+from __future__ import annotations
+
+from mngr.e2e import E2eSession, expect
+
+
+def test_first_line(e2e: E2eSession) -> None:
+    """The header comes first."""
+    expect(e2e.run("pantry init && pantry add rice")).to_succeed()
+    result = e2e.run("pantry list")
+    expect(result).to_succeed()
+    assert result.stdout.splitlines()[0] == "NAME  AMOUNT"
