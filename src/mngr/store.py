@@ -136,6 +136,7 @@ ln -s "$3" "$2" 2>/dev/null && exit 0
 rm -rf "../agents/$3"
 exit 9
 """
+HALF = ".new-"  # what the directory of an agent is called before it is one
 _RELEASE = '[ "$(readlink "$1")" != "$2" ] || rm -f "$1"'
 
 
@@ -146,14 +147,24 @@ def reserve(home: Home, host: Host, record: AgentRecord, *, mark: str = "", name
     """
     if host.is_here:
         directory = host.home.agent(record.id)
-        try:
-            os.mkdir(directory, mode=0o700)
-        except FileExistsError:
-            raise Taken(record.id) from None
-        os.mkdir(os.path.join(directory, "outputs"), mode=0o700)
+        if os.path.lexists(directory):
+            raise Taken(record.id)
+        fresh = os.path.join(
+            os.path.dirname(directory), HALF + record.id
+        )  # so that it is there as a whole, or not at all
+        os.makedirs(os.path.join(fresh, "outputs"), mode=0o700, exist_ok=True)
+        os.chmod(fresh, 0o700)
         if mark:
-            host.write(os.path.join(directory, mark), b"[]")
-        save(host, record)
+            host.write(os.path.join(fresh, mark), b"[]")
+        host.write(os.path.join(fresh, "agent.json"), encode(record))
+        try:
+            os.rename(fresh, directory)
+        except OSError as error:
+            if not os.path.isdir(directory):
+                raise MngrError(
+                    f"cannot make {directory}: {error.strerror}", "check the directory's permissions"
+                ) from None
+            raise Taken(record.id) from None
         if named:
             reserve_name(home, record.name, record.id, host)
         return

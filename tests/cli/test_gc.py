@@ -150,3 +150,17 @@ def test_a_name_that_an_interrupted_rename_left_goes(mngr: Mngr) -> None:
     mngr("gc")
     assert not (mngr.home / "names" / "old").is_symlink()
     assert mngr.agent("foo")["state"] == "RUNNING"
+
+
+def test_an_agent_that_was_killed_before_it_was_one_is_no_agent_and_goes(mngr: Mngr) -> None:
+    make(mngr)
+    half = mngr.home / "agents" / ".new-a-0123456789ab"
+    half.mkdir()
+    (half / "agent.json").write_text(
+        (mngr.home / "agents" / mngr.agent("foo")["id"] / "agent.json").read_text()
+    )
+    assert [agent["name"] for agent in mngr.agents()] == ["foo"]
+    assert mngr.json("gc")["results"] == []  # it may be in the making
+    os.utime(half, (0, 0))
+    assert [row["name"] for row in mngr.json("gc")["results"]] == [half.name]
+    assert not half.exists() and [agent["name"] for agent in mngr.agents()] == ["foo"]

@@ -54,7 +54,7 @@ def is_claimed(host: Host, record: AgentRecord) -> bool:
         found = host.run(["sh", "-c", line, "claimed", host.home.agents, wanted.decode()]).text.split("\n")
         return any(path and path != f"{record.id}/agent.json" for path in found)
     for agent_id in os.listdir(host.home.agents):
-        if agent_id != record.id:
+        if agent_id != record.id and not agent_id.startswith(store.HALF):  # it has no work dir yet
             try:
                 if wanted in host.read(os.path.join(host.home.agent(agent_id), "agent.json")):
                     return True

@@ -266,10 +266,12 @@ def _parts(ctx: Context, world: World) -> list[Task]:
     """What an interrupted save, or a copy of an agent of another host, left."""
     found = []
     staging = os.path.join(ctx.home.cache, "stage")
-    for folder in (ctx.home.graveyard, ctx.home.snapshots, staging):
+    for folder in (ctx.home.graveyard, ctx.home.snapshots, staging, ctx.home.agents):
         for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
             path = os.path.join(folder, name)
-            is_part = name.endswith(saving.PART) or name.startswith(".clone-") or folder == staging
+            is_part = (
+                name.endswith(saving.PART) or name.startswith((".clone-", store.HALF)) or folder == staging
+            )
             if is_part and not _is_owned(path):
                 found.append(_removal("interrupted save", name, ctx, path))
     return found
