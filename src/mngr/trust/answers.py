@@ -51,6 +51,7 @@ def own(old: Side, new: Side, doc: str) -> Iterator[Found]:
     fresh = [action for action in new.actions if values.text(action) not in before]
     yield from _planted(fresh, new.checks)
     yield from _printed(fresh, new.checks)
+    yield from _shown(old, new)
     yield from _given(old, new)
     yield from _golden(old, new)
     yield from _accepted(old, new, doc)
@@ -78,6 +79,36 @@ def _printed(actions: list[ast.Call], checks: Sequence[Check]) -> Iterator[Found
             if "readouterr" in check.subject and wanted and (wanted in said or said in wanted):
                 yield check.line, "the test prints that itself", said
                 break
+
+
+def _shown(old: Side, new: Side) -> Iterator[Found]:
+    """A shell line that shows a file that the test wrote, and that no program has touched."""
+    wrote = [
+        c.func.value
+        for c in new.calls
+        if isinstance(c.func, ast.Attribute) and c.func.attr.startswith("write")
+    ]
+    names = {_base(item) for place in wrote for item in values.literals(place) if isinstance(item, str)}
+    parts = [part.strip() for command in new.commands for part in re.split(r"&&|\|\||[;|\n]", command)]
+    for command in new.commands:
+        last = re.split(r"&&|\|\||[;\n]", command)[-1].strip()
+        if command in old.commands or _program(last) not in {
+            "cat",
+            "head",
+            "tail",
+            "sort",
+            "tac",
+            "less",
+            "more",
+        }:
+            continue
+        for name in names & {_base(word) for word in last.split("|")[0].split()[1:]}:
+            if not any(
+                name in part
+                for part in parts
+                if part and not escapes.is_inert(part) and _program(part) != _program(last)
+            ):
+                yield 0, f"it writes {name} itself, and then looks at it", command
 
 
 def _given(old: Side, new: Side) -> Iterator[Found]:

@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 _MUTATE = frozenset(
     "append extend insert update setdefault add discard remove pop clear sort reverse".split()
 )
+_EMPTIES = frozenset(("clear", "pop", "popitem", "remove", "discard"))
 _COPIES = frozenset(
     ("shutil.copy", "shutil.copyfile", "shutil.copy2", "shutil.move", "os.replace", "os.rename")
 )
@@ -52,6 +53,10 @@ class Calls(Said):
                 )
         if isinstance(func, ast.Lambda):
             return self._lambda(func, node)
+        if isinstance(func, ast.Name) and func.id == "getattr" and len(node.args) == 2:
+            name = values.value(self.resolve(node.args[1]))
+            if isinstance(name, str) and name.isidentifier():
+                return self.resolve(ast.Attribute(value=node.args[0], attr=name, ctx=ast.Load()))
         if (method := self._method(func)) is not None:
             made = self.inline(method[1], node.args, node.keywords, True, method[0])
             if made is not None:
@@ -69,6 +74,8 @@ class Calls(Said):
             return known
         match made:
             case ast.Call(func=ast.Attribute(value=base, attr=attr)) if attr in _MUTATE:
+                if attr in _EMPTIES and isinstance(node.func, ast.Attribute):
+                    self.emptied(node.func.value, attr == "clear")
                 self.changed(base, made)
         return ast.Call(func=func, args=args, keywords=[k for k in keywords if k.arg not in QUIET])
 

@@ -79,7 +79,7 @@ def _stand_in(name: str, last: str, node: ast.Call, shown: str) -> Found | None:
         return "mock", shown, None
     if name in _DYNAMIC:
         return "dynamic-code", shown, None
-    if name == "setattr":
+    if name == "setattr" or last == "__setattr__" or name.endswith("__dict__.update"):
         return "mock", shown, None
     if name in {"unittest.skip", "unittest.skipIf", "unittest.skipUnless"}:
         return "skip", shown, None

@@ -110,6 +110,8 @@ class Resolver:
                         self.bind(part, _item(made, index))
             case ast.Subscript(value=value, slice=index):
                 base = self.resolve(value)
+                if isinstance(index, ast.Slice):
+                    self.emptied(value, self.elements(made) == [])
                 self.changed(base, made)
                 place = ast.Subscript(value=base, slice=self.resolve(index), ctx=ast.Load())
                 self.env[values.text(place)] = made
@@ -134,6 +136,15 @@ class Resolver:
         for name, found in list(self.env.items()):
             if values.text(found) == before:
                 self.env[name] = call("changed", found, how)
+
+    def emptied(self, base: ast.expr, all_of_it: bool) -> None:
+        """Something is taken out of a list or table that stands in the file: cases that are not tried."""
+        if not isinstance(base, ast.Name):
+            return
+        if base.id not in self.env and base.id in self.module.constants:
+            self.escape("examples", f"{base.id} is emptied")
+        elif all_of_it and isinstance(self.env.get(base.id), ast.List | ast.Dict | ast.Set):
+            self.env[base.id] = ast.List(elts=[], ctx=ast.Load())
 
     def _place(self, node: ast.expr) -> ast.expr:
         if isinstance(node, ast.Attribute) and not (

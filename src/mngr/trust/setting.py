@@ -56,11 +56,22 @@ class Setting(Calls):
                 for k in getattr(d, "keywords", [])
             ) and name not in names(node):
                 self.fixture(name)
+        for name in self._asked_for(node, owner):
+            if name in self.fixtures and name not in names(node):
+                self.fixture(name)
         if owner:
             methods = self.module.methods(owner)
             for name in ("setup_class", "setUpClass", "setup_method", "setUp"):
                 if name in methods:
                     self.inline(methods[name], [], [], bound=True)
+
+    def _asked_for(self, node: Function, owner: ast.ClassDef | None) -> list[str]:
+        """The fixtures that marks of the test, its class and its file name."""
+        marks = [*node.decorator_list, *(owner.decorator_list if owner else [])]
+        own = self.module.constants.get("pytestmark")
+        marks += own.elts if isinstance(own, ast.List | ast.Tuple) else [own] if own is not None else []
+        used = [m for m in marks if isinstance(m, ast.Call) and values.text(m.func).endswith("usefixtures")]
+        return [str(values.value(arg)) for mark in used for arg in mark.args]
 
     def arguments(self, node: Function) -> None:
         for name in names(node):

@@ -109,6 +109,7 @@ class Module:
             case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=name), attr="__test__")]):
                 self.off.add(name)
             case ast.Delete(targets=targets):
+                self.body.append(statement)
                 for target in targets:
                     if isinstance(target, ast.Name):
                         self._bind(target.id)

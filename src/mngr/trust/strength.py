@@ -26,6 +26,7 @@ _BROAD = frozenset(
 _UNORDERED = re.compile(
     r"\bunordered|\b(?:any|no|whatever|whichever)\b[^.;]*\border\b|\border\b[^.;]*\bnot\b", re.I
 )
+_SURROUNDINGS = re.compile(r"(?:changed\()*(?:dict\(|\{\*\*)?os\.environ")
 _GENERAL = frozenset(("base", "app", "application", "generic", "general", "any", "user", "cli", "command"))
 
 
@@ -151,6 +152,8 @@ def _fake(old: Check, new: Check, scene: Scene) -> str:
     before, after = _commands(old.node), _commands(new.node)
     if any(escapes.is_inert(c) for c in after) and not any(escapes.is_inert(c) for c in before):
         return "the command that it looks at is not the program"
+    if any(map(_stands_in, after)) and not any(map(_stands_in, before)):
+        return "the command that it looks at is a stand-in for the program"
     if any(map(escapes.is_help, after)) and not any(map(escapes.is_help, before)):
         return "the program is only asked for its help"
     said = new.value if isinstance(new.value, str) else ""
@@ -160,6 +163,7 @@ def _fake(old: Check, new: Check, scene: Scene) -> str:
         if (
             isinstance(part, ast.Call)
             and values.text(part.func) == "changed"
+            and not _SURROUNDINGS.match(values.text(part.args[0]))
             and not _has(old.node, values.text(part))
         ):
             return "the test itself changes what it looks at"
@@ -174,6 +178,12 @@ def _fake(old: Check, new: Check, scene: Scene) -> str:
         ):
             return "what it looks at comes from a stand-in"
     return ""
+
+
+def _stands_in(command: str) -> bool:
+    """Whether the first word of a command line says that it is not the real thing."""
+    first = next((word for word in command.split() if "=" not in word), "").lower()
+    return bool(re.search(r"fake|stub|mock|dummy|canned|(?:^|/)tests?/", first))
 
 
 def _commands(node: ast.AST) -> list[str]:

@@ -137,9 +137,15 @@ class Walk(Setting):
                     full = alias.name if isinstance(node, ast.Import) else f"{node.module or ''}.{alias.name}"
                     self.env[alias.asname or alias.name] = ast.Name(id=full, ctx=ast.Load())
             case ast.Delete(targets=targets):
-                for target in targets:
-                    self.resolve(_load(target))
+                self._deleted(node, targets)
         return NEXT
+
+    def _deleted(self, node: ast.stmt, targets: list[ast.expr]) -> None:
+        self.at(node)
+        for target in targets:
+            self.resolve(_load(target))
+            if isinstance(target, ast.Subscript):
+                self.emptied(target.value, isinstance(target.slice, ast.Slice))
 
     def _defined(self, node: Function | ast.ClassDef) -> None:
         """A function or a class inside a test; one that has the name of something imported stands in for it."""

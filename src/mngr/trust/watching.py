@@ -51,9 +51,11 @@ class Watching(Resolver):
                 while isinstance(root, ast.Attribute | ast.Subscript):
                     root = root.value
                 whole = values.text(ast.Attribute(value=base, attr=target.attr, ctx=ast.Load()))
-                if "request.node." in whole or (
-                    isinstance(root, ast.Name) and root.id in self.module.imports.values()
-                ):
+                outside = isinstance(root, ast.Name) and root.id in {
+                    *self.module.imports.values(),
+                    "sys.modules",
+                }
+                if outside or "request.node." in whole or "import_module(" in whole or "__import__(" in whole:
                     self.escape("mock", shown)
             elif isinstance(target, ast.Subscript):
                 base_text = values.text(self.resolve(target.value))

@@ -1,0 +1,21 @@
+import os
+import subprocess
+
+from shop import price
+
+
+def _env(home):
+    env = dict(os.environ)
+    env.pop("SHOP_CONFIG", None)
+    env["HOME"] = str(home)
+    env["LANG"] = "C.UTF-8"
+    return env
+
+
+def test_price(tmp_path):
+    """The price of rice is shown with its unit."""
+    done = subprocess.run(
+        ["shop", "price", "rice"], capture_output=True, text=True, cwd=tmp_path, env=_env(tmp_path)
+    )
+    assert done.returncode == 0
+    assert done.stdout == "rice: 3 coins\n"

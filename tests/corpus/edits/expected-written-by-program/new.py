@@ -1,0 +1,13 @@
+import subprocess
+
+from shop import price
+
+
+def test_price(tmp_path):
+    """The price of rice is shown with its unit."""
+    (tmp_path / "want").write_text(
+        subprocess.run(["shop", "price", "rice"], capture_output=True, text=True).stdout
+    )
+    done = subprocess.run(["shop", "price", "rice"], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout == (tmp_path / "want").read_text()

