@@ -391,6 +391,10 @@ mngr tmr status greet
 mngr tmr list
 mngr tmr attach greet
 
+# look at it, or send it to somebody: claims beside receipts, diffs, recordings and a timeline, as pages that open from disk
+mngr tmr report greet
+mngr tmr report greet --export ../greet.zip
+
 # go on with a run; nothing that is settled is done again
 mngr tmr resume greet
 

@@ -67,7 +67,7 @@ def test_from_runs_to_a_test(browser: Browser, pages: Path) -> None:
     assert browser.ask("document.querySelector('td a').textContent") == RUN
     assert "1 failed, 1 running, 1 passed" in browser.ask("document.body.innerText")
     browser.ask("document.querySelector('td a').click()")
-    browser.wait("document.title === " + repr(RUN))
+    browser.wait("document.readyState === 'complete' && document.title === " + repr(RUN))
     rows = (
         "[...document.querySelectorAll('#tests tr:not([hidden]) td:first-child')].map(row => row.innerText)"
     )
@@ -109,7 +109,7 @@ def test_from_a_block_of_the_tutorial_to_what_its_test_did(
     mngr("web", "--e2e", str(place), "--export", str(tmp_path / "pages"))
     browser.open(f"file://{tmp_path}/pages/index.html")
     browser.ask("document.querySelector('a[href=\"tutorial.html\"]').click()")
-    browser.wait("document.title === 'Tutorial'")
+    browser.wait("document.readyState === 'complete' && document.title === 'Tutorial'")
     blocks = browser.ask("[...document.querySelectorAll('.cited')].map(block => block.innerText)")
     assert "passed t.py::test_good, 1 recording" in blocks[0]
     assert "no test that ran cites it" in blocks[1]

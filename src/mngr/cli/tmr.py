@@ -9,6 +9,7 @@ from mngr.cli.spec import Argument
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from mngr.cli.parse import Args
     from mngr.cli.pipeline import Progress
@@ -27,9 +28,16 @@ def finish(
     """See a run through, and say how it ended; `agree` is asked before the first agent is made."""
     from mngr.tmr.run import go
     from mngr.tmr.status import status
+    from mngr.web.report import Live
+
+    pages = Live(cli.context.local, place)
+
+    def hear(row: dict[str, Any]) -> None:
+        say(row)
+        pages.hear()
 
     try:
-        state = go(cli.fleet, place, limits, say, agree)
+        state = go(cli.fleet, place, limits, hear, agree)
     except KeyboardInterrupt:
         say.close()
         cli.say(
@@ -38,6 +46,7 @@ def finish(
         raise
     finally:
         say.close()
+        pages.close()
     if cli.format != "jsonl":
         report = status(place)
         render.rows(

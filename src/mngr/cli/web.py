@@ -60,7 +60,7 @@ def run(cli: Cli, args: Args) -> int:
         first = export(place, cli.context.path(args["export"]), script)
         cli.out(first)
         if opens:
-            _open(f"file://{first}")
+            open_page(f"file://{first}")
         return 0
     from mngr.web import runs
     from mngr.web.server import Server
@@ -69,7 +69,7 @@ def run(cli: Cli, args: Args) -> int:
     with Server(place, args["port"], script) as server:
         print(server.url, flush=True)
         if opens:
-            _open(server.url)
+            open_page(server.url)
         try:
             server.serve_forever(poll_interval=0.1)
         except KeyboardInterrupt:
@@ -77,7 +77,8 @@ def run(cli: Cli, args: Args) -> int:
     return 0
 
 
-def _open(url: str) -> None:
+def open_page(url: str) -> None:
+    """Show it to the person at this machine."""
     import webbrowser
 
     webbrowser.open(url)

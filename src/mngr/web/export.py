@@ -25,10 +25,24 @@ def export(place: str, target: str, script: str | None = None) -> str:
             _write(
                 os.path.join(target, run, test.slug, "index.html"), server.test_page(place, run, test.slug)
             )
-    os.makedirs(os.path.dirname(mark), exist_ok=True)
-    for name in os.listdir(player.STATIC):
-        shutil.copyfile(os.path.join(player.STATIC, name), os.path.join(target, "static", name))
+    copy_static(target)
     return os.path.join(target, "index.html")
+
+
+def copy_static(target: str) -> None:
+    """What all pages below `target` share, unless it is there."""
+    place = os.path.join(target, "static")
+    os.makedirs(place, exist_ok=True)
+    for name in os.listdir(player.STATIC):
+        source, copy = os.path.join(player.STATIC, name), os.path.join(place, name)
+        try:
+            is_there = os.stat(copy).st_mtime_ns == os.stat(source).st_mtime_ns
+        except FileNotFoundError:
+            is_there = False
+        if not is_there:
+            shutil.copyfile(source, copy + ".new")
+            shutil.copystat(source, copy + ".new")
+            os.replace(copy + ".new", copy)
 
 
 def _write(path: str, text: str) -> None:

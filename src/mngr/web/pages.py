@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from html import escape
 
 from mngr.web import player
 from mngr.web.runs import STATUS, Recording, Run, Test
+from mngr.web.text import plain as escape
 
 _MARKS = {"$ ": "command", "# ": "comment", "! ": "error", "? ": "code"}
 
@@ -114,8 +114,8 @@ def counts(tests: list[Test]) -> str:
     )
 
 
-def page(title: str, body: str, up: str, *, plays: bool = False) -> str:
-    """A whole page around a body; `up` leads to the first one."""
+def page(title: str, body: str, up: str, *, plays: bool = False, head: str = "") -> str:
+    """A whole page around a body; `up` leads to the first one, `head` is more for its head."""
     more = (
         f'<link rel="stylesheet" href="{up}static/{player.STYLE}"><script defer src="{up}static/{player.SCRIPT}"></script>'
         if plays
@@ -126,5 +126,5 @@ def page(title: str, body: str, up: str, *, plays: bool = False) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title>"
         f'<link rel="icon" href="data:,"><link rel="stylesheet" href="{up}static/page.css">{more}'
-        f'<script defer src="{up}static/page.js"></script></head><body><main>{body}</main></body></html>\n'
+        f'<script defer src="{up}static/page.js"></script>{head}</head><body><main>{body}</main></body></html>\n'
     )

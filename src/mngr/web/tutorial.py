@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from html import escape
-
 from mngr.errors import MngrError
 from mngr.tutorial.blocks import block_id, read_script
 from mngr.web import pages, runs
+from mngr.web.text import plain as escape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

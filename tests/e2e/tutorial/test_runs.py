@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -78,6 +79,11 @@ def test_a_run_and_all_that_can_be_done_with_it(e2e: E2eSession, toy: Path) -> N
     mngr tmr attach greet
     """)
     e2e.write_tutorial_block("""
+    # look at it, or send it to somebody: claims beside receipts, diffs, recordings and a timeline, as pages that open from disk
+    mngr tmr report greet
+    mngr tmr report greet --export ../greet.zip
+    """)
+    e2e.write_tutorial_block("""
     # go on with a run; nothing that is settled is done again
     mngr tmr resume greet
     """)
@@ -114,6 +120,11 @@ def test_a_run_and_all_that_can_be_done_with_it(e2e: E2eSession, toy: Path) -> N
     expect(result).to_succeed().to_match("^fixed +fixed +confirmed .* tests/test_greet.py::test_greet")
     expect(e2e.run("mngr tmr list")).to_succeed().to_match("^greet +settled +1 fixed")
     expect(e2e.run("mngr tmr attach greet")).to_succeed().to_match("test-greet-[0-9a-f]+: fixed")
+    written = toy / ".mngr/runs/greet/report/index.html"
+    assert "test_greet" in written.read_text()  # the run wrote it
+    expect(e2e.run("mngr tmr report greet", comment="to look at")).to_succeed().to_equal(str(written))
+    expect(e2e.run("mngr tmr report greet --export ../greet.zip", comment="to send")).to_succeed()
+    assert "report-greet/index.html" in ZipFile(toy.parent / "greet.zip").namelist()
     expect(e2e.run("mngr tmr resume greet", comment="nothing is done again")).to_succeed().not_to_contain(
         "runs on"
     )

@@ -1,0 +1,90 @@
+"""Text of strangers for a page: escaped, with what cannot be seen made visible, without secrets, and never too long."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from html import escape
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.e2e.redact import Redactor
+
+_TURNING = (
+    0x61C,
+    0x200E,
+    0x200F,
+    *range(0x202A, 0x202F),
+    *range(0x2066, 0x206A),
+)  # text is read another way round
+_UNSEEN = (0x200B, 0x2060, 0xFEFF, *range(0xE0000, 0xE0080))
+_VISIBLE: dict[int, int | str] = {
+    **{code: 0x2400 + code for code in range(32) if code not in (9, 10)},
+    127: 0x2421,
+    **dict.fromkeys((*range(128, 160), *range(0xD800, 0xE000)), 0xFFFD),
+    **{code: f"[U+{code:04X}]" for code in (*_TURNING, *_UNSEEN)},
+}
+_WORD = re.compile(r"[a-z][a-z_-]{0,30}")
+
+
+@functools.cache
+def _redactor() -> Redactor:
+    from mngr.e2e.redact import Redactor
+
+    return Redactor(os.environ)
+
+
+def plain(value: object, most: int | None = None) -> str:
+    """For an attribute, or for what is short: nothing of it is obeyed by a browser."""
+    text = value if isinstance(value, str) else "" if value is None else str(value)
+    cut = "…" if most is not None and len(text) > most else ""
+    return escape(_redactor()(text[:most].replace("\r\n", "\n")).translate(_VISIBLE)) + cut
+
+
+def shown(value: object, most: int = 20_000) -> str:
+    """The same for a text, which says how much of it is left out."""
+    text = value if isinstance(value, str) else "" if value is None else str(value)
+    over = len(text) - most
+    more = f'<span class="cut">… {size(over)} characters more are left out</span>' if over > 0 else ""
+    return plain(text[:most]) + more
+
+
+def word(value: object) -> str:
+    """The name of a class for it."""
+    text = str(value or "").lower()
+    return f"c-{text}" if _WORD.fullmatch(text) else "c-other"
+
+
+def chip(value: object, more: str = "") -> str:
+    """A word in its colour."""
+    return f'<span class="chip {word(value)}">{more}{plain(value, 60)}</span>' if value else ""
+
+
+def size(number: float) -> str:
+    """A count that is easy to read: 950, 12k, 3.4M."""
+    for unit, scale in (("M", 1e6), ("k", 1e3)):
+        if number >= scale:
+            return f"{number / scale:.{0 if number >= 10 * scale else 1}f}{unit}"
+    return f"{number:.0f}"
+
+
+def lasting(seconds: float | None) -> str:
+    """How long something took: 0.4 s, 12 s, 3:05, 1:02:03."""
+    if seconds is None:
+        return ""
+    if seconds < 60:
+        return f"{seconds:.{1 if seconds < 10 else 0}f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"
+
+
+def money(cost: float | None) -> str:
+    """US dollars; a dash where the price is not known."""
+    return "–" if cost is None else f"${cost:.2f}"
+
+
+def tokens(used: dict[str, object] | None) -> int:
+    """What went in and what came out."""
+    counts = [(used or {}).get(key) for key in ("input_tokens", "output_tokens")]
+    return sum(count for count in counts if isinstance(count, int))
