@@ -14,7 +14,7 @@ from mngr.trust.resolve import TooLong
 from mngr.trust.strength import OTHER, STRONGER, UPDATED, WEAKER, Scene, judge, related
 
 TYPE_CHECKING = False
-_PAIRS = 20_000  # of checks that are compared
+_PAIRS = 4_000  # of checks that are compared
 
 
 class Loss(Record):
@@ -51,7 +51,8 @@ class Matcher:
         """What is kept, and what is not."""
         kept = len(self.left)
         self._exact(self.own)
-        if len(self.left) * (len(self.own) + len(self.pool)) > _PAIRS:
+        pairs = len(self.left) * (len(self.own) + len(self.pool))
+        if pairs > _PAIRS or (self.scene.module and not self.scene.module.spend(pairs // 4)):
             raise TooLong
         for candidates in (self.own, self.pool):
             self._exact(candidates)
@@ -64,11 +65,19 @@ class Matcher:
         return Match(losses=tuple(losses), updates=tuple(self.updates))
 
     def _exact(self, candidates: list[Check]) -> None:
-        for old in list(self.left):
-            for new in candidates:
-                if id(new) not in self.used and new.key == old.key and self._reached(old, new):
-                    self._take(old, new)
+        table: dict[str, list[Check]] = {}
+        for new in candidates:
+            if id(new) not in self.used:
+                table.setdefault(new.key, []).append(new)
+        gone: set[int] = set()
+        for old in self.left:
+            same = table.get(old.key, [])
+            for at, new in enumerate(same):
+                if self._reached(old, new):
+                    gone.add(id(old))
+                    self.used.add(id(same.pop(at)))
                     break
+        self.left = [one for one in self.left if id(one) not in gone]
 
     def _stronger(self, candidates: list[Check]) -> None:
         for old in list(self.left):

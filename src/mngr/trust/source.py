@@ -11,7 +11,7 @@ from mngr.trust import values
 from mngr.trust.writing import dumped
 
 TYPE_CHECKING = False
-WORK = 5_000  # steps of all walks through one file, large expressions counted as several
+WORK = 3_500  # steps of all walks through one file, large expressions counted as several
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 # Modules of the standard library that tell nothing of the world: what they make, the test has said.
 _PURE = frozenset(

@@ -11,7 +11,7 @@ from mngr.trust import writing
 
 UNKNOWN = object()
 text = writing.text
-_SHAPE, _NAMES = "_mngr_shape", "_mngr_names"
+_SHAPE, _NAMES, _VALUE = "_mngr_shape", "_mngr_names", "_mngr_value"
 _BIG = 20_000  # characters or items: more than a test's expectation has
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 
@@ -67,7 +67,7 @@ def names(node: ast.AST) -> frozenset[str]:
     if found is None:
         own = {node.id} if isinstance(node, ast.Name) else set()
         found = node.__dict__[_NAMES] = frozenset(own.union(*map(names, ast.iter_child_nodes(node))))
-    return found  # type: ignore[no-any-return]
+    return frozenset(found)
 
 
 def copied(node: ast.AST) -> ast.AST:
@@ -85,10 +85,15 @@ def copied(node: ast.AST) -> ast.AST:
 
 def value(node: ast.AST | None) -> object:
     """What a constant expression comes to; UNKNOWN for anything else."""
-    try:
-        return _value(node)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError):
+    if node is None:
         return UNKNOWN
+    kept = node.__dict__
+    if _VALUE not in kept:
+        try:
+            kept[_VALUE] = _value(node)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError):
+            kept[_VALUE] = UNKNOWN
+    return kept[_VALUE]
 
 
 def known(node: ast.AST | None) -> bool:
