@@ -128,6 +128,7 @@ def _row(run: TestRun) -> dict[str, Any]:
     row: dict[str, Any] = {
         "outcome": run.outcome,
         "seconds": round(run.seconds, 3),
+        "cpu": round(run.cpu, 3),
         "exit_code": run.exit_code,
     }
     if run.outcome != "pass":
