@@ -10,6 +10,9 @@ from typing import Any
 
 from mngr import clock
 from mngr.mapreduce.rundir import RunDir, slug_of
+from mngr.paths import Home
+from mngr.providers.local import LocalHost
+from mngr.web.report import write_report
 
 BEGAN = clock.parse_stamp("2026-11-16T09:00:00.000Z")
 ENDS = (
@@ -197,6 +200,10 @@ class RunFolder:
         place.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
             (place / name.replace("_", ".")).write_text(text, errors="surrogatepass")
+
+    def report(self) -> str:
+        """Written as `tmr report` does it; its first page."""
+        return write_report(LocalHost(Home(f"{self.run.root}/home")), self.run)
 
     def write(self, *, until: float | None = None) -> None:
         """The journal, or the part of it that was written after so many seconds."""

@@ -40,9 +40,10 @@ def copy_static(target: str) -> None:
         except FileNotFoundError:
             is_there = False
         if not is_there:
-            shutil.copyfile(source, copy + ".new")
-            shutil.copystat(source, copy + ".new")
-            os.replace(copy + ".new", copy)
+            fresh = f"{copy}.{os.getpid()}.new"
+            shutil.copyfile(source, fresh)
+            shutil.copystat(source, fresh)
+            os.replace(fresh, copy)
 
 
 def _write(path: str, text: str) -> None:

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.host import Host
     from mngr.mapreduce.rundir import RunDir
-    from mngr.web.report_facts import Facts, One
+    from mngr.web.report_facts import Facts
 
 _VERSION = 1  # goes up when the same facts make another page
 _PACE = 10.0  # seconds between two reports of a run that goes on
@@ -30,11 +30,11 @@ def write_report(local: Host, run: RunDir) -> str:
     try:
         os.makedirs(os.path.join(where, "tasks"), exist_ok=True)
         copy_static(where)
-        for one in facts.tasks:
+        for at, one in enumerate(facts.tasks):
             path = os.path.join(where, "tasks", f"{one.slug}.html")
-            of = _print(facts, one)
+            of = _print(facts, at)
             if _known(path) != of:
-                _replace(path, task_page(local, facts, one, of))
+                _replace(path, task_page(local, facts, at, of))
         first = os.path.join(where, "index.html")
         _replace(first, index_page(facts))
     except OSError as error:
@@ -99,11 +99,11 @@ class Live:
             self._not_before = time.monotonic() + max(_PACE, spent * _SHARE)
 
 
-def _print(facts: Facts, one: One) -> str:
+def _print(facts: Facts, at: int) -> str:
     """What a page is made of, in a few digits."""
     import hashlib
 
-    at = facts.tasks.index(one)
+    one = facts.tasks[at]
     around = [other.title for other in facts.tasks[max(0, at - 1) : at + 2]]
     files = []
     for folder in (
@@ -138,6 +138,7 @@ def _known(path: str) -> str | None:
 
 def _replace(path: str, text: str) -> None:
     """Whoever looks sees the old page or the new one, never a part."""
-    with open(path + ".new", "w", encoding="utf-8", errors="replace") as file:
+    fresh = f"{path}.{os.getpid()}.new"  # a run and a person may write at the same time
+    with open(fresh, "w", encoding="utf-8", errors="replace") as file:
         file.write(text)
-    os.replace(path + ".new", path)
+    os.replace(fresh, path)

@@ -183,9 +183,7 @@ def _matrix(tasks: Sequence[One]) -> str:
         ("fixed", "improved", "unchanged", "blocked", "failed"),
     )
     seen = _ordered(_count(str(one.row["verdict"] or "none") for one in tasks), VERDICTS)
-    pairs = _count(
-        f"{one.row['claimed'] or 'nothing'}\0{one.row['verdict'] or 'none'}" for one in tasks
-    )
+    pairs = _count(f"{one.row['claimed'] or 'nothing'}\0{one.row['verdict'] or 'none'}" for one in tasks)
     head = "".join(f"<th>{chip(name)}</th>" for name, _ in seen)
     body = ""
     for claim, _ in claims:

@@ -34,9 +34,9 @@ git -C "$1" -c core.bigFileThreshold=1m log --no-show-signature --reverse --topo
 _KINDS = {"+": "come", "-": "gone", "@": "at"}
 
 
-def task_page(local: Host, facts: Facts, one: One, of: str) -> str:
-    """The page; `of` says what it was made of."""
-    at = facts.tasks.index(one)
+def task_page(local: Host, facts: Facts, at: int, of: str) -> str:
+    """The page of the task at that place; `of` says what it was made of."""
+    one = facts.tasks[at]
     ways = [
         ("‹ before", facts.tasks[at - 1]) if at else None,
         ("next ›", facts.tasks[at + 1]) if at + 1 < len(facts.tasks) else None,

@@ -70,9 +70,11 @@ if (search) {
 
 // A run that goes on: look again, unless somebody is at something.
 const PACE = 10000;
-if (document.querySelector("[data-live]")) {
-  setInterval(() => {
-    const isBusy = document.hidden || document.activeElement === search || String(getSelection()) || document.querySelector(".ap-player:not(:has(.ap-overlay-start))");
-    if (!isBusy) location.reload();
-  }, PACE);
+const PLAYS = ".ap-player:not(:has(.ap-overlay-start))";
+
+function look() {
+  const isBusy = document.hidden || (search && document.activeElement === search) || String(getSelection()) || document.querySelector(PLAYS);
+  if (!isBusy) location.reload();
 }
+
+if (document.querySelector("[data-live]")) setInterval(look, PACE);
