@@ -13,7 +13,8 @@ from mngr.trust.resolve import Escape
 TYPE_CHECKING = False
 _PRINTS = frozenset(("print", "sys.stdout.write", "sys.stderr.write", "click.echo"))
 _COMPARE = re.compile(r"(?:^|[;&|]\s*)(?:cmp|diff|sdiff|colordiff|git diff --no-index)\s([^;&|<>]*)")
-_MADE = re.compile(r"([^;&|\n]+?)(?<![0-9&])>{1,2}\s*['\"]?([\w./~$-]+)|\|\s*tee\s+(?:-a\s+)?([\w./~$-]+)")
+_MADE = re.compile(r"(?<![0-9&>])>{1,2}\s*['\"]?([\w./~$-]+)")
+_TEE = re.compile(r"\s*tee\s+(?:-a\s+)?([\w./~$-]+)")
 _COPIED = re.compile(r"(?:^|[;&|]\s*)(?:cp|mv|ln)\s+(?:-\w+\s+)*(\S+)\s+(\S+)")
 _ACCEPTS = re.compile(
     r"--(?:\w+-)*(?:update|accept|regenerate|regen|rebaseline|bless|approve)(?:-[\w-]+)?(?![\w-])"
@@ -26,6 +27,7 @@ _CHECKS = re.compile(
     r"--(?:check|verify|diff|dry-run|frozen|locked|exit-code)\b|\s(?:check|verify|diff|status)\b"
 )
 _TAKES = re.compile(r"(?:update|accept|regen|regenerate|bless|approve|force_regen)(?:_\w+)?")
+_LONG = 2_000  # characters of a command line that are looked at
 Found = tuple[int, str, str]  # line or 0, what, shown
 
 
@@ -41,7 +43,9 @@ class Side:
         looked = [part for check in checks for part in ast.walk(check.node) if isinstance(part, ast.Call)]
         inner = [part for action in actions for part in ast.walk(action) if isinstance(part, ast.Call)]
         self.calls = [*inner, *looked]
-        self.commands = list(dict.fromkeys(c for part in self.calls if (c := escapes.command_of(part))))
+        self.commands = list(
+            dict.fromkeys(c[:_LONG] for part in self.calls if (c := escapes.command_of(part)))
+        )
         self.made = _made(self.commands)
 
 
@@ -125,9 +129,11 @@ def _made(commands: list[str]) -> set[str]:
     """The files that shell lines let a program write, and copies of them."""
     found: set[str] = set()
     for command in commands:
-        for made in _MADE.finditer(command):
-            if made[3] or not escapes.is_inert(made[1]):
-                found.add(_base(made[3] or made[2]))
+        for part in re.split(r"[;&|\n]", command):
+            if not escapes.is_inert(part):
+                found |= {_base(made[1]) for made in _MADE.finditer(part)}
+            if tee := _TEE.match(part):
+                found.add(_base(tee[1]))
         for copied in _COPIED.finditer(command):
             if _base(copied[1]) in found:
                 found.add(_base(copied[2]))

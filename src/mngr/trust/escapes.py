@@ -29,6 +29,7 @@ _SHELL = (
     ("sleep", re.compile(r"(?:^|[;&|])\s*sleep\s")),
     ("output-hidden", re.compile(r"2>\s*/dev/null|(?<![2])>\s*/dev/null|&>\s*/dev/null")),
 )  # fmt: skip
+_LONG = 4_000  # characters of a line that are looked at, at both of its ends
 _RUNS = re.compile(r"(.)\1{20,}", re.S)
 _WRITES = re.compile(r"(?:^|[;&|])\s*(?:echo|printf|cat|tee)\b[^;&|]*?>{1,2}\s*(['\"]?)([\w./~$-]+)\1|<<")
 _LIMITS = frozenset(("timeout", "timeout_seconds", "deadline", "wait", "seconds", "max_wait", "time_limit"))
@@ -172,7 +173,8 @@ def of_limit(name: str, node: ast.expr) -> Found | None:
 
 def of_command(command: str) -> list[Found]:
     """What a line of shell hides."""
-    plain = _RUNS.sub(lambda run: run[0][:20], command)  # what is repeated says nothing more, and costs
+    plain = command if len(command) < _LONG else f"{command[: _LONG // 2]}\n{command[-_LONG // 2 :]}"
+    plain = _RUNS.sub(lambda run: run[0][:20], plain)  # what is repeated says nothing more, and costs
     return [(rule, "a shell line", None) for rule, pattern in _SHELL if pattern.search(plain)]
 
 

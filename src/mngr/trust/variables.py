@@ -18,8 +18,8 @@ _CANNED = frozenset(
     "FAKE MOCK MOCKED STUB STUBBED CANNED DUMMY SIMULATE SIMULATED REPLAY CASSETTE BYPASS GOLDEN SNAPSHOT SNAPSHOTS "
     "UPDATE ACCEPT REGENERATE REGEN RECORD BLESS SKIP ANSWER RESPONSE EXPECTED PRETEND NOOP".split()
 )
-_SHELL = re.compile(r"(?:^|[;&|\n(]\s*|\bexport\s+|\benv\s+(?:-\S+\s+)*)((?:[A-Za-z_]\w*=(?:'[^']*'|\"[^\"]*\"|[^\s;&|]*)\s+)*[A-Za-z_]\w*=(?:'[^']*'|\"[^\"]*\"|[^\s;&|]*))")  # fmt: skip
-_ONE = re.compile(r"([A-Za-z_]\w*)=('[^']*'|\"[^\"]*\"|[^\s;&|]*)")
+_PARTS = re.compile(r"[;&|\n(]")
+_ONE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.S)
 Pair = tuple[str, str]  # its name, and its value or an ellipsis
 
 
@@ -42,9 +42,19 @@ def of_call(name: str, node: ast.Call) -> list[Pair]:
     elif (last == "update" and "environ" in name) or is_patch(name, node):
         found += [pair for arg in args for pair in _pairs(arg)]
         found += [pair for k in node.keywords if k.arg for pair in _pair(ast.Constant(value=k.arg), k.value)]
-    if command := command_of(node):
-        for line in _SHELL.finditer(command[:4000]):
-            found += [(one[1], one[2].strip("'\"")) for one in _ONE.finditer(line[1])]
+    return [*found, *_of_shell((command_of(node) or "")[:4000])]
+
+
+def _of_shell(command: str) -> list[Pair]:
+    """What stands before the program in each part of a line, or is exported."""
+    found: list[Pair] = []
+    for part in _PARTS.split(command) if "=" in command else []:
+        for word in part.split():
+            one = _ONE.fullmatch(word)
+            if one:
+                found.append((one[1], one[2].strip("'\"")))
+            elif word not in {"export", "env"} and not word.startswith("-"):
+                break
     return found
 
 
