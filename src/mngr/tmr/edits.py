@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from mngr import git
+from mngr.errors import MngrError
 from mngr.model import Record
 from mngr.trust.policy import Change
 
@@ -35,7 +36,10 @@ class Edit(Record):
 def commits_of(
     local: Host, repo: str, base: str, commit: str, claim: Mapping[str, Any] | None = None
 ) -> list[Edit]:
-    """The commits since the base, oldest first; `claim` is the result that says of which kind they are."""
+    """The commits since the base, oldest first; `claim` is the result that says of which kind they are.
+
+    MngrError when there are too many: none may go unseen.
+    """
     said = _said(claim or {})
     words = (
         "log",
@@ -43,12 +47,17 @@ def commits_of(
         "--reverse",
         "--topo-order",
         "--format=%H %P%x00%s",
-        f"--max-count={_MOST}",
+        f"--max-count={_MOST + 1}",
         f"{base}..{commit}",
         "--",
     )
+    lines = list(filter(None, git.must(local, repo, *words).split("\n")))
+    if len(lines) > _MOST:
+        raise MngrError(
+            f"there are more than {_MOST} commits since {base[:10]}", "squash them, or choose another base"
+        )
     found: list[Edit] = []
-    for line in filter(None, git.must(local, repo, *words).split("\n")):
+    for line in lines:
         names, _, subject = line.partition("\0")
         own, *parents = names.split(" ")
         kind = _SUBJECT.match(subject)

@@ -114,6 +114,16 @@ def test_what_a_kind_of_edit_may_not_touch_is_a_finding(world: World) -> None:
     assert refused == {("policy-implementation", "till.py"), ("policy-conftest", "conftest.py")}
 
 
+def test_a_claim_of_more_commits_than_can_be_looked_at_is_not_believed(world: World) -> None:
+    tree = git(world.repo, "rev-parse", f"{world.base}^{{tree}}")
+    head = world.base
+    for _ in range(201):
+        head = git(world.repo, "commit-tree", tree, "-p", head, "-m", "more")
+    git(world.repo, "update-ref", "refs/heads/many", head)
+    found = check(world, head)
+    assert found.verdict == "unverified" and "more than 200 commits" in found.reason
+
+
 def test_a_claim_that_changes_the_set_up_is_not_run(world: World) -> None:
     trace = world.root / "trace"
     files = {
