@@ -163,6 +163,10 @@ def test_what_is_claimed_counts_when_we_have_seen_it(project: Mngr) -> None:
     again = play(project, {}, name="s", code=4)
     skipped = {row["test"]: row["why"] for row in again["skipped"]}
     assert skipped == {"tests/test_right.py::test_right": "nothing has changed since run r confirmed it"}
+    told = Path(
+        RunDir(str(project.repo), "s").task(slug_of("tests/test_lazy.py::test_lazy")), "prompt.md"
+    ).read_text()
+    assert "An earlier run, r, ended here as refuted: nothing was changed" in told
     assert "nothing of the run s is blocked" in project("tmr", "retry", "--blocked", code=1).err
     assert "one or the other" in project("tmr", "retry", "--blocked", "tests/test_wrong.py", code=2).err
 

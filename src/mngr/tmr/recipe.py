@@ -11,6 +11,7 @@ from mngr.mapreduce.rundir import slug_of
 from mngr.mapreduce.state import Task
 from mngr.tmr import brief
 from mngr.tmr.base import add_fix
+from mngr.tmr.memory import Memory
 from mngr.tmr.prepare import Standing
 from mngr.tmr.receipt import Receipt
 from mngr.tmr.result import read_result
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from mngr.tmr.rooms import Rooms
     from mngr.tmr.testing import TestRun
 
+_NOT_WELL = ("blocked", "refuted", "flaky", "failed")
 _CLAIMS = ("fixed", "improved", "unchanged")  # say that the test passes
 
 
@@ -49,6 +51,7 @@ class Tests:
         self._causes = prepared.causes
         self._blocks = blocks  # what each test cites
         self._template = brief.load(run.root)
+        self._known = Memory(run.root).tests  # what earlier runs left
         self._base = plan.base
         self._shared = {test: cause["id"] for cause in prepared.causes for test in cause["tests"]}
 
@@ -131,7 +134,16 @@ class Tests:
         cause = None
         if data["kind"] == "cause":
             cause = next(cause for cause in self._causes if cause["id"] == data["cause"])
-        return self.brief(self._tests[self._test(one)], one.task.title, cause, data.get("hint", "")).text
+        return self.brief(
+            self._tests[self._test(one)], one.task.title, cause, data.get("hint") or self._earlier(one)
+        ).text
+
+    def _earlier(self, one: TaskState) -> str:
+        """How an earlier run ended with a test, if not well."""
+        known = self._known.get(one.task.title)
+        if known is None or known.outcome not in _NOT_WELL or not known.reason:
+            return ""
+        return f"An earlier run, {known.run}, ended here as {known.outcome}: {known.reason}"
 
     def brief(
         self, standing: Standing, task: str = "", cause: dict[str, Any] | None = None, hint: str = ""
