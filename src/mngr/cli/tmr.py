@@ -53,7 +53,7 @@ def finish(
             cli,
             "tasks",
             report["tasks"],
-            f"{summary(state)}: {place.path}",
+            f"{summary(state)}: {place.path}" + (f"\nlook at it: {pages.first}" if pages.first else ""),
             **{k: v for k, v in report.items() if k != "tasks"},
         )
     code = max(exit_code(state, BAD), 4 if state.facts.get("held") else 0)

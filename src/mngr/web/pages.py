@@ -7,6 +7,7 @@ import json
 from mngr.web import player
 from mngr.web.runs import STATUS, Recording, Run, Test
 from mngr.web.text import plain as escape
+from mngr.web.text import straight
 
 _MARKS = {"$ ": "command", "# ": "comment", "! ": "error", "? ": "code"}
 
@@ -102,7 +103,7 @@ def data_of(key: str, recording: Recording) -> str:
     """A recording as the player of a page reads it."""
     if not player.is_there():
         return ""
-    data = json.dumps(recording.text).replace("<", "\\u003c")
+    data = json.dumps(straight(recording.text)).replace("<", "\\u003c")
     return f'<script type="application/json" id="{escape(key)}">{data}</script>'
 
 

@@ -72,6 +72,7 @@ class Live:
         self._next: threading.Timer | None = None
         self._not_before = 0.0
         self._is_over = False
+        self.first: str | None = None  # its first page, once there is one
 
     def hear(self) -> None:
         """Something happened."""
@@ -89,12 +90,12 @@ class Live:
 
     def _write(self) -> None:
         with self._lock:
-            self._next = None
             began = time.monotonic()
+            self._next, self._not_before = None, began + _PACE
             try:
-                write_report(self._local, self._run)
-            except MngrError:  # the run itself must not suffer; whoever asks for the report is told
-                pass
+                self.first = write_report(self._local, self._run)
+            except Exception:  # the run itself must not suffer; whoever asks for the report is told
+                self.first = None
             spent = time.monotonic() - began
             self._not_before = time.monotonic() + max(_PACE, spent * _SHARE)
 

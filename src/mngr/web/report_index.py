@@ -25,7 +25,7 @@ def index_page(facts: Facts) -> str:
     parts = [
         _head(facts),
         _tiles(facts),
-        section("Integration", integration(facts)),
+        section("Integration", _card(integration(facts))),
         section("Timeline", timeline(facts), "all agents, from the first test to the last receipt"),
         section("Shared causes", _causes(facts), "tests that failed alike, and who repaired it"),
         section("For people", _escalations(facts.tasks), "what agents cannot decide"),
@@ -59,6 +59,10 @@ def section(title: str, body: str, about: str = "") -> str:
     more = f'<span class="about">{about}</span>' if about else ""
     name = title.lower().replace(" ", "-")
     return f'<section class="part" id="{name}"><h2>{title}{more}</h2>{body}</section>' if body else ""
+
+
+def _card(body: str) -> str:
+    return f'<div class="card">{body}</div>' if body else ""
 
 
 def _head(facts: Facts) -> str:

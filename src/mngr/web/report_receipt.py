@@ -121,7 +121,7 @@ def _proof(row: dict[str, Any]) -> str:
     needed, same = row.get("is_needed"), row.get("is_same_reason")
     said = "unproven" if needed is None else "needed" if needed else "not needed"
     reason = "" if same is None else "for the same reason" if same else "for another reason"
-    names = " ".join(f"<code>{plain(fix, 10)}</code>" for fix in row.get("fixes") or ())
+    names = " ".join(f"<code>{plain(str(fix)[:10])}</code>" for fix in row.get("fixes") or ())
     whys = "".join(
         f'<p class="why">{name}: {shown(row[key], 1000)}</p>'
         for name, key in (("before", "before_why"), ("without it", "without_why"), ("", "reason"))

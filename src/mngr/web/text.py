@@ -25,6 +25,7 @@ _VISIBLE: dict[int, int | str] = {
     **dict.fromkeys((*range(128, 160), *range(0xD800, 0xE000)), 0xFFFD),
     **{code: f"[U+{code:04X}]" for code in (*_TURNING, *_UNSEEN)},
 }
+_TURNS = re.compile(r"(?<!\\)((?:\\\\)*)\\u(?:061c|200[ef]|202[a-e]|206[6-9])", re.IGNORECASE)
 _WORD = re.compile(r"[a-z][a-z_-]{0,30}")
 
 
@@ -50,15 +51,20 @@ def shown(value: object, most: int = 20_000) -> str:
     return plain(text[:most]) + more
 
 
+def straight(cast: str) -> str:
+    """A recording without what would turn its text around, written out or as JSON has it."""
+    return _TURNS.sub(r"\1?", cast.translate(dict.fromkeys(_TURNING, "?")))
+
+
 def word(value: object) -> str:
     """The name of a class for it."""
-    text = str(value or "").lower()
+    text = str(value or "").lower().replace(" ", "-")
     return f"c-{text}" if _WORD.fullmatch(text) else "c-other"
 
 
 def chip(value: object, more: str = "") -> str:
     """A word in its colour."""
-    return f'<span class="chip {word(value)}">{more}{plain(value, 60)}</span>' if value else ""
+    return f'<span class="chip {word(value)}">{more}{plain(value, 30)}</span>' if value else ""
 
 
 def size(number: float) -> str:
