@@ -15,7 +15,7 @@ from tests.runfolder import RunFolder
 
 EVIL = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>\"' \x1b[31mred\x1b[0m \u202egnp.exe\u202c"
 IMAGE = "<img src=x onerror='window.hacked = 1'>.html"
-SHOWN = "␛[31mred␛[0m [U+202E]gnp.exe[U+202C]"
+SHOWN = "^[[31mred^[[0m [U+202E]gnp.exe[U+202C]"
 BAD = f"tests/test_cart.py::test_{EVIL}"
 GOOD = "tests/test_price.py::test_tea"
 ROWS = "[...document.querySelectorAll('#tasks-table tbody tr')].filter(row => !row.hidden)"

@@ -266,7 +266,7 @@ def _skipped(facts: Facts) -> str:
         f"<li><code>{plain(row['test'], 300)}</code> {plain(row['why'], 300)}</li>" for row in rows[:1000]
     )
     return (
-        f'<details><summary>{len(rows)} tests that got no agent</summary><ul class="plain">{body}</ul></details>'
+        f'<details><summary>{len(rows)} test{"s" * (len(rows) > 1)} that got no agent</summary><ul class="plain">{body}</ul></details>'
         if rows
         else ""
     )

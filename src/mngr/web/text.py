@@ -20,8 +20,7 @@ _TURNING = (
 )  # text is read another way round
 _UNSEEN = (0x200B, 0x2060, 0xFEFF, *range(0xE0000, 0xE0080))
 _VISIBLE: dict[int, int | str] = {
-    **{code: 0x2400 + code for code in range(32) if code not in (9, 10)},
-    127: 0x2421,
+    **{code: f"^{chr(code ^ 64)}" for code in (*range(32), 127) if code not in (9, 10)},
     **dict.fromkeys((*range(128, 160), *range(0xD800, 0xE000)), 0xFFFD),
     **{code: f"[U+{code:04X}]" for code in (*_TURNING, *_UNSEEN)},
 }
