@@ -94,19 +94,13 @@ def _head(facts: Facts) -> str:
 
 def _tiles(facts: Facts) -> str:
     outcomes = _count(one.word for one in facts.tasks)
-    verdicts = _count(str(one.row["verdict"] or "none") for one in facts.tasks)
-    tiles = [
-        _tile(str(len(facts.tasks)), "tasks", _bar(_ordered(outcomes, WORST))),
-        _tile(*_standing(facts)),
-        _tile(
-            str(verdicts.get("confirmed", 0)),
-            "confirmed by us",
-            _strip(_ordered(verdicts, VERDICTS)) + _matrix(facts.tasks),
-            "wide",
-        ),
-        _tile(*_spent(facts)),
-        _tile(*_time(facts)),
-    ]
+    tiles = [_tile(str(len(facts.tasks)), "tasks", _bar(_ordered(outcomes, WORST)))]
+    if facts.plan.get("kind") != "map":  # which knows of no tests, and of no receipts
+        verdicts = _count(str(one.row["verdict"] or "none") for one in facts.tasks)
+        more = _strip(_ordered(verdicts, VERDICTS)) + _matrix(facts.tasks)
+        tiles.append(_tile(*_standing(facts)))
+        tiles.append(_tile(str(verdicts.get("confirmed", 0)), "confirmed by us", more, "wide"))
+    tiles += [_tile(*_spent(facts)), _tile(*_time(facts))]
     return f'<div class="tiles">{"".join(tiles)}</div>'
 
 

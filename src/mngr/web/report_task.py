@@ -79,7 +79,7 @@ def _head(one: One) -> str:
         about.append(f"agent <code>{plain(row['agent'], 100)}</code> on {plain(row['host'], 100)}")
     if row["outcome"] is not None:
         about.append(lasting(row["seconds"]))
-    if row["usage"]:
+    if tokens(row["usage"]):
         about.append(f"{size(tokens(row['usage']))} tokens, {money(row['usage'].get('cost_usd'))}")
     if one.state.attempt > 1:
         about.append(f"try {one.state.attempt}")
