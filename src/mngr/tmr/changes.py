@@ -10,8 +10,8 @@ from mngr import git
 from mngr.errors import MngrError, NotFound
 from mngr.model import Record
 from mngr.tmr import hostile
-from mngr.tmr.cluster import volatile
 from mngr.tmr.hunks import files_of
+from mngr.tmr.leftout import LeftOut, by_cause, cleaned, escalations, left_out, wrong_name
 from mngr.tmr.proof import is_implementation
 from mngr.tmr.trees import PLAIN, Reach, Spec, blobs_of, sizes_of, trees_of, write
 from mngr.tmr.units import Splitter, read_claims
@@ -19,7 +19,7 @@ from mngr.trust.finding import Finding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from mngr.host import Host
@@ -93,47 +93,51 @@ class Change(Record):
         }
 
 
-class LeftOut(Record):
-    """What is not merged, and why."""
-
-    task: str
-    title: str
-    agent: str
-    outcome: str
-    verdict: str | None
-    reason: str
-    cause: str  # what others may have in common with it
-    commit: str | None
-    findings: list[dict[str, Any]] = []
-    escalations: list[dict[str, Any]] = []
-
-
 def changes_of(local: Host, run: RunDir, state: RunState) -> tuple[list[Change], list[LeftOut]]:
     """The changes of all tasks whose receipt confirms them, and everything else; the same at every call."""
     base = git.resolve(local, run.repo, run.ref("base"))
     if base is None:
         raise MngrError(f"the run {run.name} has no base", "its repository is not whole: make a new run")
     tasks = [state.tasks[slug] for slug in sorted(state.tasks)]
-    left = [_left(one) for one in tasks if not _is_ready(one)]
-    ready = [one for one in tasks if _is_ready(one)]
-    known = trees_of(local, run.repo, [name for one in ready for name in (str(one.commit), one.base or base)])
-    claimed: list[TaskState] = []
-    for number, one in enumerate(ready):
-        if None in known[2 * number : 2 * number + 2]:
-            left.append(_left(one, "its commit is not in the run's repository"))
-        else:
-            claimed.append(one)
-    claims = read_claims(local, run.repo, base, [(one.base or base, str(one.commit)) for one in claimed])
-    refused = _refusals(local, run.repo, claims)
-    splitter = Splitter(local, run.repo, base)
+    left = [left_out(one) for one in tasks if not _is_ready(one)]
     units: list[tuple[TaskState, Unit]] = []
-    for one, claim, findings in zip(claimed, claims, refused, strict=True):
-        if findings:
-            left.append(_left(one, f"{findings[0].path}: {findings[0].what}", findings))
-        else:
+    splitter = Splitter(local, run.repo, base)
+    for one, claim in _claims(local, run.repo, base, [one for one in tasks if _is_ready(one)]):
+        if isinstance(claim, list):
+            left.append(left_out(one, f"{claim[0].path}: {claim[0].what}".removeprefix(": "), claim))
+            continue
+        try:
             units += [(one, unit) for unit in splitter.units(claim, _flagged(one))]
-    changes = _made(local, run.repo, units)
-    return _needing(base, changes, left, state)
+        except MngrError as error:
+            left.append(left_out(one, error.message, [_unreadable(error)]))
+    return _needing(base, _made(local, run.repo, units), left, state)
+
+
+def _claims(
+    local: Host, repo: str, base: str, tasks: list[TaskState]
+) -> list[tuple[TaskState, Claimed | list[Finding]]]:
+    """What each task did, or why it is refused; one that git cannot read is no trouble for the others."""
+    if not tasks:
+        return []
+    try:
+        names = [(one.base or base, str(one.commit)) for one in tasks]
+        known = trees_of(local, repo, [name for pair in names for name in pair])
+        if None in known:
+            raise MngrError("its commit is not in the run's repository", "")
+        claims = read_claims(local, repo, base, names)
+        refused = _refusals(local, repo, claims)
+    except MngrError as error:
+        if len(tasks) > 1:
+            middle = len(tasks) // 2
+            return [
+                row for some in (tasks[:middle], tasks[middle:]) for row in _claims(local, repo, base, some)
+            ]
+        return [(tasks[0], [_unreadable(error)])]
+    return [(one, why or claim) for one, claim, why in zip(tasks, claims, refused, strict=True)]
+
+
+def _unreadable(error: MngrError) -> Finding:
+    return Finding(rule="reduce-unreadable", level="refuse", path="", what=hostile.clean(error.message))
 
 
 def save(run: RunDir, state: RunState, changes: Sequence[Change], left: Sequence[LeftOut]) -> None:
@@ -145,6 +149,7 @@ def save(run: RunDir, state: RunState, changes: Sequence[Change], left: Sequence
         "left_out": [one.to_dict() for one in left],
         "causes": by_cause(left),
         "escalations": escalations(state),
+        "held": [{key: row[key] for key in ("cause", "tests", "why")} for row in state.facts.get("held", [])],
     }
     path = os.path.join(run.path, "changes.json")
     with open(path + ".new", "w", encoding="utf-8") as file:
@@ -176,80 +181,12 @@ def keep(local: Host, run: RunDir, changes: Sequence[Change]) -> None:
     git.must(local, run.repo, *PLAIN, "update-ref", "--stdin", stdin=rows.encode())
 
 
-def by_cause(left: Sequence[LeftOut]) -> list[dict[str, Any]]:
-    """What was left out for the same cause, the most frequent first."""
-    groups: dict[str, list[LeftOut]] = {}
-    for one in left:
-        groups.setdefault(one.cause, []).append(one)
-    rows = [
-        {"cause": cause, "reason": some[0].reason, "count": len(some), "tasks": [one.task for one in some]}
-        for cause, some in groups.items()
-    ]
-    return sorted(rows, key=lambda row: (-row["count"], row["cause"]))
-
-
-def escalations(state: RunState) -> list[dict[str, Any]]:
-    """What somebody else must see to, of all tasks whatever became of them; those that say the same together."""
-    groups: dict[tuple[str, str], dict[str, Any]] = {}
-    for slug in sorted(state.tasks):
-        for row in _raised(state.tasks[slug]):
-            same = groups.setdefault((row["kind"], volatile(row["title"])), {**row, "count": 0, "tasks": []})
-            same["count"] += 1
-            same["tasks"] = [*same["tasks"], slug] if slug not in same["tasks"] else same["tasks"]
-    return sorted(groups.values(), key=lambda row: (-row["count"], row["kind"], row["title"]))
-
-
 # What is ready, and what is not
 
 
 def _is_ready(one: TaskState) -> bool:
     is_confirmed = (one.check or {}).get("verdict") == "confirmed"
-    return one.state == "settled" and is_confirmed and not _wrong_name(one) and one.commit is not None
-
-
-def _wrong_name(one: TaskState) -> str:
-    """A name that git could take for something else than a commit."""
-    names = [name for name in (one.commit, one.base) if name is not None]
-    return next((str(name) for name in names if not hostile.is_commit(name)), "")
-
-
-def _left(one: TaskState, why: str = "", findings: Sequence[Finding] = ()) -> LeftOut:
-    check = one.check or {}
-    verdict = check.get("verdict")
-    rows = [_cleaned(row) for name in ("policy", "guard", "findings") for row in check.get(name) or ()]
-    if wrong := _wrong_name(one):
-        what = f"{hostile.clean(wrong)!r} is no commit"
-        findings = [*findings, Finding(rule="reduce-ref", level="refuse", path="", what=what)]
-        why = why or what
-    if one.state != "settled":
-        why = why or f"it is not settled: {one.state}"
-    why = hostile.clean(why or one.reason or str(check.get("reason") or one.outcome or "it has no commit"))
-    return LeftOut(
-        task=one.task.slug, title=hostile.clean(one.task.title), agent=one.agent or "", outcome=one.outcome or one.state,
-        verdict=verdict, reason=why, cause=str(one.task.data.get("cause") or volatile(why)),
-        commit=None if _wrong_name(one) else one.commit,
-        findings=[finding.to_dict() for finding in findings] + rows, escalations=_raised(one),
-    )  # fmt: skip
-
-
-def _raised(one: TaskState) -> list[dict[str, Any]]:
-    rows = one.claim.get("escalations")
-    return [
-        {
-            "kind": hostile.clean(str(row.get("kind"))),
-            "title": hostile.clean(str(row.get("title"))),
-            "detail": hostile.clean_body(str(row.get("detail") or "")),
-            "locations": row.get("locations") or [],
-        }
-        for row in (rows if isinstance(rows, list) else ())
-        if isinstance(row, dict)
-    ]
-
-
-def _cleaned(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        key: hostile.clean(value, 1000) if isinstance(value, str) else value for key, value in row.items()
-    }
+    return one.state == "settled" and is_confirmed and not wrong_name(one) and one.commit is not None
 
 
 def _refusals(local: Host, repo: str, claims: Sequence[Claimed]) -> list[list[Finding]]:
@@ -322,7 +259,7 @@ def _change(one: TaskState, unit: Unit, spec: Spec, commit: str, size: dict[str,
     tests = [str(check.get("test") or one.task.title), *(row["test"] for row in check.get("witnesses") or ())]
     results = check.get("results") or []
     passed = sum(row.get("outcome") == "pass" for row in results)
-    findings = [_cleaned(row) for name in ("policy", "guard", "findings") for row in check.get(name) or ()]
+    findings = [cleaned(row) for name in ("policy", "guard", "findings") for row in check.get(name) or ()]
     findings = [row for row in findings if row["path"] in unit.paths]
     findings += [
         Finding(rule="reduce-message", level="note", path="", what=f"the message of {edit.commit[:10]} had to be cleaned").to_dict()
@@ -379,5 +316,5 @@ def _needing(
             found.append(change.replace(needs=sorted(set(meet or [other.id for other in below]))))
         else:
             one = state.tasks[change.tasks[0]]
-            left.append(_left(one, f"{change.title} builds on work that is not taken"))
+            left.append(left_out(one, f"{change.title} builds on work that is not taken"))
     return found, sorted(left, key=lambda one: one.task)

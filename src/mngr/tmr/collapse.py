@@ -57,16 +57,13 @@ def collapse(local: Host, repo: str, base: str, changes: Sequence[Change]) -> li
     for read in reads:
         groups.setdefault(read.key, []).append(read)
     merged = [_chosen(some) for some in groups.values()]
-    place = {
-        read.change.id: number for number, some in enumerate(groups.values()) for read in some
-    }  # which of the merged has it now
+    place = {read.change.id: number for number, some in enumerate(groups.values()) for read in some}
     parts = _parted(local, repo, base, merged)
     changes = shortened(part.change for part in parts)
     found = []
     for part, change in zip(parts, changes, strict=True):
-        wanted = {place[name] for name in change.needs if name in place} | set(
-            part.of if part.is_rest else ()
-        )
+        wanted = {place[name] for name in change.needs if name in place}
+        wanted.update(part.of if part.is_rest else ())
         needs = {
             other.id
             for below, other in zip(parts, changes, strict=True)
@@ -166,28 +163,49 @@ def _united(one: Change, others: Sequence[Change]) -> Change:
 def _parted(local: Host, repo: str, base: str, reads: Sequence[Read]) -> list[Part]:
     """Changes in which nothing is twice: what several share is a change of its own, and the rest of theirs needs it."""
     owners: dict[str, list[int]] = {}
+    slight: set[str] = set()
     for number, read in enumerate(reads):
-        for key in sorted({piece.key for piece in read.pieces if not piece.is_slight}):
-            owners.setdefault(f"{read.change.kind}\0{key}", []).append(number)
+        for key, is_slight in sorted({(piece.key, piece.is_slight) for piece in read.pieces}):
+            name = f"{read.change.kind}\0{key}"
+            owners.setdefault(name, []).append(number)
+            slight.update([name] if is_slight else [])
     groups: dict[tuple[int, ...], list[str]] = {}
-    for key, numbers in owners.items():
-        if len(numbers) > 1:
-            groups.setdefault(tuple(numbers), []).append(key)
-    shared = {key for keys in groups.values() for key in keys}
+    for name, numbers in sorted(owners.items()):
+        if len(numbers) > 1 and name not in slight:
+            groups.setdefault(tuple(numbers), []).append(name)
+    for some, names in groups.items():  # an import goes with everything that may be in need of it
+        names += [name for name in sorted(slight) if set(owners[name]).issuperset(some)]
     parts: list[Part] = []
     cut: list[tuple[Part, list[Piece]]] = []
-    for some, keys in groups.items():
-        change, pieces = _common([reads[at] for at in some], keys)
+    for some, names in groups.items():
+        change, pieces = _common([reads[at] for at in some], names)
         cut.append((Part(change=change, of=some), pieces))
     for number, read in enumerate(reads):
-        rest = [piece for piece in read.pieces if f"{read.change.kind}\0{piece.key}" not in shared]
+        gone = {name for some, names in groups.items() if number in some for name in names}
+        rest = [piece for piece in read.pieces if f"{read.change.kind}\0{piece.key}" not in gone]
         part = Part(change=read.change, of=(number,))
         if len(rest) == len(read.pieces):
             parts.append(part)
-        elif any(not piece.is_slight for piece in rest):
+        elif rest:
             cut.append((part.replace(is_rest=True), rest))
     made = _remade(local, repo, base, [(part.change, pieces) for part, pieces in cut])
-    return parts + [part.replace(change=change) for (part, _), change in zip(cut, made, strict=True)]
+    parts += [part.replace(change=change) for (part, _), change in zip(cut, made, strict=True)]
+    return _once(parts)
+
+
+def _once(parts: Sequence[Part]) -> list[Part]:
+    """The parts without one twice: what is left of several may be the same."""
+    groups: dict[tuple[str, str, str], list[Part]] = {}
+    for part in parts:
+        groups.setdefault((part.change.kind, part.change.parent, part.change.key), []).append(part)
+    return [
+        some[0].replace(
+            change=_united(some[0].change, [part.change for part in some]),
+            of=tuple(sorted({number for part in some for number in part.of})),
+            is_rest=any(part.is_rest for part in some),
+        )
+        for some in groups.values()
+    ]
 
 
 def _common(some: Sequence[Read], keys: Sequence[str]) -> tuple[Change, list[Piece]]:
@@ -195,11 +213,25 @@ def _common(some: Sequence[Read], keys: Sequence[str]) -> tuple[Change, list[Pie
     one = min(some, key=lambda read: read.change.key)
     pieces = [piece for piece in one.pieces if f"{one.change.kind}\0{piece.key}" in keys]
     paths = {piece.path for piece in pieces}
+    said = _words(one, keys)
+    others = {
+        maker.task: read.change.id
+        for read in some
+        if _words(read, keys) != said
+        for maker in read.change.made_by
+    }
     united = _united(one.change, [read.change for read in some])
-    findings = [row for row in united.findings if row["path"] in paths]
     return united.replace(
-        findings=findings, title=f"{one.change.title} (what {len(some)} changes share)"
+        made_by=[maker.replace(variant=others.get(maker.task, "")) for maker in united.made_by],
+        findings=[row for row in united.findings if row["path"] in paths],
+        title=f"{one.change.title} (what {len(some)} changes share)",
     ), pieces
+
+
+def _words(read: Read, keys: Sequence[str]) -> list[str]:
+    """What a change says at some places, literally."""
+    found = [piece for piece in read.pieces if f"{read.change.kind}\0{piece.key}" in keys]
+    return sorted(repr((piece.path, piece.hunk or piece.row.new)) for piece in found)
 
 
 def _remade(

@@ -30,7 +30,7 @@ _UNSEEN = re.compile(
 )
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _TRAILER = re.compile(r"^\s*(?:mngr-[a-z]+|[a-z-]+-by|change-id)\s*:", re.I)
-_DATE = re.compile(r"\d{1,10} [+-][01]\d[0-5]\d")
+_DATE = re.compile(r"\d{1,10} [+-](?:0\d|1[0-3])[0-5]\d")
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 

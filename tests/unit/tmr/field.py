@@ -11,9 +11,10 @@ from mngr.mapreduce.rundir import RunDir
 from mngr.mapreduce.state import RunState, Task, TaskState
 from mngr.paths import Home
 from mngr.providers.local import LocalHost
-from mngr.tmr.changes import Change, LeftOut, changes_of
+from mngr.tmr.changes import Change, changes_of
 from mngr.tmr.collapse import collapse
 from mngr.tmr.compose import Composed, compose
+from mngr.tmr.leftout import LeftOut
 
 Commit = tuple[str, dict[str, Any]]  # message, files
 Files = dict[str, Any]  # text, None for a file that goes, or (mode, text or object)

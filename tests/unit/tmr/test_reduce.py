@@ -1,4 +1,4 @@
-"""Many branches, one: what is a change, who conflicts with whom, what is the same, and the branch of it all."""
+"""Many branches: what is a change, what is refused, who conflicts with whom, and what is the same."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mngr.mapreduce.state import Task, TaskState
 from mngr.paths import Home
 from mngr.providers.local import LocalHost
 from mngr.tmr import changes as changes_module
-from mngr.tmr.changes import Change, by_cause, escalations
 from mngr.tmr.collapse import collapse
 from mngr.tmr.compose import rank
 from mngr.tmr.graph import clashes, converging, largest, neighbours
+from mngr.tmr.leftout import by_cause, escalations
 from mngr.tmr.sameness import meaning
-from tests.unit.tmr.field import BASE, Commit, Field, Files, app, fix, function, note
+from tests.unit.tmr.field import Commit, Field, Files, app, fix, function, note
 
 
 @pytest.fixture
@@ -121,6 +121,17 @@ def test_what_a_person_should_look_at_is_a_change_of_its_own(field: Field) -> No
     assert "- tests/helper.py: ‹b>shared‹/b>" in field.git("show", "-s", "--format=%B", done.head)
 
 
+def test_changes_are_kept_as_a_file_and_by_names(field: Field) -> None:
+    field.claim("a", ("[FIX_IMPL] One", fix(1)), claim={"escalations": [{"kind": "BLOCKER", "title": "x"}]})
+    field.claim("b", ("x", fix(2)), verdict="refuted")
+    changes, left = field.split()
+    changes_module.save(field.run, field.state, changes, left)
+    assert changes_module.load(field.run) == changes
+    changes_module.keep(field.local, field.run, changes)
+    refs = field.git("for-each-ref", "--format=%(objectname)", "refs/mngr/runs/r").split("\n")
+    assert changes[0].commit in refs and "making" not in field.git("for-each-ref")
+
+
 # Hostile branches
 
 
@@ -160,6 +171,40 @@ def test_a_commit_that_reads_like_an_option_or_a_name_is_never_given_to_git(fiel
     changes, left = field.split()
     assert not changes and [one.task for one in left] == ["bad", "gone"]
     assert left[0].findings[0]["rule"] == "reduce-ref" and "not in the run's repository" in left[1].reason
+
+
+def test_a_tree_that_git_cannot_read_is_no_trouble_for_the_others(field: Field) -> None:
+    for number in range(5):
+        field.claim(f"t{number}", ("x", fix(number)))
+    tree = field.git(
+        "hash-object", "-t", "tree", "-w", "--stdin", "--literally", stdin=b"100644 \0" + bytes(20)
+    )  # a file without a name
+    commit = field.git(
+        "-c", "user.name=x", "-c", "user.email=x", "commit-tree", tree, "-p", field.base, "-m", "x"
+    )
+    field.state.tasks["t2"] = field.state.tasks["t2"].replace(commit=commit)
+    changes, left = field.split()
+    assert [change.tasks for change in changes] == [["t0"], ["t1"], ["t3"], ["t4"]]
+    assert left[0].task == "t2" and left[0].findings[0]["rule"] == "reduce-unreadable"
+
+
+def test_history_that_is_no_line_counts_by_what_it_comes_to(field: Field) -> None:
+    side = field.commits(field.base, ("side", {**fix(3), "README.md": "# Side\n"}))[-1]
+    main = field.commits(field.base, ("main", fix(30)))[-1]
+    tree = field.git("merge-tree", "--write-tree", main, side)
+    who = ("-c", "user.name=x", "-c", "user.email=x@x")
+    merge = field.git(*who, "commit-tree", tree, "-p", main, "-p", side, "-m", "merged")
+    field.settle("a", [merge])
+    tree = field.git("rev-parse", f"{side}^{{tree}}")
+    alone = field.git(*who, "commit-tree", tree, "-m", "of no base")
+    field.settle("b", [alone])
+    changes = field.changes()
+    assert [(change.title, change.paths) for change in changes if change.tasks == ["a"]] == [
+        ("merged", ["README.md"]), ("main", ["src/app.py"]), ("merged", ["src/app.py"]),
+    ]  # fmt: skip
+    for slug in ("a", "b"):
+        done = field.compose([change for change in changes if change.tasks == [slug]])
+        assert done.tree == field.git("rev-parse", f"{field.state.tasks[slug].commit}^{{tree}}")
 
 
 def test_messages_and_authors_cannot_say_more_than_words(field: Field) -> None:
@@ -308,126 +353,18 @@ def test_what_several_share_within_larger_changes_is_one_change_and_the_rest_nee
     assert done.commits[0].changes == [shared.id]
 
 
-# The branch
+def test_an_import_that_several_need_stays_with_what_needs_it(field: Field) -> None:
+    def text(b: int = 2, c: int = 3, d: int = 4) -> str:
+        return f"import os\nA = 1\n\n\nB = {b}\n\n\nC = {c}\n\n\nD = {d}\n"
 
-
-def hundred(field: Field) -> list[Change]:
-    """Fixes in a hundred branches: twenty make the same edit, twenty are in another's way, all have a test of their own."""
-    rows: dict[str, tuple[Commit, ...]] = {}
-    for number in range(100):
-        body = "return 99" if number < 20 else f"return {number}"
-        at = 39 if number < 20 else number - 20 if number < 55 else number - 55 if number < 75 else None
-        files = fix(at, body) if at is not None else {f"src/new_{number}.py": f"A = {number}\n"}
-        test = {f"tests/test_{number}.py": f"def test_{number}():\n    assert True\n"}
-        rows[f"t{number:02}"] = ((f"[FIX_IMPL] {number}", files), ("[ADD_TEST] x", test))
-    field.claims(rows)
-    return field.collapsed()
-
-
-def test_a_hundred_branches_become_one_that_is_the_same_every_time(
-    field: Field, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    changes = rank(hundred(field))
-    started: list[str] = []
-    monkeypatch.setattr("mngr.shell.tracer", started.append)
-    done = field.compose(changes)
-    assert len(started) < 100, "git is asked only about those that meet"
-    assert done.commits[0].kind == "test" and len(done.commits[0].changes) == 100
-    fixes = [change for change in changes if change.kind == "fix"]
-    assert len(fixes) == 81 and fixes[0].is_shared, "the same edit of twenty is one change, and the first"
-    assert len(done.conflicts) == 20 and len(done.commits) == 1 + 81 - 20
-    place = {change.id: change for change in changes}
-    for conflict in done.conflicts:
-        (other,) = conflict.others
-        assert (
-            conflict.paths == ["src/app.py"]
-            and abs(int(place[other].tasks[0][1:]) - int(place[conflict.change].tasks[0][1:])) == 35
-        )
-    history = field.git("log", "--format=%P", f"{field.base}..{done.head}").split("\n")
-    assert [*[one.commit for one in done.commits][::-1][1:], field.base] == history, (
-        "one after the other, each on the last"
-    )
-    assert (
-        field.git("show", "-s", "--format=%s", done.commits[0].commit)
-        == "[TEST/DOC] 100 changes of 100 tasks"
-    )
-    assert field.compose(rank(changes[::-1])).head == done.head
-    assert field.git("ls-tree", "-r", "--name-only", done.commits[0].commit, "src").count("new_") == 0
-
-
-def test_a_fix_keeps_its_author_and_says_where_it_is_from(field: Field) -> None:
-    made = field.claim("a", ("[FIX_IMPL] One\n\nWhy.", fix(1)), author="Eve <eve@x>")
-    (change,) = field.changes()
-    text = field.git("show", "-s", "--format=%an <%ae> %at, %cn %ct%n%B", field.compose([change]).head)
-    assert text.split("\n") == [
-        "Eve <eve@x> 1001, mngr 2001", "[FIX_IMPL] One", "", "Why.", "", f"Mngr-Change: {change.id}", "Mngr-Task: a",
-        "Mngr-Agent: tmr-r-a", f"Mngr-Receipt: a confirmed 3/3 {made[0][:12]}", "",
-    ]  # fmt: skip
-
-
-def test_tests_that_do_not_go_together_are_named_and_the_rest_is_one_commit(field: Field) -> None:
-    for name, value in (("a", 5), ("b", 6)):
-        field.claim(
-            name,
-            ("x", {"tests/helper.py": f"ONE = {value}\n\n\nTWO = 2\n", f"tests/test_{name}.py": "A = 1\n"}),
-        )
-    field.claim("c", ("x", {"tests/helper.py": "ONE = 1\n\n\nTWO = 7\n", "tests/test_app.py": None}))
-    one, two, three = field.changes()
-    done = field.compose([one, two, three])
-    assert [made.changes for made in done.commits] == [[one.id, three.id]]
-    assert [(each.change, each.paths, each.others) for each in done.conflicts] == [
-        (two.id, ["tests/helper.py"], [one.id])
-    ]
-    assert field.show(done.head, "tests/helper.py") == "ONE = 5\n\n\nTWO = 7\n"
-    assert "tests/test_app.py" not in field.git("ls-tree", "-r", "--name-only", done.head)
-
-
-def test_a_fix_of_a_file_that_another_moves_goes_with_it_and_a_base_that_moved_on_is_merged_with(
-    field: Field,
-) -> None:
-    field.claim("a", ("moved", {"src/app.py": None, "src/main.py": app()}))
-    field.claim("b", ("fixed", fix(3)))
-    moved, fixed = field.changes()
-    done = field.compose([moved, fixed])
-    assert field.show(done.head, "src/main.py") == app(f3="return 1") and not done.conflicts
-    (onto,) = field.commits("", ("elsewhere", {**BASE, "src/app.py": app(f9="return 9")}))
-    later = field.compose([fixed], base=onto)
-    assert field.show(later.head, "src/app.py") == app(f3="return 1", f9="return 9")
-    (onto,) = field.commits(field.base, ("there", fix(3)))
-    assert field.compose([fixed], base=onto).already == [fixed.id]
-    (onto,) = field.commits(field.base, ("other", fix(3, "return 7")))
-    assert [(one.others, one.paths) for one in field.compose([fixed], base=onto).conflicts] == [
-        ([], ["src/app.py"])
-    ]
-
-
-def test_fixes_are_ranked_by_evidence_and_what_is_needed_comes_first(field: Field) -> None:
-    def proven(commit: str) -> None:
-        one = field.state.tasks["green"]
-        proofs = [{"fixes": [commit], "is_needed": True}]
-        field.state.tasks["green"] = one.replace(check={**(one.check or {}), "proofs": proofs})
-
-    proven(field.claim("green", ("green", fix(1, "a = 1\n    return a")))[0])
-    for name in ("p", "q"):
-        field.claim(name, ("found by two", fix(10)))
-    field.claim("risky", ("risky", {"pyproject.toml": "[a]\n"}))
-    field.claim("long", ("long", fix(20, "a = 1\n    b = a\n    return b")))
-    field.claim("short", ("short", fix(30)))
+    field.base = field.commits("", ("base", {"src/m.py": text().removeprefix("import os\n")}))[-1]
+    field.git("update-ref", field.run.ref("base"), field.base)
+    for name, rows in {"a": {"b": 0}, "b": {"b": 0, "d": 0}, "c": {"c": 9}}.items():
+        field.claim(name, (name, {"src/m.py": text(**rows)}))
     found = field.collapsed()
-    assert [change.tasks[0] for change in rank(found)] == ["green", "p", "short", "long", "risky"]
-    short = next(change for change in found if change.tasks == ["short"])
-    risky = next(change for change in found if change.tasks == ["risky"])
-    assert rank(found, {risky.id: ["t1", "t2"]})[0] == risky
-    needing = short.replace(needs=[risky.id], turned=["t1", "t2", "t3"])
-    assert [change.tasks[0] for change in rank([needing, risky])] == ["risky", "short"]
-
-
-def test_changes_are_kept_as_a_file_and_by_names(field: Field) -> None:
-    field.claim("a", ("[FIX_IMPL] One", fix(1)), claim={"escalations": [{"kind": "BLOCKER", "title": "x"}]})
-    field.claim("b", ("x", fix(2)), verdict="refuted")
-    changes, left = field.split()
-    changes_module.save(field.run, field.state, changes, left)
-    assert changes_module.load(field.run) == changes
-    changes_module.keep(field.local, field.run, changes)
-    refs = field.git("for-each-ref", "--format=%(objectname)", "refs/mngr/runs/r").split("\n")
-    assert changes[0].commit in refs and "making" not in field.git("for-each-ref")
+    assert {tuple(change.tasks) for change in found} == {("a", "b"), ("b",), ("c",)}
+    assert all(
+        field.show(change.commit, "src/m.py").startswith("import os") for change in found if not change.needs
+    )
+    done = field.compose(rank(found))
+    assert not done.conflicts and field.show(done.head, "src/m.py") == text(0, 9, 0)
