@@ -76,6 +76,8 @@ def order(name: str, cases: dict[str, list[object]]) -> list[str]:
         json.dumps(steps),
         "--runs",
         "1",
+        "--verify-runs",
+        "1",
     ]
 
 
@@ -107,7 +109,7 @@ def test_many_tests_broken_by_one_line_are_one_task(project: Mngr) -> None:
         {"commit": "[FIX_IMPL] b"},
         result(outcome="fixed", before="fail", after="pass"),
     ]
-    found = play(project, {"cause-*": [*fixed]}, "--max-agents", "4")
+    found = play(project, {"cause-*": [*fixed]}, "--max-agents", "4", timeout=180)
     causes = [task for task in found["tasks"] if task["cluster"]]
     assert [(task["outcome"], task["verdict"]) for task in causes] == [("fixed", "confirmed")]
     assert len(found["clusters"]) == 1 and len(found["clusters"][0]["tests"]) == count
