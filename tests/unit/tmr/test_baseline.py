@@ -307,7 +307,7 @@ def test_receipts(world: World) -> None:
         }
     )
 
-    once = How(pytest=PYTEST, k=1)
+    once = How(pytest=PYTEST, k=1, trusts_setup=True)
 
     def claim(commit: str, **more: Any) -> Claim:
         return Claim(test=test, commit=commit, base=world.base, **more)
