@@ -318,3 +318,19 @@ def test_from_a_worktree_with_a_head_of_its_own_and_from_nowhere(project: Mngr, 
         git(tmp_path / "empty", "init", "-q")
         assert "has no commit to start from" in project(*command, cwd=tmp_path / "empty", code=1).err
         assert not (tmp_path / "empty" / ".mngr").exists()
+
+
+def test_receipts_are_made_on_other_hosts_which_are_given_back(project: Mngr, example_plugin: Path) -> None:
+    project.env["PYTHONPATH"] = str(example_plugin)
+    tests(project, wrong=(2, 2, 5), other=(3, 3, 7))
+    mend = [
+        {"run": "sed -i -e 's/== 5/== 4/' -e 's/== 7/== 6/' tests/*.py"},
+        {"commit": "[FIX_TEST] The sum"},
+        result(outcome="fixed", before="fail", after="pass"),
+    ]
+    found = play(project, {"*": mend}, "--verify-on", ".scratch", "--max-agents", "2")
+    assert {task["verdict"] for task in found["tasks"]} == {"confirmed"}
+    assert {agent["host"] for agent in project.agents()} == {"local"}
+    assert [
+        host["name"] for host in project.json("list", "--hosts")["hosts"] if host["provider"] == "scratch"
+    ] == []

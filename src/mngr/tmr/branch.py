@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import os
 import tempfile
 
@@ -21,7 +22,7 @@ from mngr.tmr.verify import Claim, How, verify
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from mngr.fleet import Fleet
@@ -65,31 +66,6 @@ class Branch(Record):
         return [finding.to_dict() for finding in not_needed([receipt.proofs for receipt in self.receipts])]
 
 
-class Aside:
-    """A repository of our own that borrows the objects of the user's: nothing is written there."""
-
-    def __init__(self, local: Host, root: str, name: str) -> None:
-        self._local, self.root = local, root
-        self._place = tempfile.TemporaryDirectory(prefix=f"mngr-{name}-")
-        self.path = os.path.join(self._place.name, "repo.git")
-        form = git.must(local, root, "rev-parse", "--show-object-format")
-        git.must(
-            local, root, "init", "--quiet", "--bare", f"--object-format={form}", "--template=", self.path
-        )
-        objects = git.must(local, root, "rev-parse", "--path-format=absolute", "--git-path", "objects")
-        os.makedirs(os.path.join(self.path, "objects", "info"), exist_ok=True)
-        with open(os.path.join(self.path, "objects", "info", "alternates"), "w", encoding="utf-8") as file:
-            file.write(f"{objects}\n")
-
-    def keep(self, name: str, commit: str) -> None:
-        """Give a commit a name, so that it can be had from here."""
-        git.must(self._local, self.path, "update-ref", f"refs/heads/{name}", commit)
-
-    def close(self) -> None:
-        """Take it away."""
-        self._place.cleanup()
-
-
 def verify_branch(
     fleet: Fleet, root: str, ref: str, base: str | None, paths: Sequence[str], how: How, *, walls: Walls | None, on: str,
     shelf: Shelf | None, say: Say,
@@ -101,8 +77,7 @@ def verify_branch(
     whole = changes(local, root, since, commit)
     if not whole:
         raise UsageError(f"{ref} changes nothing since {since[:10]}", "say since when: --base REF")
-    with _aside(local, root, commit, since) as aside:
-        rooms = Rooms(fleet, f"verify-{os.urandom(3).hex()}", aside.path, walls=walls, on=on)
+    with _rooms(fleet, root, (commit, since), walls, on) as rooms:
         tests = _tests(rooms, commit, how, whole, paths)
         found = _all(
             rooms,
@@ -168,19 +143,37 @@ def _tests(rooms: Rooms, commit: str, how: How, whole: Sequence[Change], paths: 
     ]
 
 
-class _aside:
-    """The repository aside, with the commits that are needed, for as long as it is needed."""
+@contextlib.contextmanager
+def _rooms(
+    fleet: Fleet,
+    repo: str,
+    commits: tuple[str, ...],
+    walls: Walls | None,
+    on: str,
+    at_once: int | None = None,
+) -> Iterator[Rooms]:
+    """Rooms for some commits of a repository in which nothing is written."""
+    with tempfile.TemporaryDirectory(prefix="mngr-verify-") as place:
+        aside = _aside(fleet.context.local, repo, place, commits)
+        rooms = Rooms(fleet, f"verify-{os.urandom(3).hex()}", aside, at_once=at_once, walls=walls, on=on)
+        try:
+            yield rooms
+        finally:
+            rooms.close()
 
-    def __init__(self, local: Host, root: str, *commits: str) -> None:
-        self._aside = Aside(local, root, "verify")
-        for number, commit in enumerate(commits):
-            self._aside.keep(f"c{number}", commit)
 
-    def __enter__(self) -> Aside:
-        return self._aside
-
-    def __exit__(self, *_: object) -> None:
-        self._aside.close()
+def _aside(local: Host, root: str, place: str, commits: tuple[str, ...]) -> str:
+    """A repository that borrows the objects of another, with names for the commits that can be had from it."""
+    path = os.path.join(place, "repo.git")
+    form = git.must(local, root, "rev-parse", "--show-object-format")
+    git.must(local, root, "init", "--quiet", "--bare", f"--object-format={form}", "--template=", path)
+    objects = git.must(local, root, "rev-parse", "--path-format=absolute", "--git-path", "objects")
+    os.makedirs(os.path.join(path, "objects", "info"), exist_ok=True)
+    with open(os.path.join(path, "objects", "info", "alternates"), "w", encoding="utf-8") as file:
+        file.write(f"{objects}\n")
+    for number, commit in enumerate(commits):
+        git.must(local, path, "update-ref", f"refs/heads/c{number}", commit)
+    return path
 
 
 # A receipt once more
@@ -209,8 +202,7 @@ def verify_again(
         test=Test(**again["test"]), commit=before.commit, base=before.base, is_shared=again["is_shared"], is_one_of_many=again.get("is_one_of_many", False),
         witnesses=[Test(**row) for row in again["witnesses"]], result={"changes": again["kinds"]} if again["kinds"] else {},
     )  # fmt: skip
-    with _aside(local, repo, before.commit, before.base) as aside:
-        rooms = Rooms(fleet, f"verify-{os.urandom(3).hex()}", aside.path, at_once=1, walls=walls, on=on)
+    with _rooms(fleet, repo, (before.commit, before.base), walls, on, at_once=1) as rooms:
         after = verify(rooms, claim, how)
     return Again(before=before, after=after, differences=differences(before, after))
 

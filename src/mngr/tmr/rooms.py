@@ -88,6 +88,7 @@ class Rooms:
         self._called = called
         self._mason = None if walls is None else Mason(walls)
         self.about = [on, None if walls is None else walls.to_dict()]  # what else a run depends on
+        self._hosts: dict[int, str] = {}  # made for rooms, where a provider makes hosts
         self._free = list(range(self.at_once, 0, -1))
         self._changed = threading.Condition()
 
@@ -110,31 +111,48 @@ class Rooms:
 
     def _make(self, number: int, commit: str, source: str | None) -> Room:
         name = f"tmr-{self.run}-{self._called}-{number}"
+        on = f"@{self._hosts[number]}{self._on[1:]}" if number in self._hosts else self._on
         try:
-            view = self._create(name, commit, source)
+            view = self._create(name, on, commit, source)
         except NameTaken:  # by one that was left behind: nobody else makes rooms for this run
             self.fleet.discard([name])
-            view = self._create(name, commit, source)
+            view = self._create(name, on, commit, source)
+        if self._on.startswith("@."):
+            self._hosts[number] = view.host
         try:
             return Room(self.fleet, view.name, view.work_dir, commit, self.repo, self._mason)
         except BaseException:
             self.fleet.discard([name])
             raise
 
-    def _create(self, name: str, commit: str, source: str | None) -> AgentView:
+    def _create(self, name: str, on: str, commit: str, source: str | None) -> AgentView:
         return self.fleet.create(
-            name + self._on, "command", ["true"], source=source or self.repo, branch=f"{commit}:mngr/{name}", transfer="mirror",
+            name + on, "command", ["true"], source=source or self.repo, branch=f"{commit}:mngr/{name}", transfer="mirror",
             dirty="ignore", env=self._env, labels={**LABEL, "run": self.run}, sandbox=self._sandbox, network=self._network,
         )  # fmt: skip
 
     def sweep(self) -> list[str]:
         """Take away the rooms that a killed orchestrator of this run left; their names."""
         found = [
-            agent.name
+            agent
             for agent in self.fleet.list().agents
             if agent.labels.get("role") == LABEL["role"] and agent.labels.get("run") == self.run
         ]
-        return [outcome.name for outcome in self.fleet.discard(found) if outcome.ok]
+        gone = [outcome.name for outcome in self.fleet.discard([agent.name for agent in found]) if outcome.ok]
+        if self._on.startswith("@."):
+            self._end({agent.host for agent in found if agent.provider == self._on[2:]})
+        return gone
+
+    def close(self) -> None:
+        """Give back the hosts that were made for rooms."""
+        self._end(set(self._hosts.values()))
+        self._hosts.clear()
+
+    def _end(self, hosts: set[str]) -> None:
+        names = [f"@{host}{self._on[1:]}" for host in sorted(hosts)]
+        if names:
+            with contextlib.suppress(MngrError):  # it is named by `mngr gc` then
+                self.fleet.destroy(names, force=True)
 
 
 class Room:

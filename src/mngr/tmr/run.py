@@ -53,7 +53,7 @@ def go(
         judges = rooms
         if plan.verify_on:
             judges = Rooms(fleet, run.name, run.repo, walls=walls, on=plan.verify_on, called="judge")
-        rooms.sweep()
+        judges.sweep()
         prepared = prepare(local, run, plan, rooms, journal, say)
         _write(os.path.join(run.path, "clusters.json"), {"v": 1, "clusters": prepared.causes})
         recipe = Tests(local, run, plan, prepared, judges, cited(local, run.repo, plan.base, prepared))
@@ -69,6 +69,7 @@ def go(
         finally:
             remember(local, run, plan, fold(journal.rows), prepared)
             note_flaky(local, run, plan, fold(journal.rows), list(recipe.seen.values()))
+            judges.close()
 
 
 def wish_of(plan: Plan) -> Wish:
