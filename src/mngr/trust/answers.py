@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from mngr.trust import escapes, values
+from mngr.trust import escapes, values, written
 from mngr.trust.checks import Check
 from mngr.trust.resolve import Escape
 
@@ -43,9 +43,9 @@ class Side:
         looked = [part for check in checks for part in ast.walk(check.node) if isinstance(part, ast.Call)]
         inner = [part for action in actions for part in ast.walk(action) if isinstance(part, ast.Call)]
         self.calls = [*inner, *looked]
-        self.commands = list(
-            dict.fromkeys(c[:_LONG] for part in self.calls if (c := escapes.command_of(part)))
-        )
+        whole = list(dict.fromkeys(c for part in self.calls if (c := escapes.command_of(part))))
+        self.commands = list(dict.fromkeys(command[:_LONG] for command in whole))
+        self.unread = [command for command in whole if len(command) > _LONG]
         self.made = _made(self.commands)
 
 
@@ -53,7 +53,8 @@ def own(old: Side, new: Side, doc: str) -> Iterator[Found]:
     """What the new test does, and the old one did not, to make its own checks hold."""
     before = {values.text(action) for action in old.actions}
     fresh = [action for action in new.actions if values.text(action) not in before]
-    yield from _planted(fresh, new.checks)
+    yield from _planted(new, {*before, *map(values.text, old.calls)})
+    yield from written.rows(list(old.actions), fresh, list(new.checks))
     yield from _printed(fresh, new.checks)
     yield from _shown(old, new)
     yield from _given(old, new)
@@ -61,15 +62,27 @@ def own(old: Side, new: Side, doc: str) -> Iterator[Found]:
     yield from _accepted(old, new, doc)
 
 
-def _planted(actions: list[ast.Call], checks: Sequence[Check]) -> Iterator[Found]:
+def unread(old: Side, new: Side) -> list[str]:
+    """Command lines that are new and longer than what is looked at, each by its beginning."""
+    return [command[:100] for command in new.unread if command not in old.unread]
+
+
+def _planted(new: Side, before: set[str]) -> Iterator[Found]:
     """A file that a shell line writes with words of its own, and that is looked at later."""
-    asked = [line for check in checks for part in ast.walk(check.node) if (line := escapes.command_of(part))]
-    asked += [values.text(check.node) for check in checks]
-    for action in actions:
-        command = escapes.command_of(action) or ""
+    for action in new.calls:
+        command = (escapes.command_of(action) or "")[:_LONG]
+        if not command or values.text(action) in before:
+            continue
         for name in escapes.written_by(command):
-            if any(name in line and line != command for line in asked):
+            place = ast.Constant(value=name)
+            if any(written.reads(check, place) and not _runs(check, action) for check in new.checks):
                 yield 0, f"it writes {name} itself, and then looks at it", command
+                return
+
+
+def _runs(check: Check, action: ast.Call) -> bool:
+    """Whether a check is about this very call."""
+    return values.text(action) in values.text(check.node)
 
 
 def _printed(actions: list[ast.Call], checks: Sequence[Check]) -> Iterator[Found]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import functools
 
-from mngr.trust import values
+from mngr.trust import driven, values, written
 from mngr.trust.resolve import TooLong, joined
 from mngr.trust.said import QUIET, Said
-from mngr.trust.source import Function, own_nodes
+from mngr.trust.source import Function
 
 TYPE_CHECKING = False
 _MUTATE = frozenset(
@@ -35,7 +35,8 @@ class Calls(Said):
             return done
         if (local := self._local(node)) is not None:
             function, bound, given = local
-            if (made := self.inline(function, given, node.keywords, bound)) is not None:
+            held = self._held(function, node)
+            if (made := self.inline(function, given, node.keywords, bound, held=held)) is not None:
                 return made
         func = (
             node.func
@@ -58,7 +59,8 @@ class Calls(Said):
             if isinstance(name, str) and name.isidentifier():
                 return self.resolve(ast.Attribute(value=node.args[0], attr=name, ctx=ast.Load()))
         if (method := self._method(func)) is not None:
-            made = self.inline(method[1], node.args, node.keywords, True, method[0])
+            held = self._held(method[1], node)
+            made = self.inline(method[1], node.args, node.keywords, True, method[0], held)
             if made is not None:
                 return made
         args = [self.resolve(arg) for arg in node.args]
@@ -67,7 +69,10 @@ class Calls(Said):
         if not self.module.spend(len(values.text(made)) // 200):
             raise TooLong
         name = values.text(func) if isinstance(func, ast.Name | ast.Attribute) else ""
+        if (through := self._indirect(func, name, args, node)) is not None:
+            return through
         self.watch(name, made)
+        self.written += [(place, content, self.line) for place, content in written.of_call(name, made)]
         if (said := self.says(name, made)) is not None:
             return said
         if (known := self._file(name, made)) is not None:
@@ -105,6 +110,21 @@ class Calls(Said):
                 return (base, found) if found else None
         return None
 
+    def _held(self, function: Function, node: ast.Call) -> str:
+        """The condition under which a call of a function runs it at all."""
+        known = {**self.module.functions, **self.nested}
+        kind = driven.kind(function, known)
+        return driven.HELD[kind] if kind and id(node) not in self.module.driven(kind) else ""
+
+    def _indirect(self, func: ast.expr, name: str, args: list[ast.expr], node: ast.Call) -> ast.expr | None:
+        """A function of the file that is run by way of another."""
+        found = driven.indirect(func, name, args)
+        function = (self.nested.get(found[0]) or self.module.functions.get(found[0])) if found else None
+        if function is None or found is None:
+            return None
+        lost = name.endswith(("to_thread", "run_sync")) and id(node) not in self.module.driven("coroutine")
+        return self.inline(function, found[1], node.keywords, held=driven.HELD["coroutine"] if lost else "")
+
     def inline(
         self,
         function: Function,
@@ -112,6 +132,7 @@ class Calls(Said):
         named: list[ast.keyword],
         bound: bool = False,
         instance: ast.expr | None = None,
+        held: str = "",
     ) -> ast.expr | None:
         """Walk through a function of the file in place of its call; None where that cannot be done."""
         if self.depth > 5 or (
@@ -129,8 +150,8 @@ class Calls(Said):
         outer, self.env = self.env, {**closure, **inner}
         kept, self.depth = list(self.conditions), self.depth + 1
         self.returns.append([])
-        if _waits(function):
-            self.conditions.append("if anything goes through it")
+        if held:
+            self.conditions.append(held)
         try:
             self.block(function.body)
         finally:
@@ -255,10 +276,3 @@ def _read(place: ast.expr) -> ast.expr:
 
 def _name(name: str) -> ast.expr:
     return ast.Name(id=name, ctx=ast.Load())
-
-
-def _waits(function: Function) -> bool:
-    """Whether calling it runs nothing yet: a generator that is no context."""
-    if any("contextmanager" in values.text(decorator) for decorator in function.decorator_list):
-        return False
-    return any(isinstance(part, ast.Yield | ast.YieldFrom) for part in own_nodes(function))

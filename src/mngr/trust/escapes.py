@@ -232,3 +232,29 @@ def written_by(command: str) -> list[str]:
     """The files that a line of shell writes with words of its own."""
     names = [found[2] for found in _WRITES.finditer(command) if found[2]]
     return [name.rsplit("/", 1)[-1] for name in names]
+
+
+def hides(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a decorator of the file lets a failing test pass, or does not run it."""
+    names = [arg.arg for arg in node.args.args]
+    called = any(
+        isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in names
+        for part in ast.walk(node)
+    )
+    hides = any(
+        isinstance(part, ast.Try)
+        and any(not any(isinstance(s, ast.Raise) for s in ast.walk(h)) for h in part.handlers)
+        for part in ast.walk(node)
+    )
+    quiet = any(
+        "suppress" in values.text(item.context_expr)
+        for p in ast.walk(node)
+        if isinstance(p, ast.With)
+        for item in p.items
+    )
+    loops = any(isinstance(part, ast.For | ast.While) for part in ast.walk(node))
+    returns_it = any(
+        isinstance(p, ast.Return) and isinstance(p.value, ast.Name) and p.value.id in names
+        for p in ast.walk(node)
+    )
+    return hides or quiet or loops or not (called or returns_it)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from mngr.model import Record
-from mngr.trust import answers, escapes, hooks, reach, values
+from mngr.trust import answers, asking, escapes, hooks, reach, values, written
 from mngr.trust.around import added
 from mngr.trust.checks import Check
 from mngr.trust.finding import Finding
@@ -21,6 +21,8 @@ from mngr.trust.walk import Walk, module_walk
 from mngr.trust.writing import dumped
 
 TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Contract(Record):
@@ -43,6 +45,8 @@ class Unit(Record):
     checks: list[Check]
     escapes: list[Escape]
     actions: list[ast.Call]
+    asked: asking.Asked
+    written: list[written.Written]
     text: str = ""  # its own, to be compared
     doc: str = ""
     returned: ast.expr | None = None
@@ -161,7 +165,7 @@ class _Guard:
                 marks += _marks(statement.value)
         self._decorated(walk, module, test.node, marks)
         return Unit(
-            name=test.name, line=test.node.lineno, checks=walk.checks, escapes=walk.escapes, actions=walk.actions,
+            name=test.name, line=test.node.lineno, **_seen(walk),
             doc=f"{self.contract.of(test.name)}\n{test.doc}",
             text=test.dump(), cut=cut,
         )  # fmt: skip
@@ -176,7 +180,7 @@ class _Guard:
                 mark, name = made, values.text(made.func)
             if found := escapes.of_decorator(mark, name):
                 walk.escape(*found)
-            elif name in module.functions and _hides(module.functions[name]):
+            elif name in module.functions and escapes.hides(module.functions[name]):
                 walk.escape("ends-early", f"@{name}")
         if isinstance(node, ast.AsyncFunctionDef) and not any(
             "async" in values.text(m) or "anyio" in values.text(m) for m in marks
@@ -192,7 +196,7 @@ class _Guard:
         except TooLong:
             cut = True
         return Unit(
-            name=node.name, line=node.lineno, checks=walk.checks, escapes=walk.escapes, actions=walk.actions,
+            name=node.name, line=node.lineno, **_seen(walk),
             doc=ast.get_docstring(node) or "", returned=returned, text=dumped(node), cut=cut,
         )  # fmt: skip
 
@@ -231,7 +235,26 @@ class _Guard:
             self.say(extra.rule, extra.level, line, f"{new.name}: {extra.what}", "", extra.shown)
         for line, what, shown in answers.own(_side(old), _side(new), old.doc):
             self.say("own-answer", "refuse", line or new.line, f"{new.name}: {what}", "", shown)
+        for line, what in written.planted(old.written, new.written, old.checks, new.checks):
+            self.say("own-answer", "refuse", line or new.line, f"{new.name}: {what}")
+        for command in answers.unread(_side(old), _side(new)):
+            self.say(
+                "long-line",
+                "note",
+                new.line,
+                f"{new.name}: a command line is too long to be read whole",
+                "",
+                command,
+            )
+        self._away(old, new)
         self._returns(old, new, scene)
+
+    def _away(self, old: Unit, new: Unit) -> None:
+        is_helper = self.new is not None and new.name in self.new.functions and new.name not in self.new.tests
+        if is_helper and (new.name.startswith("pytest_") or old.returned is None):
+            return
+        if found := asking.lost(old.asked, new.asked, new.escapes):
+            self.say("program-not-run", "refuse", found[0] or new.line, f"{new.name}: {found[1]}")
 
     def _returns(self, old: Unit, new: Unit, scene: Scene) -> None:
         if old.returned is None or self.new is None or self.old is None:
@@ -346,6 +369,17 @@ def _namesake(name: str, before: dict[str, Unit], after: dict[str, Unit]) -> Uni
     return found[0] if len(found) == 1 else None
 
 
+def _seen(walk: Walk) -> dict[str, Any]:
+    """What a walk came by, for a unit."""
+    return {
+        "checks": walk.checks,
+        "escapes": walk.escapes,
+        "actions": walk.actions,
+        "written": walk.written,
+        "asked": asking.Asked(walk),
+    }
+
+
 def _side(unit: Unit) -> answers.Side:
     return answers.Side(unit.actions, unit.checks, unit.escapes)
 
@@ -354,29 +388,3 @@ def _marks(found: ast.expr | None) -> list[ast.expr]:
     if found is None:
         return []
     return list(found.elts) if isinstance(found, ast.List | ast.Tuple) else [found]
-
-
-def _hides(node: Function) -> bool:
-    """Whether a decorator of the file lets a failing test pass, or does not run it."""
-    names = [arg.arg for arg in node.args.args]
-    called = any(
-        isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in names
-        for part in ast.walk(node)
-    )
-    hides = any(
-        isinstance(part, ast.Try)
-        and any(not any(isinstance(s, ast.Raise) for s in ast.walk(h)) for h in part.handlers)
-        for part in ast.walk(node)
-    )
-    quiet = any(
-        "suppress" in values.text(item.context_expr)
-        for p in ast.walk(node)
-        if isinstance(p, ast.With)
-        for item in p.items
-    )
-    loops = any(isinstance(part, ast.For | ast.While) for part in ast.walk(node))
-    returns_it = any(
-        isinstance(p, ast.Return) and isinstance(p.value, ast.Name) and p.value.id in names
-        for p in ast.walk(node)
-    )
-    return hides or quiet or loops or not (called or returns_it)

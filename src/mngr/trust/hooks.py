@@ -1,11 +1,11 @@
-"""What a file can do to tests from outside of them: hooks of pytest, lists of what is not collected, patching fixtures."""
+"""What a file can do to tests from outside of them: hooks of pytest (see outcomes.py), lists of what is not collected, patching fixtures."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 
-from mngr.trust import values
+from mngr.trust import outcomes, values
 from mngr.trust.resolve import TooLong
 from mngr.trust.source import Function, Module, is_fixture
 from mngr.trust.walk import Walk
@@ -14,17 +14,6 @@ from mngr.trust.writing import dumped
 TYPE_CHECKING = False
 Found = tuple[str, str, int, str, str]  # rule, level, line, what, shown
 
-_OUTCOMES = frozenset(
-    "pytest_runtest_makereport pytest_runtest_call pytest_runtest_protocol pytest_pyfunc_call pytest_report_teststatus "
-    "pytest_ignore_collect pytest_collect_file pytest_pycollect_makeitem pytest_exception_interact pytest_sessionfinish "
-    "pytest_runtest_setup pytest_deselected pytest_runtestloop pytest_cmdline_main pytest_make_collect_report "
-    "pytest_itemcollected pytest_generate_tests pytest_fixture_setup pytest_load_initial_conftests "
-    "pytest_runtest_logreport pytest_terminal_summary pytest_assertion_pass".split()
-)
-_MILD = frozenset(
-    "pytest_generate_tests pytest_terminal_summary pytest_fixture_setup pytest_runtest_setup".split()
-)
-_TURNS = ("skip", "xfail", "deselect", "outcome", "excinfo", "exitstatus", "clear", "passed", "remove")
 _REFUSED = frozenset(
     ("mock", "program-replaced", "skip", "xfail", "ends-early", "dynamic-code", "writes-program")
 )
@@ -38,9 +27,8 @@ def changed(old: Module | None, new: Module) -> Iterator[Found]:
     """What stands around the tests now and did not before."""
     before = old.functions if old else {}
     for name, node in new.functions.items():
-        same = name in before and dumped(before[name]) == dumped(node)
-        if name.startswith("pytest_") and not same:
-            yield _hook(name, node, before.get(name))
+        if name.startswith("pytest_"):
+            yield from outcomes.hook(old, new, name)
         elif is_fixture(node) and name not in before:
             yield from _fixture(new, name, node)
     known = {dumped(node) for node in ast.walk(old.tree) if isinstance(node, ast.Try)} if old else set()
@@ -86,25 +74,6 @@ def changed(old: Module | None, new: Module) -> Iterator[Found]:
         target = _mutated(statement)
         if target and not (old and any(dumped(statement) == dumped(s) for s in old.body)):
             yield "not-collected", "refuse", statement.lineno, f"{target} is changed", values.text(statement)
-
-
-def _hook(name: str, node: Function, before: Function | None) -> Found:
-    text = values.text(node)
-    then = values.text(before) if before is not None else ""
-    turns = any(text.count(word) > then.count(word) for word in _TURNS)
-    if name == "pytest_collection_modifyitems":
-        drops = any(
-            isinstance(part, ast.Assign | ast.Delete)
-            and any(isinstance(t, ast.Subscript) for t in part.targets)
-            for part in ast.walk(node)
-        )
-        level = "refuse" if turns or (drops and "sort" not in text) else "note"
-    elif name in _OUTCOMES:
-        level = "refuse" if name not in _MILD or turns else "note"
-    else:
-        bad = ("addopts", "deselect", "option.", "ignore", "-k", "continue_on_collection_errors", "keyword")
-        level = "refuse" if any(word in text and word not in then for word in bad) else "note"
-    return "hook", level, node.lineno, f"the hook {name} can change which tests are run and how they end", ""
 
 
 def _fixture(module: Module, name: str, node: Function) -> Iterator[Found]:

@@ -22,7 +22,7 @@ def untouched(old: Module, new: Module, has_tests: bool) -> set[str]:
     everywhere = {"*", "pytestmark", "expect", *_autouse(old), *_autouse(new)}
     if differs & everywhere:
         return set()
-    return {name for name in same if not _used(after[name][0], new) & differs}
+    return {name for name in same if not used(after[name][0], new) & differs}
 
 
 def first_changed(old: Module | None, new: Module | None, has_tests: bool) -> set[str]:
@@ -72,7 +72,7 @@ def _autouse(module: Module) -> set[str]:
     }
 
 
-def _used(nodes: list[ast.AST], module: Module) -> set[str]:
+def used(nodes: list[ast.AST], module: Module) -> set[str]:
     """All names that these use, those that they use, and so on."""
     found: set[str] = set()
     todo = _mentioned(nodes)

@@ -55,6 +55,10 @@ class Resolver:
         self.checks: list[Check] = []
         self.escapes: list[Escape] = []
         self.actions: list[ast.Call] = []
+        self.asked: list[frozenset[str]] = []  # of each call, what of the world outside is in it
+        self.written: list[
+            tuple[ast.expr, ast.expr | None, int]
+        ] = []  # files: where, with what, in which line
         self.depth = 0
         self.loops = 0
         self.line = 0

@@ -7,7 +7,7 @@ import builtins
 import sys
 from collections.abc import Iterator
 
-from mngr.trust import values
+from mngr.trust import driven, values
 from mngr.trust.writing import dumped
 
 TYPE_CHECKING = False
@@ -78,6 +78,7 @@ class Module:
         self.tests = {test.name: test for test in self._tests()}
         self.fixtures = {name: node for name, node in self.functions.items() if is_fixture(node)}
         self._tracing: dict[str, bool] = {}
+        self._driven: dict[str, set[int]] = {}
         self.left = WORK
 
     def _read(self, statement: ast.stmt, conditions: tuple[str, ...]) -> None:
@@ -156,6 +157,16 @@ class Module:
             elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
                 found.pop(statement.targets[0].id, None)
         return found
+
+    def driven(self, kind: str) -> set[int]:
+        """The calls that are awaited, gone through, or entered."""
+        if kind not in self._driven:
+            self._driven[kind] = driven.runs(self.tree, kind)
+        return self._driven[kind]
+
+    def outside(self, node: ast.AST) -> frozenset[str]:
+        """The names of the world outside of the file in an expression."""
+        return frozenset(self._reach(node)[0])
 
     def spend(self, amount: int) -> bool:
         """Whether there is still so much work to be done on this file."""

@@ -7,7 +7,7 @@ import builtins
 import re
 
 from mngr.model import Record
-from mngr.trust import escapes, values
+from mngr.trust import escapes, implied, values
 from mngr.trust.checks import NEGATIVE, RANK, Check
 from mngr.trust.expected import Verdict, expectations, grade
 from mngr.trust.source import Module
@@ -50,6 +50,8 @@ def judge(old: Check, new: Check, scene: Scene) -> Verdict:
         return _raises(old, new) if old.kind == new.kind else Verdict(grade=OTHER)
     if "or" in (old.kind, new.kind):
         return _either(old, new, scene)
+    if implied.by(old, new):
+        return Verdict(grade=STRONGER)
     relation = related(old, new)
     if relation == "none":
         return Verdict(grade=OTHER)

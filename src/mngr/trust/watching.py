@@ -15,6 +15,8 @@ class Watching(Resolver):
     """The part of a walk that notices ways around a check."""
 
     def watch(self, name: str, made: ast.Call) -> None:
+        if names := self.module.outside(made):
+            self.asked.append(names)
         if found := escapes.of_call(name, made):
             self.escape(*found)
         for variable, given in variables.of_call(name, made):
