@@ -12,7 +12,7 @@ from mngr.providers.local import LocalHost
 from mngr.tmr import changes as changes_module
 from mngr.tmr.collapse import collapse
 from mngr.tmr.compose import rank
-from mngr.tmr.graph import clashes, converging, largest, neighbours
+from mngr.tmr.graph import Clash, clashes, converging, largest, neighbours
 from mngr.tmr.leftout import by_cause, escalations
 from mngr.tmr.sameness import meaning
 from tests.unit.tmr.field import Commit, Field, Files, app, fix, function, note
@@ -65,9 +65,10 @@ def test_what_stands_on_the_fix_of_a_cause_stands_alone_if_it_can_and_else_needs
     cause = field.claim("cause-1", ("[FIX_IMPL] Cause", fix(5, "return 5")))[-1]
     field.state.facts["base"] = [{"type": "base", "by": "cause-1", "commit": cause, "added": True}]
     far = {"src/app.py": app(f5="return 5", f30="return 3")}
-    field.claim("far", ("[FIX_IMPL] Far", far), base=cause)
+    made = field.claim("far", ("[FIX_IMPL] Far", far), ("[FIX_DOC] Words", {"README.md": None}), base=cause)
     field.claim("near", ("[FIX_IMPL] Near", fix(5, "return 55")), base=cause)
-    first, second, third = field.changes()
+    first, words, second, third = field.changes()
+    assert words.made_by[0].commits == made[1:] and second.made_by[0].commits == made[:1]
     assert second.parent == field.base and field.show(second.commit, "src/app.py") == app(f30="return 3")
     assert third.parent == cause and third.needs == [first.id]
     alone = field.compose([third, second])
@@ -77,7 +78,7 @@ def test_what_stands_on_the_fix_of_a_cause_stands_alone_if_it_can_and_else_needs
     assert field.show(both.head, "src/app.py") == app(f5="return 55", f30="return 3") and not both.conflicts
     del field.state.tasks["cause-1"]
     kept, left = field.split()
-    assert [change.tasks for change in kept] == [["far"]] and [one.task for one in left] == ["near"]
+    assert [change.tasks for change in kept] == [["far"], ["far"]] and [one.task for one in left] == ["near"]
 
 
 def test_what_is_not_confirmed_is_left_out_with_its_reason_and_causes_and_escalations_are_counted(
@@ -237,12 +238,14 @@ def test_settings_hooks_and_attributes_of_the_user_do_not_run_or_count(
     )
     field.claim("a", ("[FIX_IMPL] One", {**fix(1), "tests/helper.py": "ONE = 1\n\n\nTWO = 3\n"}))
     field.claim("b", ("[FIX_IMPL] Two", fix(30)))
+    field.claim("c", ("[FIX_IMPL] In the way", fix(1, "return 3")))
     plain = field.compose(field.collapsed())
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
     field.local = LocalHost(Home(str(tmp_path / "home")))
     again = field.compose(field.collapsed())
     changes_module.keep(field.local, field.run, field.changes())
-    assert again == plain and len(again.commits) == 3 and not (tmp_path / "ran").exists()
+    assert again == plain and len(again.commits) == 3 and len(again.conflicts) == 1
+    assert not (tmp_path / "ran").exists()
 
 
 # Who is in whose way
@@ -281,12 +284,22 @@ def test_all_pairs_of_a_hundred_are_compared_at_once_and_the_set_without_conflic
     assert not field.compose(kept).conflicts
 
 
+def test_the_least_troublesome_go_first_and_nothing_goes_without_what_it_needs(field: Field) -> None:
+    field.claim("x", ("x", fix(1)))
+    a, b, c, d = (field.changes()[0].replace(id=name) for name in "abcd")
+    chain = [Clash(one=one, other=other, paths=["p"]) for one, other in ("ab", "bc", "cd")]
+    assert [change.id for change in largest([a, b, c, d], chain)] == ["a", "c"]
+    assert [change.id for change in largest([d, c, b, a], chain)] == ["d", "b"]
+    assert [change.id for change in largest([a, b, c.replace(needs=["b"]), d], chain)] == ["a"]
+
+
 def test_a_file_and_a_directory_of_one_name_are_in_each_others_way(field: Field) -> None:
     field.claim("a", ("one", {"src/new": "x\n"}))
     field.claim("b", ("two", {"src/new/inside.py": "x\n"}))
     assert len(clashes(field.local, field.repo, field.changes())) == 1
-    done = field.compose(field.changes())
-    assert len(done.commits) == 1 and len(done.conflicts) == 1
+    for chosen in (field.changes(), field.changes()[::-1]):
+        done = field.compose(chosen)
+        assert len(done.commits) == 1 and [one.change for one in done.conflicts] == [chosen[1].id]
 
 
 def test_who_works_on_the_same_lines_is_seen_before_anything_is_merged(field: Field) -> None:
@@ -321,7 +334,8 @@ def test_the_same_edit_of_several_is_one_change_that_names_them_all(field: Field
 def test_an_edit_in_other_words_is_the_same_and_one_that_means_something_else_is_not(field: Field) -> None:
     first = "total = a + 1\n    return total"
     field.claim("a", ("one", fix(1, first)))
-    field.claim("b", ("one", fix(1, "result = (a + 1)  # one more\n\n    return result")))
+    other = app(f1="result = (a + 1)  # one more\n\n    return result", f30="return 0  # as before")
+    field.claim("b", ("one", {"src/app.py": other}))
     field.claim("c", ("one", fix(1, "total = a + 2\n    return total")))
     field.claim("d", ("words", {"src/other.py": "A = 1\n\n\n# of d\nB = 2\n\n\nC = 3\n"}))
     field.claim("e", ("words", {"src/other.py": "A = 1\n\n\n# of e\nB = 2\n\n\nC = 3\n"}))
