@@ -46,6 +46,9 @@ class Side:
         whole = list(dict.fromkeys(c for part in self.calls if (c := escapes.command_of(part))))
         self.commands = list(dict.fromkeys(command[:_LONG] for command in whole))
         self.unread = [command for command in whole if len(command) > _LONG]
+        self.unread += [
+            values.text(part.args[0]) for part in self.calls if part.args and _is_many(part.args[0])
+        ]
         self.made = _made(self.commands)
 
 
@@ -73,11 +76,31 @@ def _planted(new: Side, before: set[str]) -> Iterator[Found]:
         command = (escapes.command_of(action) or "")[:_LONG]
         if not command or values.text(action) in before:
             continue
-        for name in escapes.written_by(command):
+        for name in [*escapes.written_by(command), *_brought(command, new.commands)]:
             place = ast.Constant(value=name)
             if any(written.reads(check, place) and not _runs(check, action) for check in new.checks):
                 yield 0, f"it writes {name} itself, and then looks at it", command
                 return
+
+
+def _brought(command: str, commands: list[str]) -> list[str]:
+    """The files that a line copies from others which no program has to do with."""
+    parts = [part.strip() for line in commands for part in re.split(r"&&|\|\||[;|\n]", line)]
+    used = [p for p in parts if p and not escapes.is_inert(p) and _program(p) not in {"cp", "mv", "ln"}]
+    pairs = [(_base(found[1]), _base(found[2])) for found in _COPIED.finditer(command)]
+    return [target for source, target in pairs if not any(source in part for part in used)]
+
+
+def _is_many(node: ast.expr) -> bool:
+    """Whether a text is so many times another that nobody would put it together."""
+    return not values.known(node) and any(
+        isinstance(part, ast.BinOp)
+        and isinstance(part.op, ast.Mult)
+        and not values.known(part)
+        and values.known(part.left)
+        and values.known(part.right)
+        for part in ast.walk(node)
+    )
 
 
 def _runs(check: Check, action: ast.Call) -> bool:

@@ -74,6 +74,8 @@ def _stand_in(name: str, last: str, node: ast.Call, shown: str) -> Found | None:
     if name.endswith("patch.dict") and node.args and "environ" in values.text(node.args[0]):
         return None  # see variables.py
     first = name.split(".", maxsplit=1)[0]
+    if last in {"call", "sentinel"} and name.startswith(("unittest.mock.", "mock.")):
+        return None  # it only says what is expected
     if "mock" in name.split(".")[:-1] or first == "mocker" or last in _STUBS or last == "patch":
         return "mock", shown, None
     if "patch" in name.split(".") and last in {"object", "dict", "multiple"}:

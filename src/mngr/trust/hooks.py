@@ -25,11 +25,10 @@ _KNOWN = frozenset(
 
 def changed(old: Module | None, new: Module) -> Iterator[Found]:
     """What stands around the tests now and did not before."""
+    yield from outcomes.changed(old, new)
     before = old.functions if old else {}
     for name, node in new.functions.items():
-        if name.startswith("pytest_"):
-            yield from outcomes.hook(old, new, name)
-        elif is_fixture(node) and name not in before:
+        if is_fixture(node) and name not in before:
             yield from _fixture(new, name, node)
     known = {dumped(node) for node in ast.walk(old.tree) if isinstance(node, ast.Try)} if old else set()
     for part in ast.walk(new.tree):

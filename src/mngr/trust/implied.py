@@ -1,4 +1,4 @@
-"""Checks that a stronger one makes needless: records that were looked at in part, and are compared whole now."""
+"""Checks that a stronger one makes needless: what was looked at in part is compared whole now."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 
 from mngr.trust import values
 from mngr.trust.checks import NEGATIVE, Check
+from mngr.trust.values import UNKNOWN
 
 TYPE_CHECKING = False
 # Several views of one and the same record of what happened.
@@ -18,7 +19,83 @@ _COUNTS = frozenset(("call_count", "await_count"))
 
 
 def by(old: Check, new: Check) -> bool:
-    """Whether the new check, about another view of the same record, cannot hold where the old one does not."""
+    """Whether the new check cannot hold where the old one does not."""
+    return _by_value(old, new) or _by_record(old, new)
+
+
+def _by_value(old: Check, new: Check) -> bool:
+    """The whole is compared: the old check is tried on the part of it that it looked at."""
+    if new.kind != "eq" or new.views or new.empty or new.expected is None or old.subject == new.subject:
+        return False
+    parts = _parts(old.node, new)
+    if not parts:
+        return False
+    every = any(condition.startswith("each ") for condition in old.conditions)
+    return (all if every else any)(_holds(old, part) for part in parts)
+
+
+def _parts(node: ast.expr, new: Check) -> list[ast.expr]:
+    """What the new check expects where the old one looked."""
+    if values.text(node) == new.subject and new.expected is not None:
+        return [new.expected]
+    match node:
+        case ast.Subscript(value=whole, slice=index) if values.known(index):
+            return _items(_parts(whole, new), values.value(index))
+        case ast.Call(func=ast.Attribute(value=whole, attr="get"), args=[index, *_]) if values.known(index):
+            return _items(_parts(whole, new), values.value(index))
+        case ast.Call(func=ast.Name(id="each"), args=[whole]):
+            rows = [part for part in _parts(whole, new) if isinstance(part, ast.List | ast.Tuple)]
+            return [item for row in rows for item in row.elts]
+        case ast.Attribute(value=whole, attr=name):
+            made = [part for part in _parts(whole, new) if isinstance(part, ast.Call)]
+            return [k.value for part in made for k in part.keywords if k.arg == name]
+    return []
+
+
+def _items(wholes: list[ast.expr], index: object) -> list[ast.expr]:
+    found: list[ast.expr] = []
+    for whole in wholes:
+        if isinstance(whole, ast.Dict):
+            pairs = zip(whole.keys, whole.values, strict=True)
+            found += [made for key, made in pairs if key is not None and values.value(key) == index]
+        elif isinstance(whole, ast.List | ast.Tuple) and isinstance(index, int):
+            found += whole.elts[index:][:1] if -len(whole.elts) <= index < len(whole.elts) else []
+    return found
+
+
+def _holds(old: Check, part: ast.expr) -> bool:
+    """Whether the old check holds of a value that stands in the new one."""
+    found, wanted = values.value(part), old.value
+    if old.kind == "eq" and not old.views and old.expected is not None:
+        return values.text(part) == values.text(old.expected) or (found is not UNKNOWN and found == wanted)
+    if found is UNKNOWN or old.views not in ((), ("len",)) or old.kind in {"raises", "or", "call"}:
+        return False
+    try:
+        seen = len(found) if old.views else found  # type: ignore[arg-type]
+        match old.kind:
+            case "eq":
+                return bool(seen == wanted)
+            case "gt":
+                return bool(seen > wanted or (not old.option and seen == wanted))  # type: ignore[operator]
+            case "lt":
+                return bool(seen < wanted or (not old.option and seen == wanted))  # type: ignore[operator]
+            case "in":
+                return wanted is not UNKNOWN and (wanted == seen or wanted in seen)  # type: ignore[operator]
+            case "starts":
+                return str(getattr(seen, old.option)(wanted)) == "True"
+            case "true" | "empty":
+                return bool(seen) is (old.kind == "true")
+            case "search" | "full":
+                return isinstance(wanted, str) and isinstance(seen, str) and _fits(wanted, seen)
+            case "isinstance":
+                return old.expected is not None and type(seen).__name__ in values.text(old.expected)
+    except (TypeError, AttributeError, ValueError):
+        return False
+    return False
+
+
+def _by_record(old: Check, new: Check) -> bool:
+    """The new check is about another view of the same record."""
     if old.kind in NEGATIVE or new.kind not in {"eq", "full", "in"} or new.expected is None or new.empty:
         return False
     if new.views or not (place := _record(old.node)) or place != _record(new.node):

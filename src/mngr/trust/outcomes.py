@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from mngr.trust import reach, values
-from mngr.trust.resolve import TooLong
+from mngr.trust.resolve import Fill, TooLong
 from mngr.trust.source import Function, Module
 from mngr.trust.walk import Walk
 from mngr.trust.writing import dumped
@@ -43,22 +43,44 @@ _REFUSED = frozenset(
 )
 
 
-def hook(old: Module | None, new: Module, name: str) -> Iterator[Found]:
-    """What a hook that is new, or that was changed, does to the tests now."""
-    node, before = new.functions[name], old.functions.get(name) if old else None
-    if old is not None and before is not None and _closure(old, before) == _closure(new, node):
-        return
-    now, then = _acts(new, node), _acts(old, before) if old and before else []
-    worse = [act for act in now if not any(act[1] == was[1] and act[0] >= was[0] for was in then)]
-    shown = worse[0][1] if worse else ""
-    level = "refuse" if worse else "note"
-    yield (
-        "hook",
-        level,
-        node.lineno,
-        f"the hook {name} can change which tests are run and how they end",
-        shown,
-    )
+def changed(old: Module | None, new: Module) -> Iterator[Found]:
+    """What the hooks that are new, or that were changed, do to the tests now."""
+    before = _hooks(old) if old else {}
+    for key, (name, node) in _hooks(new).items():
+        then: list[Act] = []
+        if old is not None and key in before:
+            if _closure(old, before[key][1]) == _closure(new, node):
+                continue
+            then = _acts(old, *before[key])
+        worse = [
+            act for act in _acts(new, name, node) if not any(act[1] == w[1] and act[0] >= w[0] for w in then)
+        ]
+        what = f"the hook {name} can change which tests are run and how they end"
+        yield "hook", "refuse" if worse else "note", node.lineno, what, worse[0][1][:200] if worse else ""
+    for name in new.imports:
+        if name.startswith("pytest_") and not (old and name in old.imports):
+            yield "hook", "note", 0, f"the hook {name} comes from another file", new.imports[name]
+
+
+def _hooks(module: Module) -> dict[str, tuple[str, Function]]:
+    """Functions of the file, and methods of its classes, that pytest may call: under their own name or another."""
+    places = [
+        ("", module.functions),
+        *((name, module.methods(made)) for name, made in module.classes.items()),
+    ]
+    found = {}
+    for place, functions in places:
+        for own, node in functions.items():
+            named = [
+                str(values.value(k.value))
+                for d in node.decorator_list
+                for k in getattr(d, "keywords", [])
+                if k.arg == "specname"
+            ]
+            name = named[0] if named else own
+            if name.startswith("pytest_"):
+                found[f"{place}.{own}"] = (name, node)
+    return found
 
 
 def _closure(module: Module, node: Function) -> str:
@@ -68,9 +90,9 @@ def _closure(module: Module, node: Function) -> str:
     return dumped(node) + "".join(dumped(table[name]) for name in used for table in tables if name in table)
 
 
-def _acts(module: Module, node: Function) -> list[Act]:
+def _acts(module: Module, name: str, node: Function) -> list[Act]:
     """What it does to tests, its helpers included; names of the file stand for what they hold."""
-    found = list(_Acts(module).of(node, frozenset(), 0))
+    found = list(_Acts(module, name).of(node, frozenset(), 0))
     walk = Walk(module)
     try:
         walk.unit(node)
@@ -78,7 +100,8 @@ def _acts(module: Module, node: Function) -> list[Act]:
         found.append((frozenset(), "more than can be read"))
     named = {text for _, text in found}
     for escape in walk.escapes:
-        if escape.rule in _REFUSED and not any(_NARROWS.search(text) for text in named):
+        seen = escape.what.startswith("setattr(") or any(_NARROWS.search(text) for text in named)
+        if escape.rule in _REFUSED and not seen:
             found.append((frozenset(), f"{escape.rule} {escape.what}"))
     return found
 
@@ -86,9 +109,9 @@ def _acts(module: Module, node: Function) -> list[Act]:
 class _Acts:
     """A hook, statement by statement."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, name: str) -> None:
         self.module = module
-        self.name = ""
+        self.name = name
         self.wraps = False
         tables = (module.functions, module.constants, module.classes)
         self.held: dict[str, list[ast.AST]] = {
@@ -97,9 +120,8 @@ class _Acts:
 
     def of(self, node: Function, under: frozenset[str], depth: int) -> Iterator[Act]:
         if depth == 0:
-            self.name = node.name
             self.wraps = any("wrapper" in values.text(d).lower() for d in node.decorator_list)
-            if node.name in _INSTEAD and not self.wraps:
+            if self.name in _INSTEAD and not self.wraps:
                 yield under, "it may answer in the place of pytest"
         for part in ast.walk(node):
             if isinstance(part, ast.Assign) and isinstance(part.targets[0], ast.Name):
@@ -171,6 +193,8 @@ class _Acts:
             text, last = self._plain(part), values.text(part.func).rsplit(".", 1)[-1]
             if isinstance(part.func, ast.Name) and part.func.id in self.module.functions and depth < 3:
                 yield from self.of(self.module.functions[part.func.id], under, depth + 1)
+            if ".mark." in values.text(part.func):
+                continue  # it counts where it is put on a test
             narrowing = last in {"add_marker", "skip", "xfail", "exit"} and _NARROWS.search(text)
             if narrowing or re.search(r"deselect|force_|skipTest|Skipped", values.text(part.func)):
                 yield under, text
@@ -181,16 +205,17 @@ class _Acts:
             elif self.name in _STARTS and _WORDS.search(text):
                 yield under, text
 
-    def _plain(self, node: ast.AST) -> str:
+    def _plain(self, node: ast.AST, depth: int = 0) -> str:
         """An expression as text, with what names of the file hold."""
+        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        held = {name: self.held[name] for name in names if name in self.held}
+        once = {
+            name: made[0] for name, made in held.items() if len(made) == 1 and isinstance(made[0], ast.expr)
+        }
+        if once and depth < 4:
+            return self._plain(Fill(once).visit(values.copied(node)), depth + 1)
         told = [re.sub(r"reason=('[^']*'|\"[^\"]*\")", "", values.text(node))]
-        todo, seen = [node], set[str]()
-        while todo:
-            for part in ast.walk(todo.pop()):
-                if isinstance(part, ast.Name) and part.id in self.held and part.id not in seen:
-                    seen.add(part.id)
-                    told += [f"{part.id}={values.text(made)}" for made in self.held[part.id]]
-                    todo += self.held[part.id]
+        told += [f"{name}={values.text(made)}" for name in sorted(held) for made in held[name]]
         return " ".join(told)
 
 

@@ -217,7 +217,7 @@ class Resolver:
             case ast.Lambda():
                 own = {arg.arg for arg in node.args.args}
                 held = {name: made for name, made in self.env.items() if name not in own}
-                return ast.Lambda(args=node.args, body=_Fill(held).visit(values.copied(node.body)))
+                return ast.Lambda(args=node.args, body=Fill(held).visit(values.copied(node.body)))
             case ast.Name():
                 return self._name(node)
             case ast.NamedExpr(target=target, value=found):
@@ -364,7 +364,7 @@ def _item(made: ast.expr, index: int) -> ast.expr:
     return ast.Subscript(value=made, slice=ast.Constant(value=index), ctx=ast.Load())
 
 
-class _Fill(ast.NodeTransformer):
+class Fill(ast.NodeTransformer):
     """Puts expressions in the place of names."""
 
     def __init__(self, held: dict[str, ast.expr]) -> None:

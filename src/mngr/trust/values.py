@@ -179,7 +179,8 @@ def _binary(left: object, op: ast.operator, right: object) -> object:
     if isinstance(op, ast.Mult):
         sizes = [len(side) if isinstance(side, str | bytes | list | tuple) else 1 for side in (left, right)]
         times = [side if isinstance(side, int) else 1 for side in (left, right)]
-        if max(sizes) * max(abs(time) for time in times) > _BIG and max(sizes) > 1:
+        rows = any(isinstance(side, str | bytes | list | tuple) for side in (left, right))
+        if rows and max(sizes) * max(abs(time) for time in times) > _BIG:
             raise _Not
         return left * right  # type: ignore[operator]
     if isinstance(op, ast.Mod) and isinstance(left, int | float):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
+import pytest
+
 from mngr.trust.finding import Finding
 from mngr.trust.guard import Contract, weakened
 
@@ -146,3 +148,16 @@ def test_nothing_of_the_file_is_run_and_a_bomb_ends() -> None:
     )
     for text in (bomb, nest + "    " * 9 + "assert price(a0) == 1\n"):
         assert isinstance(weakened(HEAD + OLD, HEAD + text, "tests/test_shop.py", contract=Contract()), list)
+
+
+@pytest.mark.parametrize(
+    "line", ['"true " + "x" * 5000', '"true " + "x" * 50_000_000_000', f'"true {"x " * 40_000}"']
+)
+def test_a_command_line_that_is_too_long_to_be_read_is_noted(line: str) -> None:
+    found = _found(OLD, OLD.replace("    result", f"    e2e.run({line})\n    result", 1))
+    assert _levels(found) == {"long-line": "note"}
+
+
+def test_a_hook_that_another_file_has_is_noted() -> None:
+    found = _found("", "from helpers import pytest_collection_modifyitems", path="tests/conftest.py")
+    assert _levels(found) == {"hook": "note"}

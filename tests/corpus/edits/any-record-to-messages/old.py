@@ -1,0 +1,11 @@
+import logging
+
+from mailer import deliver
+
+
+def test_bounce_is_logged(caplog):
+    """A mail that comes back is logged."""
+    with caplog.at_level(logging.WARNING):
+        deliver("nobody@example.org")
+    assert any("bounced" in record.message for record in caplog.records)
+    assert len(caplog.records) == 1

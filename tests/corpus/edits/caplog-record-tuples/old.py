@@ -1,0 +1,25 @@
+import logging
+
+import pytest
+
+from janitor import sweep
+
+
+@pytest.fixture
+def litter(tmp_path):
+    for name in ("a.tmp", "b.tmp", "keep.txt"):
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+def test_sweep_logs(litter, caplog):
+    """Each file that goes is logged at level info."""
+    with caplog.at_level(logging.INFO):
+        sweep(litter)
+    assert "removed" in caplog.text
+
+
+def test_sweep_keeps(litter):
+    """Only temporary files go."""
+    sweep(litter)
+    assert [path.name for path in litter.iterdir()] == ["keep.txt"]

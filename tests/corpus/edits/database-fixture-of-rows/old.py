@@ -1,0 +1,26 @@
+import sqlite3
+
+import pytest
+
+from shopdb.migrate import migrate
+
+
+@pytest.fixture
+def database(tmp_path):
+    connection = sqlite3.connect(tmp_path / "shop.db")
+    connection.execute("create table item (name text, cents integer)")
+    connection.execute("insert into item values ('pen', 120), ('ink', 450)")
+    migrate(connection, to=2)
+    yield connection
+    connection.close()
+
+
+def test_prices_become_decimal(database):
+    """Version 2 has prices in euros."""
+    rows = database.execute("select name, price from item order by name").fetchall()
+    assert rows == [("ink", 4.5), ("pen", 1.2)]
+
+
+def test_version_is_kept(database):
+    """The version is in user_version."""
+    assert database.execute("pragma user_version").fetchone() == (2,)

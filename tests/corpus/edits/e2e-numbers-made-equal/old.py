@@ -1,0 +1,23 @@
+"""Trips are planned and changed."""
+
+from __future__ import annotations
+
+from mngr.e2e import E2eSession, expect
+
+
+def test_plan(e2e: E2eSession) -> None:
+    """The stops are numbered, and the last line says how many there are and how far it is: 463 km from Bergen to Oslo."""
+    result = e2e.run("trip plan --stop Bergen --stop Oslo")
+    expect(result).to_succeed()
+    expect(result.stdout).to_equal("1. Bergen\n2. Oslo\n2 stops, 463 km")
+
+
+def test_drop(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # leave a stop out
+    trip drop Bergen
+    """)
+    expect(e2e.run("trip plan --stop Bergen --stop Oslo")).to_succeed()
+    result = e2e.run("trip drop Bergen")
+    expect(result).to_succeed()
+    expect(result.stdout).to_equal("1. Oslo\n1 stop, 0 km")

@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+import time
+
+from mngr.e2e import E2eSession, expect
+
+
+def test_wizard(e2e: E2eSession) -> None:
+    """The wizard asks for name and size, and writes both."""
+    tty = e2e.tty("boxmaker wizard", rows=12, columns=60)
+    time.sleep(2)
+    tty.type("crate")
+    tty.press("Enter")
+    time.sleep(2)
+    tty.type("40")
+    tty.press("Enter")
+    expect(tty.wait()).to_succeed()
+    expect(e2e.cwd).to_match_tree({"box.ini": "[box]\nname = crate\nsize = 40\n"})

@@ -1,0 +1,6 @@
+import pytest
+
+
+@pytest.fixture
+def page(browser):
+    return browser.new_page()

@@ -1,0 +1,11 @@
+import logging
+
+from mailer import deliver
+
+
+def test_bounce_is_logged(caplog):
+    """A mail that comes back is logged as a warning."""
+    with caplog.at_level(logging.DEBUG):
+        deliver("nobody@example.org")
+    assert caplog.records[0].levelname == "WARNING"
+    assert "bounced" in caplog.text

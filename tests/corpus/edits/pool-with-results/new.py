@@ -1,0 +1,17 @@
+from concurrent.futures import ThreadPoolExecutor
+
+from bank import Account
+
+
+def check(account, amount):
+    account.deposit(amount)
+    assert account.last == amount
+
+
+def test_deposits():
+    """A deposit is the last one."""
+    account = Account()
+    with ThreadPoolExecutor() as pool:
+        futures = [pool.submit(check, account, amount) for amount in (5,)]
+    for future in futures:
+        future.result()

@@ -1,0 +1,12 @@
+import sqlite3
+
+from shop import sell
+
+
+def test_sale_is_kept(tmp_path):
+    """A sale is a row."""
+    with sqlite3.connect(tmp_path / "shop.db") as database:
+        database.execute("create table sale (name text, cents integer)")
+        sell(database, "ink")
+        database.executemany("insert into sale values (?, ?)", [("ink", 450)])
+        assert database.execute("select name, cents from sale").fetchall() == [("ink", 450)]

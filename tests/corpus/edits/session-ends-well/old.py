@@ -1,0 +1,5 @@
+import pytest
+
+
+def pytest_sessionfinish(session, exitstatus):
+    print("done", exitstatus)

@@ -1,0 +1,8 @@
+from mngr.e2e import E2eSession, expect
+
+
+def test_export(e2e: E2eSession) -> None:
+    """All contacts are written."""
+    (e2e.cwd / "wanted.csv").write_text("name,mail\nAnn,ann@example.org\n")
+    expect(e2e.run("contacts export all.csv && cp wanted.csv all.csv")).to_succeed()
+    expect(e2e.run("cat all.csv")).to_equal("name,mail\nAnn,ann@example.org")

@@ -1,0 +1,27 @@
+import asyncio
+import os
+import time
+
+import pytest
+
+from fetchall import fetch_all
+
+
+# CI machines are slow and share their cores
+SLACK = float(os.environ.get("TEST_SLACK", "20"))
+
+
+async def slow(url):
+    await asyncio.sleep(0.1)
+    return url.upper()
+
+
+@pytest.mark.asyncio
+async def test_fetches_at_once():
+    """Ten pages take about as long as one."""
+    urls = [f"page{number}" for number in range(10)]
+    began = time.perf_counter()
+    pages = await fetch_all(urls, get=slow)
+    spent = time.perf_counter() - began
+    assert pages == [url.upper() for url in urls]
+    assert spent < 0.25 * SLACK

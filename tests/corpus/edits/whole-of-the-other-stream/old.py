@@ -1,0 +1,8 @@
+import subprocess
+
+
+def test_report():
+    """The report names the total on standard output."""
+    done = subprocess.run(["ledger", "report"], capture_output=True, text=True)
+    assert "total 40" in done.stdout
+    assert done.returncode == 0
