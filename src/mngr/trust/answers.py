@@ -56,7 +56,7 @@ def own(old: Side, new: Side, doc: str) -> Iterator[Found]:
     """What the new test does, and the old one did not, to make its own checks hold."""
     before = {values.text(action) for action in old.actions}
     fresh = [action for action in new.actions if values.text(action) not in before]
-    yield from _planted(new, {*before, *map(values.text, old.calls)})
+    yield from _planted(new, old)
     yield from written.rows(list(old.actions), fresh, list(new.checks))
     yield from _printed(fresh, new.checks)
     yield from _shown(old, new)
@@ -70,15 +70,18 @@ def unread(old: Side, new: Side) -> list[str]:
     return [command[:100] for command in new.unread if command not in old.unread]
 
 
-def _planted(new: Side, before: set[str]) -> Iterator[Found]:
+def _planted(new: Side, old: Side) -> Iterator[Found]:
     """A file that a shell line writes with words of its own, and that is looked at later."""
+    known = {name for command in old.commands for name in escapes.written_by(command)}
     for action in new.calls:
         command = (escapes.command_of(action) or "")[:_LONG]
-        if not command or values.text(action) in before:
+        if not command or command in old.commands:
             continue
         for name in [*escapes.written_by(command), *_brought(command, new.commands)]:
             place = ast.Constant(value=name)
-            if any(written.reads(check, place) and not _runs(check, action) for check in new.checks):
+            if name not in known and any(
+                written.reads(check, place) and not _runs(check, action) for check in new.checks
+            ):
                 yield 0, f"it writes {name} itself, and then looks at it", command
                 return
 

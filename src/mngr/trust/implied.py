@@ -8,6 +8,7 @@ import re
 from mngr.trust import values
 from mngr.trust.checks import NEGATIVE, Check
 from mngr.trust.values import UNKNOWN
+from mngr.trust.writing import kept
 
 TYPE_CHECKING = False
 # Several views of one and the same record of what happened.
@@ -98,7 +99,9 @@ def _by_record(old: Check, new: Check) -> bool:
     """The new check is about another view of the same record."""
     if old.kind in NEGATIVE or new.kind not in {"eq", "full", "in"} or new.expected is None or new.empty:
         return False
-    if new.views or not (place := _record(old.node)) or place != _record(new.node):
+    if new.views or not (place := kept(old.node, "_mngr_record", _record)):
+        return False
+    if place != kept(new.node, "_mngr_record", _record):
         return False
     given = [item for item in values.literals(new.expected) if isinstance(item, str)]
     found = old.value

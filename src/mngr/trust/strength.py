@@ -11,6 +11,7 @@ from mngr.trust import escapes, implied, values
 from mngr.trust.checks import NEGATIVE, RANK, Check
 from mngr.trust.expected import Verdict, expectations, grade
 from mngr.trust.source import Module
+from mngr.trust.writing import kept
 
 TYPE_CHECKING = False
 SAME, STRONGER, UPDATED, WEAKER, OTHER = range(5)
@@ -103,6 +104,10 @@ def related(old: Check, new: Check) -> str:
 
 
 def _every(node: ast.expr) -> list[tuple[str, int]]:
+    return kept(node, "_mngr_every", _numbered)
+
+
+def _numbered(node: ast.AST) -> list[tuple[str, int]]:
     """The same about each item of something, for every item that is taken out of it by its number."""
     found = []
     for part in ast.walk(node):
@@ -128,7 +133,11 @@ def _is_code(node: ast.expr) -> bool:
 
 
 def _has(node: ast.expr, inner: str) -> bool:
-    return any(values.text(part) == inner for part in ast.walk(node) if isinstance(part, ast.expr))
+    return inner in kept(node, "_mngr_parts", _texts)
+
+
+def _texts(node: ast.AST) -> frozenset[str]:
+    return frozenset(values.text(part) for part in ast.walk(node) if isinstance(part, ast.expr))
 
 
 def _last(node: ast.expr) -> str:
@@ -137,6 +146,10 @@ def _last(node: ast.expr) -> str:
 
 def callee(node: ast.AST) -> str:
     """The call at the bottom of an expression: by what name the program is asked."""
+    return kept(node, "_mngr_callee", _bottom)
+
+
+def _bottom(node: ast.AST) -> str:
     calls = [part for part in ast.walk(node) if isinstance(part, ast.Call)]
     for part in reversed(calls):
         name = values.text(part.func) if isinstance(part.func, ast.Name | ast.Attribute) else ""
@@ -189,6 +202,10 @@ def _stands_in(command: str) -> bool:
 
 
 def _commands(node: ast.AST) -> list[str]:
+    return kept(node, "_mngr_commands", _lines)
+
+
+def _lines(node: ast.AST) -> list[str]:
     return [found for part in ast.walk(node) if (found := escapes.command_of(part))]
 
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 
 TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
 _KEPT, _DUMPED = "_mngr_text", "_mngr_dump"
 _SIGNS: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Mod: "%", ast.BitOr: "|", ast.Eq: "==",
@@ -28,6 +33,14 @@ def dumped(node: ast.AST) -> str:
     if found is None:
         found = node.__dict__[_DUMPED] = ast.dump(node)
     return str(found)
+
+
+def kept(node: ast.AST, name: str, make: Callable[[ast.AST], T]) -> T:
+    """What was found of an expression once, kept with it."""
+    found = node.__dict__.get(name)
+    if found is None:
+        found = node.__dict__[name] = make(node)
+    return found
 
 
 def _composed(node: ast.AST) -> str:

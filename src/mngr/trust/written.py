@@ -206,7 +206,7 @@ def planted(
         contents = [check for check in looks if not is_there(check)]
         hit = any(satisfied(check, place, content, bool(earlier)) for check in contents)
         if hit and earlier:
-            hit = not any(satisfied(check, place, c, True) for check in contents for c in earlier)
+            hit = not any(satisfied(check, place, c, True) for check in [*contents, *old] for c in earlier)
         if hit or (looks and not contents and not earlier):
             yield line, f"it writes {file_name(place) or values.text(place)} itself, which the program should"
 
