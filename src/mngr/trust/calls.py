@@ -118,12 +118,27 @@ class Calls(Said):
 
     def _indirect(self, func: ast.expr, name: str, args: list[ast.expr], node: ast.Call) -> ast.expr | None:
         """A function of the file that is run by way of another."""
+        if (
+            name.rsplit(".", 1)[-1] == "map"
+            and len(args) == 2
+            and id(node) in self.module.driven("generator")
+        ):
+            return self._mapped(args[0], args[1])
         found = driven.indirect(func, name, args)
         function = (self.nested.get(found[0]) or self.module.functions.get(found[0])) if found else None
         if function is None or found is None:
             return None
         lost = name.endswith(("to_thread", "run_sync")) and id(node) not in self.module.driven("coroutine")
         return self.inline(function, found[1], node.keywords, held=driven.HELD["coroutine"] if lost else "")
+
+    def _mapped(self, func: ast.expr, over: ast.expr) -> ast.expr | None:
+        """A function of the file that is run for each item."""
+        known = {**self.module.functions, **self.nested}
+        items = self.elements(over)
+        if not isinstance(func, ast.Name) or func.id not in known or items is None:
+            return None
+        made = [self.inline(known[func.id], [item], []) or ast.Constant(value=None) for item in items]
+        return ast.List(elts=[*made], ctx=ast.Load())
 
     def inline(
         self,

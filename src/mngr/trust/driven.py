@@ -16,7 +16,7 @@ HELD = {
     "context": "if it is entered",
 }
 _RUNS = {
-    "coroutine": re.compile(r"run\w*|wait\w*|gather|shield|as_completed|start_soon|\w*sync\w*|\w*complete"),
+    "coroutine": re.compile(r"run\w*|wait_\w+|gather|shield|as_completed|start_soon|\w*sync\w*|\w*complete"),
     "generator": re.compile(r"list|tuple|set|frozenset|sorted|dict|all|any|sum|max|min|deque|join|extend|Counter"),
     "context": re.compile(r"enter_\w*context|push"),
 }  # fmt: skip
@@ -71,7 +71,10 @@ class _Driven:
     def __init__(self, function: Function, kind: str) -> None:
         self.calls: set[int] = set()
         self.names: set[str] = set()
+        self.kind = kind
         parts = list(ast.walk(function))
+        called = {values.text(part.func).rsplit(".", 1)[-1] for part in parts if isinstance(part, ast.Call)}
+        self.asks = bool(called & {"result", "exception", "isinstance"})  # how those ended that raise nothing
         groups = {
             item.optional_vars.id
             for part in parts
@@ -87,11 +90,16 @@ class _Driven:
                 self._held(part)
 
     def _mark(self, node: ast.AST) -> None:
-        for part in ast.walk(node):
+        todo = [node]
+        while todo:
+            part = todo.pop()
             if isinstance(part, ast.Call):
                 self.calls.add(id(part))
+                if self.kind == "coroutine" and not self.asks and _keeps_quiet(part):
+                    continue
             elif isinstance(part, ast.Name):
                 self.names.add(part.id)
+            todo.extend(ast.iter_child_nodes(part))
 
     def _held(self, node: ast.AST) -> None:
         match node:
@@ -120,6 +128,8 @@ def _seeds(node: ast.AST, kind: str, groups: set[str]) -> list[ast.AST]:
             and isinstance(node.func, ast.Attribute)
             and values.text(node.func.value) in groups
         )
+        if _keeps_quiet(node):
+            return []
         return [*given] if _RUNS[kind].fullmatch(last) or (grouped and kind == "coroutine") else []
     match kind, node:
         case "coroutine", ast.Await(value=made):
@@ -131,6 +141,12 @@ def _seeds(node: ast.AST, kind: str, groups: set[str]) -> list[ast.AST]:
         case "context", ast.With(items=items) | ast.AsyncWith(items=items):
             return [item.context_expr for item in items]
     return []
+
+
+def _keeps_quiet(node: ast.Call) -> bool:
+    """Whether what is raised in the coroutines that it waits for is not raised by it."""
+    told = any(k.arg == "return_exceptions" and values.value(k.value) is not False for k in node.keywords)
+    return told or values.text(node.func) == "asyncio.wait"
 
 
 def indirect(func: ast.expr, name: str, args: list[ast.expr]) -> tuple[str, list[ast.expr]] | None:

@@ -178,6 +178,8 @@ class Walk(Setting):
                 return self.statement(
                     _at(ast.For(target=one.target, iter=one.iter, body=inside, orelse=[]), found)
                 )
+            case ast.GeneratorExp():
+                return NEXT  # nobody goes through it
             case ast.Yield(value=value):
                 if self.returns:
                     made = self.resolve(value) if value else ast.Constant(value=None)

@@ -19,6 +19,8 @@ _READERS = re.compile(
 )
 _INSERT = re.compile(r"\b(?:insert\s+(?:or\s+\w+\s+)?into|replace\s+into|update)\s+[\"'`]?(\w+)", re.I)
 _SELECT = re.compile(r"\bselect\b.*?\bfrom\s+[\"'`]?(\w+)", re.I | re.S)
+_INTO = re.compile(r">\s*['\"]?$|\btee\s+(?:-a\s+)?['\"]?$")
+_SAYS = re.compile(r"(?:^|[;&|]\s*)(?:echo|printf|cat|tee)\b")
 _EXISTS = frozenset(("exists", "is_file", "is_dir", "isfile", "isdir", "stat", "st_size", "lexists"))
 Written = tuple[ast.expr, ast.expr | None, int]  # where, with what or None for a copy, in which line
 
@@ -28,6 +30,10 @@ def of_call(name: str, made: ast.Call) -> Iterator[tuple[ast.expr, ast.expr | No
     func, args = made.func, made.args
     if name in _COPIES and len(args) >= 2:
         yield args[1], None
+    elif name.endswith(("Path.write_text", "Path.write_bytes")) and len(args) >= 2:
+        yield args[0], args[1]
+    elif name == "os.write" and len(args) == 2:
+        yield from ((place, args[1]) for place in _opened(args[0]))
     elif name in _DUMPS and len(args) >= 2:
         yield from ((place, args[0]) for place in _opened(args[1]))
     elif name == "print":
@@ -36,6 +42,24 @@ def of_call(name: str, made: ast.Call) -> Iterator[tuple[ast.expr, ast.expr | No
                 yield from ((place, ast.Tuple(elts=args, ctx=ast.Load())) for place in _opened(keyword.value))
     elif isinstance(func, ast.Attribute):
         yield from _of_method(func.value, func.attr, args)
+    yield from _of_shell(args[0]) if args else ()
+
+
+def _of_shell(line: ast.expr) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+    """A command that copies, or that prints into a file, where the file is an expression of the test."""
+    match line:
+        case ast.List(elts=[ast.Constant(value="cp" | "mv" | "ln" | "install"), _, *_, place]):
+            yield place, None
+        case ast.Call(func=ast.Name(id="text"), args=[ast.Constant(value=str(first)), *rest]):
+            parts = [ast.Constant(value=first), *rest]
+            plain = "".join(str(p.value) if isinstance(p, ast.Constant) else "{}" for p in parts)
+            for at, part in enumerate(parts[:-1]):
+                told = part.value if isinstance(part, ast.Constant) else ""
+                if isinstance(told, str) and _INTO.search(told) and _SAYS.search(plain):
+                    tail = parts[at + 2] if len(parts) > at + 2 else ast.Constant(value="")
+                    more = str(tail.value).split(" ")[0] if isinstance(tail, ast.Constant) else ""
+                    place = ast.BinOp(left=parts[at + 1], op=ast.Div(), right=ast.Constant(value=more))
+                    yield place if more.strip("'\"\n ") else parts[at + 1], ast.Constant(value=plain)
 
 
 def _of_method(base: ast.expr, attr: str, args: list[ast.expr]) -> Iterator[tuple[ast.expr, ast.expr | None]]:
@@ -63,7 +87,7 @@ def _of_method(base: ast.expr, attr: str, args: list[ast.expr]) -> Iterator[tupl
 def _opened(node: ast.expr) -> Iterator[ast.expr]:
     """The file behind what `open` gave."""
     match node:
-        case ast.Call(func=ast.Name(id="open" | "io.open" | "gzip.open"), args=[place, *_]):
+        case ast.Call(func=ast.Name(id="open" | "io.open" | "gzip.open" | "os.open"), args=[place, *_]):
             yield place
         case ast.Call(func=ast.Attribute(value=place, attr="open")):
             yield place
