@@ -15,7 +15,7 @@ from mngr.trust.finding import Finding
 from mngr.trust.matching import Matcher
 from mngr.trust.resolve import Escape, TooLong
 from mngr.trust.source import WORK, Function, Module, Test, own_nodes
-from mngr.trust.strength import LOOSE, Scene, callee
+from mngr.trust.strength import LOOSE, Scene, callee, fake
 from mngr.trust.views import peel
 from mngr.trust.walk import Walk, module_walk
 from mngr.trust.writing import dumped
@@ -269,6 +269,10 @@ class _Guard:
             known = {values.text(part) for part in ast.walk(old.returned)}
             plain = any(not self.new.traces(way) and values.text(way) not in known for way in ways)
         if not plain and new.returned is not None:
+            given = [Check(kind="true", node=node) for node in (old.returned, new.returned)]
+            if why := fake(given[0], given[1], scene):
+                level = "refuse" if "program" in why else "note"
+                self.say("program-replaced", level, new.line, f"{new.name}: {why}")
             was, now = peel(old.returned), peel(new.returned)
             lost = [view for view in now[1] if view not in was[1] and view in LOOSE]
             if lost and values.text(was[0]) == values.text(now[0]):

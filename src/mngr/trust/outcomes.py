@@ -159,6 +159,8 @@ class _Acts:
                 for target in targets:
                     yield from self._set(target, made, under)
                 yield from self._expression(made, under, depth)
+            case ast.AugAssign(target=ast.Name(id="args")):
+                yield under, self._plain(node)
             case ast.AugAssign(target=target, value=made):
                 yield from self._set(target, made, under)
             case ast.Delete(targets=targets):

@@ -56,7 +56,7 @@ def judge(old: Check, new: Check, scene: Scene) -> Verdict:
     relation = related(old, new)
     if relation == "none":
         return Verdict(grade=OTHER)
-    if relation in {"updated", "moved", "part"} and (why := _fake(old, new, scene)):
+    if relation in {"updated", "moved", "part"} and (why := fake(old, new, scene)):
         return Verdict(grade=WEAKER, rule="program-replaced", what=why)
     found = _compare(old, new, scene)
     if relation == "part":
@@ -162,7 +162,7 @@ def _bottom(node: ast.AST) -> str:
 _callee = callee
 
 
-def _fake(old: Check, new: Check, scene: Scene) -> str:
+def fake(old: Check, new: Check, scene: Scene) -> str:
     """Why what the new check looks at is not the program's any more."""
     before, after = _commands(old.node), _commands(new.node)
     if any(escapes.is_inert(c) for c in after) and not any(escapes.is_inert(c) for c in before):
