@@ -29,7 +29,7 @@ test:
 	@sh scripts/setup.sh $(SHELLS) $(HOSTS) node=nodejs npm=npm chromium=chromium
 	@sh scripts/agents.sh $(AGENTS)
 	@$(PYTHON) -m pytest -n $(JOBS) --dist worksteal --agents "$(AGENTS)"
-	@$(AUDIT) $(AUDITED) --modes nop,help --within 55s --sample 12 --seed "$${MNGR_TEST_SEED:-0}" --changed-since "$(SINCE)"
+	@$(AUDIT) $(AUDITED) --modes nop,help --within 30s --sample 8 --seed "$${MNGR_TEST_SEED:-0}" --changed-since "$(SINCE)"
 
 test-all: export MNGR_TEST_SCALE = full
 test-all: AGENTS += $(OLDER)
