@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _VERSION = 1  # goes up when the same facts make another page
 _PACE = 10.0  # seconds between two reports of a run that goes on
-_SHARE = 20  # at most one part in so many of the time is spent on them
+_SHARE = 60  # times what it took passes before it is written again
 
 
 def write_report(local: Host, run: RunDir) -> str:
