@@ -36,7 +36,7 @@ STEPS = [
 
 def runs(world: World) -> list[Case]:
     """The same tests with a slot for each task, with ten slots, and more tasks with twenty."""
-    cases = [_run(world, 100, 100), _run(world, 100, 10), _run(world, 300, 20, seconds=0.2)]
+    cases = [_run(world, 100, 100), _run(world, 100, 10), _run(world, 300, 20)]
     return cases
 
 
