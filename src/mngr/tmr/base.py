@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from mngr.mapreduce.rundir import RunDir
     from mngr.mapreduce.state import TaskState
 
-_WHO = ("-c", "user.name=mngr", "-c", "user.email=mngr@localhost")
+WHO = ("-c", "user.name=mngr", "-c", "user.email=mngr@localhost")
 
 
 def add_fix(local: Host, run: RunDir, base: str, fix: TaskState) -> str | None:
@@ -27,6 +27,6 @@ def add_fix(local: Host, run: RunDir, base: str, fix: TaskState) -> str | None:
     at = git.must(local, run.repo, "show", "--no-patch", "--format=%ct", fix.commit)
     words = ["commit-tree", tree, "-p", base, "-m", f"{fix.task.title}\n\nMngr-Task: {fix.task.slug}"]
     dated = ["env", f"GIT_AUTHOR_DATE={at} +0000", f"GIT_COMMITTER_DATE={at} +0000", "git"]
-    commit = git.must(local, run.repo, *_WHO, *words, by=dated)
+    commit = git.must(local, run.repo, *WHO, *words, by=dated)
     keep(local, run, f"base-{fix.task.slug}", commit)
     return commit

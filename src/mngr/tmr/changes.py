@@ -13,7 +13,7 @@ from mngr.tmr import hostile
 from mngr.tmr.hunks import files_of
 from mngr.tmr.leftout import LeftOut, by_cause, cleaned, escalations, left_out, wrong_name
 from mngr.tmr.proof import is_implementation
-from mngr.tmr.trees import PLAIN, Reach, Spec, blobs_of, sizes_of, trees_of, write
+from mngr.tmr.trees import OURS, PLAIN, Reach, Spec, blobs_of, sizes_of, trees_of, write
 from mngr.tmr.units import Splitter, read_claims
 from mngr.trust.finding import Finding
 
@@ -240,7 +240,7 @@ def _spec(unit: Unit) -> Spec:
         parent=unit.parent,
         rows=unit.rows,
         author=f"{hostile.clean_name(first.name, first.mail)} {hostile.clean_date(first.authored)}",
-        committer=f"mngr <mngr@localhost> {hostile.clean_date(last.committed)}",
+        committer=f"{OURS} {hostile.clean_date(last.committed)}",
         message=_title(unit),
     )
 

@@ -8,7 +8,7 @@ from mngr.model import Record
 from mngr.tmr.changes import Maker, key_of, shortened, size_of
 from mngr.tmr.hunks import applied, files_of
 from mngr.tmr.sameness import meaning
-from mngr.tmr.trees import Row, Spec, blobs_of, rows_of, trees_of, write
+from mngr.tmr.trees import OURS, Row, Spec, blobs_of, rows_of, trees_of, write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def _remade(
             files.setdefault(piece.path, []).append(piece)
         rows = [_row(some, texts) for some in files.values()]
         author = f"{change.author} {change.authored}"
-        committer = f"mngr <mngr@localhost> {change.committed}"
+        committer = f"{OURS} {change.committed}"
         specs.append(Spec(parent=base, rows=rows, author=author, committer=committer, message=change.title))
     commits = write(local, repo, specs)
     trees = trees_of(local, repo, [base, *commits])

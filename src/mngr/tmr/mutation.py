@@ -7,7 +7,7 @@ import contextlib
 from mngr import git
 from mngr.errors import MngrError
 from mngr.model import Record
-from mngr.tmr.cluster import is_of_tests
+from mngr.tmr.cluster import is_of_tests, is_test_file
 from mngr.tmr.rooms import Broken
 from mngr.tmr.swap import pack
 from mngr.tmr.testing import TIMEOUT, command, run_test
@@ -338,7 +338,7 @@ class _Texts:
     def _concerns(self, path: str, about: list[str]) -> bool:
         """Whether the test is made of it: its own file, or what no test file is itself; and a plain file."""
         modes = {about[0][1:], about[1]}
-        shared = is_of_tests(path) and not _is_test_file(path)
+        shared = is_of_tests(path) and not is_test_file(path)
         return (path in self._own or shared) and modes <= {"100644", "100755", "000000"}
 
     def tests_before(self) -> dict[str, str | None]:
@@ -365,11 +365,6 @@ class _Texts:
                 size = int(words[2])
                 found[path], out = out[:size].decode("utf-8", "surrogateescape"), out[size + 1 :]
         return found
-
-
-def _is_test_file(path: str) -> bool:
-    name = path.rpartition("/")[2]
-    return name.endswith("_test.py") or (name.startswith("test_") and name.endswith(".py"))
 
 
 def _is_text(text: str) -> bool:

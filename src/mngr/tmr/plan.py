@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from mngr.mapreduce.rundir import RunDir
 
-ONLY = ("failing", "changed", "all")
-
 
 class Plan(Record):
     """The wishes of one run, apart from its limits, which may change when it goes on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mngr import git
 from mngr.model import Record
+from mngr.tmr.base import WHO
 from mngr.tmr.cluster import is_of_tests, signature
 from mngr.tmr.edits import changes
 from mngr.trust.finding import Finding
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 MOST = 3  # runs, beyond those that say that it passes
 OF_ALL = ("fix-not-needed", "never-red", "red-for-another-reason")  # of all tests together, not of each
 _TEXTS = (".md", ".rst", ".txt")
-_WHO = ("-c", "user.name=mngr", "-c", "user.email=mngr@localhost")
 
 
 class Proof(Record):
@@ -107,13 +107,13 @@ def take_back(local: Host, repo: str, head: str, fixes: Sequence[Edit]) -> str |
     at = head
     for fix in reversed(fixes):
         undo = git.must(
-            local, repo, *_WHO, "commit-tree", f"{fix.parent}^{{tree}}", "-p", fix.commit, "-m", "undo"
+            local, repo, *WHO, "commit-tree", f"{fix.parent}^{{tree}}", "-p", fix.commit, "-m", "undo"
         )
         merged = git.run(local, repo, "merge-tree", "--write-tree", at, undo)
         if merged.code:
             return None
         tree = merged.text.split("\n")[0]
-        at = git.must(local, repo, *_WHO, "commit-tree", tree, "-p", at, "-m", "undone")
+        at = git.must(local, repo, *WHO, "commit-tree", tree, "-p", at, "-m", "undone")
     return git.must(local, repo, "rev-parse", tree)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -20,6 +21,7 @@ class Shelf:
 
     def __init__(self, root: str, kind: str) -> None:
         self._place = os.path.join(root, _PLACE, kind)
+        self._sweep()
 
     def get(self, key: object) -> Any:
         """What was put there under the key, or None."""
@@ -48,7 +50,7 @@ class Shelf:
         return os.path.join(self._place, hashlib.sha256(text.encode()).hexdigest()[:32] + ".json")
 
     def _make(self) -> None:
-        """The directory, which git never sees; when it is made anew what is old goes."""
+        """The directory, which git never sees."""
         if os.path.isdir(self._place):
             return
         os.makedirs(self._place)
@@ -57,15 +59,9 @@ class Shelf:
             with open(ignore, "w", encoding="utf-8") as file:
                 file.write("*\n")
 
-    def sweep(self) -> int:
-        """Take away what nobody has asked for in a month; how many."""
-        gone = 0
-        try:
-            entries = list(os.scandir(self._place))
-        except OSError:
-            return 0
-        for entry in entries:
-            if time.time() - entry.stat().st_mtime > _DAYS * 86400:
-                os.unlink(entry.path)
-                gone += 1
-        return gone
+    def _sweep(self) -> None:
+        """Take away what nobody has asked for in a month."""
+        with contextlib.suppress(OSError):
+            for entry in os.scandir(self._place):
+                if time.time() - entry.stat().st_mtime > _DAYS * 86400:
+                    os.unlink(entry.path)

@@ -22,7 +22,6 @@ PROBE = ("-p", "mngr_probe")
 TIMEOUT = 600.0  # seconds of one run of a test, unless told otherwise
 _SHOWN = 8_000  # characters of what pytest printed that stay with a run
 _ENVIRONMENT = ("python", "pytest", "platform", "packages")
-_NOT_FOUND = (4, 5)  # pytest's exit codes for what cannot be asked for and for nothing to run
 
 
 class Frame(Record):

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from mngr.trust.finding import Finding
     from mngr.trust.policy import Change
 
-LEVELS = ("quick", "full")
-
 
 class Claim(Record):
     """What somebody says: at this commit, made on that base, this test passes."""

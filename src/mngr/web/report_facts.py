@@ -23,7 +23,6 @@ WORST = (
     "refuted", "failed", "blocked", "flaky", "unverified", "working", "talking", "launching", "pulling", "checking", "parked",
     "queued", "fixed", "improved", "unchanged",
 )  # fmt: skip
-VERDICTS = ("confirmed", "refuted", "flaky", "unverified")
 _LARGEST = 32 << 20  # bytes of a file of ours that is read
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 
+from mngr.tmr.receipt import VERDICTS
 from mngr.web import pages
-from mngr.web.report_facts import VERDICTS, WORST, rows_of
+from mngr.web.report_facts import WORST, rows_of
 from mngr.web.report_integration import integration
 from mngr.web.report_timeline import timeline
 from mngr.web.text import chip, lasting, money, plain, shown, size, tokens, word

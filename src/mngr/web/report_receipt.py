@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mngr.trust.finding import LEVELS
 from mngr.web.report_facts import rows_of
 from mngr.web.text import chip, lasting, plain, shown, word
 
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from mngr.web.report_facts import One
 
 _MOST = 200  # rows of one kind
-_LEVELS = ("refuse", "note", "justified")
 
 
 def claim(one: One) -> str:
@@ -141,7 +141,7 @@ def _place(row: Mapping[str, Any]) -> str:
 
 def findings(rows: Sequence[dict[str, Any]]) -> str:
     """What was found about an edit, the worst first, each with its place and the lines it is about."""
-    rank = {level: at for at, level in enumerate(_LEVELS)}
+    rank = {level: at for at, level in enumerate(LEVELS)}
     items = ""
     for row in sorted(rows, key=lambda row: rank.get(str(row.get("level")), len(rank)))[:_MOST]:
         lines = "".join(

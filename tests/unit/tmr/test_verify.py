@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -175,3 +176,13 @@ def test_flaky_tests_are_kept_with_their_rate_and_suspects(tmp_path: Path) -> No
     assert (kept.rate, kept.first_seen) == (0.25, one.first_seen) and "in use" in kept.why
     assert suspects([ran("timeout", "it did not end within 3 s")], "") == ["time"]
     assert flaky.forget() == ["t"] and flaky.read() == {}
+
+
+def test_what_nobody_asked_for_in_a_month_is_forgotten(tmp_path: Path) -> None:
+    shelf = Shelf(str(tmp_path), "some")
+    shelf.put("old", 1)
+    shelf.put("new", 2)
+    (old,) = [path for path in tmp_path.glob(".mngr/cache/some/*.json") if path.read_text() == "1"]
+    os.utime(old, (0, 0))
+    shelf = Shelf(str(tmp_path), "some")
+    assert (shelf.get("old"), shelf.get("new")) == (None, 2)
