@@ -20,6 +20,10 @@ FLAGS = (
 )  # fmt: skip
 
 
+class Navigated(Exception):
+    """The page that was asked is no longer the one that is shown."""
+
+
 class Browser:
     """`with Browser() as browser:`; one page at a time."""
 
@@ -73,12 +77,18 @@ class Browser:
         return found["result"].get("value")
 
     def wait(self, expression: str, timeout: float = 15.0) -> Any:
-        """The same, once it is something."""
+        """The same, once it is something, also in the page that comes after this one."""
         deadline = time.monotonic() + timeout
-        while not (value := self.ask(expression)):
+        while not (value := self._ask_whatever_page(expression)):
             assert time.monotonic() < deadline, f"{expression} stayed {value!r}"
             time.sleep(0.05)
         return value
+
+    def _ask_whatever_page(self, expression: str) -> Any:
+        try:
+            return self.ask(expression)
+        except Navigated:
+            return None
 
     def photograph(self, path: Path) -> None:
         """The page as a picture."""
@@ -113,6 +123,8 @@ class Browser:
         while True:
             answer = self._next()
             if answer.get("id") == self._number:
+                if "navigated" in str(answer.get("error")):
+                    raise Navigated(answer["error"])
                 assert "error" not in answer, answer["error"]
                 found: dict[str, Any] = answer["result"]
                 return found

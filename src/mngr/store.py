@@ -149,22 +149,7 @@ def reserve(home: Home, host: Host, record: AgentRecord, *, mark: str = "", name
         directory = host.home.agent(record.id)
         if os.path.lexists(directory):
             raise Taken(record.id)
-        fresh = os.path.join(
-            os.path.dirname(directory), HALF + record.id
-        )  # so that it is there as a whole, or not at all
-        os.makedirs(os.path.join(fresh, "outputs"), mode=0o700, exist_ok=True)
-        os.chmod(fresh, 0o700)
-        if mark:
-            host.write(os.path.join(fresh, mark), b"[]")
-        host.write(os.path.join(fresh, "agent.json"), encode(record))
-        try:
-            os.rename(fresh, directory)
-        except OSError as error:
-            if not os.path.isdir(directory):
-                raise MngrError(
-                    f"cannot make {directory}: {error.strerror}", "check the directory's permissions"
-                ) from None
-            raise Taken(record.id) from None
+        _make_directory(host, directory, record, mark)
         if named:
             reserve_name(home, record.name, record.id, host)
         return
@@ -182,6 +167,26 @@ def reserve(home: Home, host: Host, record: AgentRecord, *, mark: str = "", name
         raise MngrError(f"{host.name} no longer has a home for agents", "try again: it is made anew")
     if result.code:
         raise MngrError(f"cannot write to {host.home.root} on {host.name}: {result.problem}")
+
+
+def _make_directory(host: Host, directory: str, record: AgentRecord, mark: str) -> None:
+    """An agent's directory with its record, as a whole or not at all, whoever else makes the same; Taken."""
+    fresh = os.path.join(os.path.dirname(directory), f"{HALF}{record.id}-{os.getpid()}")
+    try:
+        os.makedirs(os.path.join(fresh, "outputs"), mode=0o700, exist_ok=True)
+        os.chmod(fresh, 0o700)
+        if mark:
+            host.write(os.path.join(fresh, mark), b"[]")
+        host.write(os.path.join(fresh, "agent.json"), encode(record))
+        os.rename(fresh, directory)
+    except BaseException as error:
+        host.run(["rm", "-rf", "--", fresh])
+        if not isinstance(error, OSError):
+            raise
+        if os.path.isdir(directory):
+            raise Taken(record.id) from None
+        hint = "check the directory's permissions"
+        raise MngrError(f"cannot make {directory}: {error.strerror}", hint) from None
 
 
 def take_name(home: Home, host: Host, name: str, agent_id: str) -> None:

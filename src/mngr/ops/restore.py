@@ -136,13 +136,22 @@ def _take_steps(task: _Task, record: AgentRecord) -> Restored:
     except store.Taken:
         raise  # another command makes the same agent: nothing here is ours
     except BaseException as error:
-        # On another host the name comes first: who does not get it has made nothing, and another may be at it.
-        if task.host.is_here or not isinstance(error, store.NameTaken):
+        if not _made_nothing(task.host, step, error):
             _undo(task, record)
         if isinstance(error, OSError):
             raise MngrError(f"cannot restore {record.name}: {error}", "check space and permissions") from None
         raise
     return Restored(record=record, notes=task.notes)
+
+
+def _made_nothing(host: Host, step: str, error: BaseException) -> bool:
+    """Whether it ended before anything was there: what is there now may be another command's.
+
+    Here the directory comes before the name, on another host the name before the directory.
+    """
+    if host.is_here:
+        return step == "reserve" and not isinstance(error, store.NameTaken)
+    return isinstance(error, store.NameTaken)
 
 
 def _undo(task: _Task, record: AgentRecord) -> None:
