@@ -122,14 +122,10 @@ def ask(mngr: Mngr, *words: str, shell: str = "fish") -> list[str]:
     [
         (["sna"], ["snapshot"]),
         (["snapshot", ""], ["create", "list", "restore", "destroy"]),
-        (["snapshot", "zzz", ""], []),
         (["--format", "json", "lis"], ["list"]),
         (["rm", "ow"], ["owl"]),
         (["stop", "owl", "otter", ""], ["wren"]),
-        (["rename", "owl", "o"], []),
         (["stop", "--fo"], ["--format"]),
-        (["stop", "--qui"], ["--quiet"]),
-        (["stop", "-q", "--qui"], []),
         (["help", "exit"], ["exit-codes"]),
         (["help", "confi"], ["config"]),
         (["config", "set", "project.se"], ["project.setup"]),
@@ -139,12 +135,25 @@ def ask(mngr: Mngr, *words: str, shell: str = "fish") -> list[str]:
         (["create", "x", "comm"], ["command"]),
         (["create", "x", "--", "ma"], [":files"]),
         (["completion", ""], ["bash", "zsh", "fish"]),
-        (["zzz", ""], []),
         (["list", "--home", ""], [":files"]),
     ],
 )
 def test_what_fits_where(fleet: Mngr, words: list[str], found: list[str]) -> None:
     assert ask(fleet, *words) == found
+
+
+@pytest.mark.parametrize(
+    ("some", "found", "none"),
+    [
+        (["snapshot", "r"], ["restore"], ["snapshot", "zzz", ""]),
+        (["rename", "o"], ["otter", "owl"], ["rename", "owl", "o"]),
+        (["stop", "--qui"], ["--quiet"], ["stop", "-q", "--qui"]),
+        (["stop", "ow"], ["owl"], ["zzz", "ow"]),
+    ],
+)
+def test_what_does_not_fit_any_more(fleet: Mngr, some: list[str], found: list[str], none: list[str]) -> None:
+    assert ask(fleet, *some) == found
+    assert ask(fleet, *none) == []
 
 
 def test_every_command_can_be_completed(fleet: Mngr) -> None:

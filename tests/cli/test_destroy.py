@@ -176,7 +176,8 @@ def test_work_in_a_submodule_is_named(mngr: Mngr, tmp_path: Path) -> None:
 
 def test_an_untouched_copy_is_not_called_uncommitted(mngr: Mngr) -> None:
     mngr("create", "foo", "--transfer", "copy", "--", "true")
-    assert "uncommitted" not in mngr("destroy", "--force", "foo").err
+    ran = mngr("destroy", "--force", "foo")
+    assert ran.out == "destroyed foo\n" and "uncommitted" not in ran.err
 
 
 def test_a_work_dir_that_is_another_agents_by_now_stays(mngr: Mngr) -> None:
