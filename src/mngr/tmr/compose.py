@@ -49,16 +49,22 @@ class Composed(Record):
     already: list[str]  # ids of changes that found nothing left to do
 
 
-def rank(changes: Sequence[Change], turned: Mapping[str, Sequence[str]] | None = None) -> list[Change]:
-    """Changes by evidence, best first: tests that they turn green, agents that found them, risk, size; then by id.
+def rank(
+    changes: Sequence[Change],
+    turned: Mapping[str, Sequence[str]] | None = None,
+    blocks: Mapping[str, Sequence[str]] | None = None,
+) -> list[Change]:
+    """Changes by evidence, best first: tests turned green, agents that found it, users' commands, risk, size; then by id.
 
-    `turned` says for ids which tests of the whole suite that are. What a change needs comes before it.
+    `turned` says for ids which tests of the whole suite that are, and `blocks` which blocks of the tutorial a test cites: what
+    users do that was wrong. What a change needs comes before it.
     """
 
-    def weight(change: Change) -> tuple[int, int, int, int, str]:
-        tests = (turned or {}).get(change.id, change.turned)
+    def weight(change: Change) -> tuple[int, int, int, int, int, str]:
+        tests = set((turned or {}).get(change.id, change.turned))
+        shown = {block for test in tests for block in (blocks or {}).get(test, ())}
         size = change.size["added"] + change.size["removed"]
-        return -len(set(tests)), -len(change.agents), risk(change), size, change.id
+        return -len(tests), -len(change.agents), -len(shown), risk(change), size, change.id
 
     waiting = sorted(changes, key=weight)
     known = {change.id for change in changes}

@@ -123,5 +123,11 @@ def test_fixes_are_ranked_by_evidence_and_what_is_needed_comes_first(field: Fiel
     short = next(change for change in found if change.tasks == ["short"])
     risky = next(change for change in found if change.tasks == ["risky"])
     assert rank(found, {risky.id: ["t1", "t2"]})[0] == risky
+    cites = {"t1": ["list", "add"], "t2": ["add"], "t3": ["list", "add"]}
+    equals = {short.id: ["t2"], risky.id: ["t3"]}
+    assert [one.tasks[0] for one in rank([short, risky], equals)] == ["short", "risky"]
+    assert [one.tasks[0] for one in rank([short, risky], equals, cites)] == ["risky", "short"]
+    equals = {short.id: ["t1", "t2"], risky.id: ["t1", "t3"]}
+    assert rank([risky, short], equals, cites)[0] == short, "a block that two tests cite counts once"
     needing = short.replace(needs=[risky.id], turned=["t1", "t2", "t3"])
     assert [change.tasks[0] for change in rank([needing, risky])] == ["risky", "short"]
