@@ -108,7 +108,7 @@ def test_several_targets(foo: Mngr) -> None:
 
 def test_what_agents_write_is_tamed_when_it_is_mixed(foo: Mngr) -> None:
     foo("create", "bar", *RUN)
-    assert "\x1b" not in foo("exec", "foo", "bar", "--", "printf", "\\033[31mred").out
+    assert foo("exec", "foo", "bar", "--", "printf", "\\033[31mred").out == "?[31mred\n?[31mred\n"
 
 
 def test_it_also_works_on_agents_that_do_not_run(foo: Mngr) -> None:

@@ -30,7 +30,8 @@ def test_changes_at_once_are_all_kept(mngr: Mngr) -> None:
 
 def test_what_a_terminal_would_obey_is_not_printed(mngr: Mngr) -> None:
     mngr("create", "foo", *RUN)
-    assert "\x1b" not in mngr("label", "foo", "a=\x1b[31m").out + mngr("list", "--fields", "labels").out
+    assert mngr("label", "foo", "a=\x1b[31m").out == "foo: a=?[31m\n"
+    assert mngr("list", "--fields", "labels").out == "LABELS\na=?[31m\n"
 
 
 def test_usage(mngr: Mngr) -> None:

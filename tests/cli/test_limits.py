@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_hostile import Agent, agent, objects, write
+from tests.cli.test_hostile import BRANCH, Agent, agent, objects, write
 from tests.conftest import FULL, git
 from tests.repos import commit, refs
 
@@ -120,8 +120,9 @@ def test_a_repository_that_never_answers_is_left_in_time(agent: Agent) -> None:
 def test_only_what_is_new_travels(agent: Agent) -> None:
     for number in range(3):
         (agent.work / f"f{number}").write_bytes(NOISE.randbytes(600_000))
-        commit(agent.work)
+        done = commit(agent.work)
         agent.mngr(*limit(max_bytes=1_000_000), "pull", "foo")
+        assert refs(agent.mngr.repo)[BRANCH] == done
     git(agent.mngr.repo, "fsck", "--strict")
     assert not list((agent.mngr.repo / ".git/objects").glob("tmp_*"))
 
@@ -130,8 +131,9 @@ def test_limits_of_the_project_do_not_count(agent: Agent) -> None:
     """It is what agents write."""
     (agent.mngr.repo / ".mngr").mkdir()
     (agent.mngr.repo / ".mngr/settings.toml").write_text("[pull]\nmax_bytes = 1\n")
-    commit(agent.work)
+    done = commit(agent.work)
     agent.mngr("pull", "foo")
+    assert refs(agent.mngr.repo)[BRANCH] == done
 
 
 # ---- outputs
