@@ -23,6 +23,10 @@ SCHEMA: dict[str, tuple[type, str]] = {
     "tutorial.file": (str, "the tutorial script"),
     "tutorial.tests": (str, "the tests that cite it"),
     "tutorial.timeout": (str, "how long a block may take, with what comes before it, when it is tried (30s)"),
+    "tmr.merge_tool": (
+        str,
+        "the command that merges one file where git cannot, with {base} {ours} {theirs} {out} {path} (mergiraf, if there is one)",
+    ),
     "tmr.*": (object, "the default of an option of `tmr run`"),
     "policy.*": (object, "which files an edit may touch: rules of the project's own"),
     "tmux.source": (str, "a tmux configuration of the user's own, read after ours"),

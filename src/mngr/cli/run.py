@@ -99,7 +99,10 @@ def execute(cli: Cli, module: ModuleType) -> int:
 def _defaults(cli: Cli, command: Command) -> dict[str, Any]:
     try:
         found = cli.context.settings.table(f"commands.{command.name.replace(' ', '.')}")
-        return {**cli.context.settings.table("tmr"), **found} if command.name == "tmr run" else found
+        if command.name != "tmr run":
+            return found
+        every = {**cli.context.settings.table("tmr"), **found}
+        return {key: value for key, value in every.items() if key != "merge_tool"}
     except MngrError:
         if not command.mends:
             raise

@@ -20,6 +20,7 @@ class Shelf:
     """One kind of entries of a project. What cannot be read is not there; it only saves time."""
 
     def __init__(self, root: str, kind: str) -> None:
+        self._root, self._kind = root, kind
         self._place = os.path.join(root, _PLACE, kind)
         self._sweep()
 
@@ -38,7 +39,7 @@ class Shelf:
         """Keep it; a full disk is no reason to stop."""
         path = self._path(key)
         try:
-            self._make()
+            make_place(self._root, self._kind)
             with open(f"{path}.{os.getpid()}", "w", encoding="utf-8") as file:
                 json.dump(value, file)
             os.replace(f"{path}.{os.getpid()}", path)
@@ -49,19 +50,20 @@ class Shelf:
         text = json.dumps(key, sort_keys=True)
         return os.path.join(self._place, hashlib.sha256(text.encode()).hexdigest()[:32] + ".json")
 
-    def _make(self) -> None:
-        """The directory, which git never sees."""
-        if os.path.isdir(self._place):
-            return
-        os.makedirs(self._place)
-        ignore = os.path.join(os.path.dirname(self._place), ".gitignore")
-        if not os.path.exists(ignore):
-            with open(ignore, "w", encoding="utf-8") as file:
-                file.write("*\n")
-
     def _sweep(self) -> None:
         """Take away what nobody has asked for in a month."""
         with contextlib.suppress(OSError):
             for entry in os.scandir(self._place):
                 if time.time() - entry.stat().st_mtime > _DAYS * 86400:
                     os.unlink(entry.path)
+
+
+def make_place(root: str, kind: str) -> str:
+    """The directory of a kind, which git never sees."""
+    place = os.path.join(root, _PLACE, kind)
+    os.makedirs(place, exist_ok=True)
+    ignore = os.path.join(root, _PLACE, ".gitignore")
+    if not os.path.exists(ignore):
+        with open(ignore, "w", encoding="utf-8") as file:
+            file.write("*\n")
+    return place
