@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from mngr.trust import escapes, values, written
+from mngr.trust import escapes, values, variables, written
 from mngr.trust.checks import Check
 from mngr.trust.resolve import Escape
 
@@ -60,7 +60,7 @@ def own(old: Side, new: Side, doc: str) -> Iterator[Found]:
     yield from written.rows(list(old.actions), fresh, list(new.checks))
     yield from _printed(fresh, new.checks)
     yield from _shown(old, new)
-    yield from _given(old, new)
+    yield from _given(old, new, doc)
     yield from _golden(old, new)
     yield from _accepted(old, new, doc)
 
@@ -154,13 +154,14 @@ def _shown(old: Side, new: Side) -> Iterator[Found]:
                 yield 0, f"it writes {name} itself, and then looks at it", command
 
 
-def _given(old: Side, new: Side) -> Iterator[Found]:
+def _given(old: Side, new: Side, doc: str) -> Iterator[Found]:
     """A variable whose value is the very answer that the program had to find without it."""
     wanted = {c.value.strip(): c for c in new.checks if isinstance(c.value, str) and len(c.value.strip()) > 1}
     known = {c.value.strip() for c in old.checks if isinstance(c.value, str)}
     for shown in new.set - old.set:
-        _, _, given = shown.partition("=")
-        if given.strip() in wanted and given.strip() in known:
+        name, _, given = shown.partition("=")
+        secret = name not in doc and not variables.is_common(name)
+        if given.strip() in wanted and (given.strip() in known or secret):
             yield wanted[given.strip()].line, "the answer is given to the program in its environment", shown
 
 

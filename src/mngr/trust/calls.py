@@ -185,7 +185,14 @@ class Calls(Said):
         made = dict(zip(names, given, strict=False))
         if spec.vararg is not None:
             made[spec.vararg.arg] = ast.Tuple(elts=given[len(names) :], ctx=ast.Load())
-        made.update({k.arg: self.resolve(k.value) for k in named if k.arg})
+        given_by_name = {k.arg: self.resolve(k.value) for k in named if k.arg}
+        made.update(given_by_name)
+        if spec.kwarg is not None:
+            taken = {*names, *(arg.arg for arg in spec.kwonlyargs)}
+            more = [k for k in named if k.arg not in taken]
+            keys = [ast.Constant(value=k.arg) if k.arg else None for k in more]
+            rest = [given_by_name[k.arg] if k.arg else self.resolve(k.value) for k in more]
+            made[spec.kwarg.arg] = ast.Dict(keys=[*keys], values=rest)
         for arg, default in zip(reversed(spec.args), reversed(spec.defaults), strict=False):
             made.setdefault(arg.arg, self.resolve(default))
         for arg, given_default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True):

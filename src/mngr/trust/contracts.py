@@ -18,6 +18,7 @@ _PLAIN = frozenset(
 _ASIDE = re.compile(
     r"\b(?:stderr|errors?|warns?|warning|progress|messages?|fails?|seconds?|quick|fast)\b", re.I
 )
+_SAID = re.compile(r"\b(?:stderr|standard error|messages?|warns?|warnings?|complains?)\b", re.I)
 _COUNTED = re.compile(
     r"\b(?:lines?|rows?|wide|width|long|length|short|size|columns?|count\w*|numbers?|many|only|exactly|each|every|all|"
     r"no|nothing|none|empty|blank|once|twice|one|two|three|four|five|six|seven|eight|nine|ten|most|least)\b",
@@ -40,6 +41,12 @@ def promised(check: Check, scene: Scene, beside: list[Check]) -> bool:
         return True
     same = [one for one in beside if one.subject == check.subject and one.moment == check.moment]
     same = [one for one in same if not one.empty and not one.conditions and one.kind not in NEGATIVE]
+    if (
+        _aside(check.node)
+        and _SAID.search(scene.doc)
+        and not any(one.subject == check.subject for one in beside)
+    ):
+        return True  # that something is said there at all
     if _is_layout(check, scene, same) or _is_spelling(check, scene, same):
         return False
     said = {word for word in _words(check) if len(word) > 2 and not word.isdigit() and word not in _PLAIN}

@@ -8,15 +8,14 @@ import re
 from collections.abc import Sequence
 
 from mngr.model import Record
-from mngr.trust import answers, asking, escapes, hooks, reach, values, written
+from mngr.trust import answers, asking, escapes, handed, hardness, hooks, prepared, reach, values, written
 from mngr.trust.around import added
 from mngr.trust.checks import Check
 from mngr.trust.finding import Finding
 from mngr.trust.matching import Matcher
 from mngr.trust.resolve import Escape, TooLong
 from mngr.trust.source import WORK, Function, Module, Test, own_nodes
-from mngr.trust.strength import LOOSE, Scene, callee, fake
-from mngr.trust.views import peel
+from mngr.trust.strength import Scene, callee
 from mngr.trust.walk import Walk, module_walk
 from mngr.trust.writing import dumped
 
@@ -94,6 +93,7 @@ class _Guard:
         self.wanted = {re.sub(r"\[.*", "", name).split(".py::")[-1] for name in tests}
         self.made: list[Finding] = []
         self.cut = False
+        self.units: list[Unit] = []  # all of the new file that may have changed
 
     def say(self, rule: str, level: str, line: int, what: str, old: str = "", new: str = "") -> None:
         self.made.append(_finding(rule, level, self.path, line, what, old, new))
@@ -108,6 +108,7 @@ class _Guard:
         same = reach.untouched(self.old, self.new, has_tests) if self.old else set()
         before = self._units(self.old, has_tests, same) if self.old else {}
         after = self._units(self.new, has_tests, same)
+        self.units = list(after.values())
         pool = [check for name, unit in after.items() if name not in before for check in unit.checks]
         for name, unit in before.items():
             if self.wanted and has_tests and name not in self.wanted:
@@ -236,7 +237,9 @@ class _Guard:
             self.say(extra.rule, extra.level, line, f"{new.name}: {extra.what}", "", extra.shown)
         for line, what, shown in answers.own(_side(old), _side(new), old.doc):
             self.say("own-answer", "refuse", line or new.line, f"{new.name}: {what}", "", shown)
-        for line, what in written.planted(old.written, new.written, old.checks, new.checks):
+        planted = list(written.planted(old.written, new.written, old.checks, new.checks))
+        planted += prepared.with_answers(_side(old), _side(new), old.written, new.written)
+        for line, what in planted:
             self.say("own-answer", "refuse", line or new.line, f"{new.name}: {what}")
         for command in answers.unread(_side(old), _side(new)):
             self.say(
@@ -248,6 +251,7 @@ class _Guard:
                 command,
             )
         self._away(old, new)
+        self._easier(old, new)
         self._returns(old, new, scene)
 
     def _away(self, old: Unit, new: Unit) -> None:
@@ -258,37 +262,16 @@ class _Guard:
             self.say("program-not-run", "refuse", found[0] or new.line, f"{new.name}: {found[1]}")
 
     def _returns(self, old: Unit, new: Unit, scene: Scene) -> None:
-        if old.returned is None or self.new is None or self.old is None:
+        if old.returned is not None and self.old is not None and self.new is not None:
+            for rule, level, what in handed.less(old.returned, new.returned, self.old, self.new, scene):
+                self.say(rule, level, new.line, f"{new.name} {what}")
+
+    def _easier(self, old: Unit, new: Unit) -> None:
+        calls = [call for unit in self.units for call in _side(unit).calls]
+        if self.new is None:
             return
-        if not self.old.traces(old.returned):
-            return
-        plain = new.returned is None or not self.new.traces(new.returned)
-        if not plain and new.returned is not None:
-            parts = [part for part in ast.walk(new.returned) if isinstance(part, ast.IfExp)]
-            ways = [way for part in parts for way in (part.body, part.orelse)]
-            known = {values.text(part) for part in ast.walk(old.returned)}
-            plain = any(not self.new.traces(way) and values.text(way) not in known for way in ways)
-        if not plain and new.returned is not None:
-            given = [Check(kind="true", node=node) for node in (old.returned, new.returned)]
-            if why := fake(given[0], given[1], scene):
-                level = "refuse" if "program" in why else "note"
-                self.say("program-replaced", level, new.line, f"{new.name}: {why}")
-            was, now = peel(old.returned), peel(new.returned)
-            lost = [view for view in now[1] if view not in was[1] and view in LOOSE]
-            if lost and values.text(was[0]) == values.text(now[0]):
-                self.say(
-                    "loosened",
-                    "refuse",
-                    new.line,
-                    f"{new.name} hands out less than it did: {', '.join(lost)}",
-                )
-        if plain:
-            self.say(
-                "fixture-stubbed",
-                "refuse",
-                new.line,
-                f"{new.name} hands out what it says itself, not what the program made",
-            )
+        if gone := hardness.lost(_side(old).calls, _side(new).calls, calls, self.new):
+            self.say("input-weakened", "refuse", new.line, f"{new.name}: what it gives has lost {gone}")
 
     def _gone(self, old: Unit, after: dict[str, Unit], pool: list[Check]) -> None:
         assert self.new is not None

@@ -6,7 +6,7 @@ import ast
 import difflib
 
 from mngr.model import Record
-from mngr.trust import values
+from mngr.trust import disclaimed, values
 from mngr.trust.checks import NEGATIVE, Check
 from mngr.trust.contracts import promised
 from mngr.trust.expected import Verdict
@@ -142,6 +142,12 @@ class Matcher:
                     found = Verdict(grade=WEAKER, rule="conditional", what=f"it is reached only so: {why}")
                 best = (found.grade, new, found)
         grade, nearest, verdict = best
+        worded = verdict.rule in {"", "loosened", "pattern-widened"} and not (nearest and nearest.conditions)
+        if worded and disclaimed.wording(self.scene.doc, self.scene.inputs, old, nearest):
+            what = "the contract says that the wording is not promised"
+            return Loss(
+                old=old, new=nearest, rule=verdict.rule or "assert-removed", what=what, justified=True
+            )
         if grade <= WEAKER:
             what = verdict.what or "it is said less often"
             return Loss(old=old, new=nearest, rule=verdict.rule or "assert-removed", what=what)

@@ -7,7 +7,7 @@ import builtins
 import re
 
 from mngr.model import Record
-from mngr.trust import escapes, implied, values
+from mngr.trust import disclaimed, escapes, implied, values
 from mngr.trust.checks import NEGATIVE, RANK, Check
 from mngr.trust.expected import Verdict, expectations, grade
 from mngr.trust.source import Module
@@ -24,10 +24,7 @@ _LOOSE_NOT = frozenset("strip slice replace split filter len bool set".split())
 _BROAD = frozenset(
     ("Exception", "BaseException", "OSError", "LookupError", "ArithmeticError", "RuntimeError", "Warning")
 )
-_UNORDERED = re.compile(
-    r"\bunordered|\b(?:any|no|whatever|whichever)\b[^.;]*\border\b|\border\b[^.;]*\bnot\b", re.I
-)
-_SURROUNDINGS = re.compile(r"(?:changed\()*(?:dict\(|\{\*\*)?os\.environ")
+_HANDED = ("os.environ", "os.path.", "os.fspath", "shutil.which", "sys.")  # what a program is asked with
 _GENERAL = frozenset(("base", "app", "application", "generic", "general", "any", "user", "cli", "command"))
 
 
@@ -151,12 +148,14 @@ def callee(node: ast.AST) -> str:
 
 def _bottom(node: ast.AST) -> str:
     calls = [part for part in ast.walk(node) if isinstance(part, ast.Call)]
+    found = []
     for part in reversed(calls):
         name = values.text(part.func) if isinstance(part.func, ast.Name | ast.Attribute) else ""
         inside = any(isinstance(inner, ast.Call) for inner in ast.walk(part.func))
         if name and not inside and name not in {"each", "listof"} and not hasattr(builtins, name):
-            return name
-    return ""
+            found.append(name)
+    asks = [name for name in found if not name.startswith(_HANDED)]
+    return next(iter([*asks, *found]), "")
 
 
 _callee = callee
@@ -178,7 +177,7 @@ def fake(old: Check, new: Check, scene: Scene) -> str:
         if (
             isinstance(part, ast.Call)
             and values.text(part.func) == "changed"
-            and not _SURROUNDINGS.match(values.text(part.args[0]))
+            and not _is_surroundings(part.args[0], scene.module)
             and not _has(old.node, values.text(part))
         ):
             return "the test itself changes what it looks at"
@@ -193,6 +192,14 @@ def fake(old: Check, new: Check, scene: Scene) -> str:
         ):
             return "what it looks at comes from a stand-in"
     return ""
+
+
+def _is_surroundings(node: ast.expr, module: Module | None) -> bool:
+    """Whether a thing is the environment, or a copy of it or of a part of it."""
+    while isinstance(node, ast.Call) and values.text(node.func) == "changed":
+        node = node.args[0]
+    outside = module.outside(node) if module else frozenset()
+    return bool(outside) and all(name.startswith("os.environ") for name in outside)
 
 
 def _stands_in(command: str) -> bool:
@@ -270,7 +277,7 @@ def _compare(old: Check, new: Check, scene: Scene) -> Verdict:
     ):
         return Verdict(grade=STRONGER if len(rows) == old.value and not new.views else UPDATED)
     added = [view for view in new.views if view in loose and view not in old.views]
-    if set(added) <= {"sorted"} and _UNORDERED.search(scene.doc):
+    if added == ["sorted"] and disclaimed.order(scene.doc, old) and not _fewer(old.value, rows):
         added = []
     if added and old.kind != "true":
         return Verdict(
@@ -279,6 +286,11 @@ def _compare(old: Check, new: Check, scene: Scene) -> Verdict:
     if (old.kind in NEGATIVE) != (new.kind in NEGATIVE):
         return _turned(old, new)
     return expectations(old, new, scene.doc, scene.inputs, _computes(old, new, scene))
+
+
+def _fewer(before: object, now: object) -> bool:
+    """Whether a list of what is expected has become shorter."""
+    return isinstance(before, list | tuple) and isinstance(now, list | tuple) and len(now) < len(before)
 
 
 def _turned(old: Check, new: Check) -> Verdict:

@@ -18,6 +18,10 @@ _CANNED = frozenset(
     "FAKE MOCK MOCKED STUB STUBBED CANNED DUMMY SIMULATE SIMULATED REPLAY CASSETTE BYPASS GOLDEN SNAPSHOT SNAPSHOTS "
     "UPDATE ACCEPT REGENERATE REGEN RECORD BLESS SKIP ANSWER RESPONSE EXPECTED PRETEND NOOP".split()
 )
+_COMMON = frozenset(
+    "HOME USER LOGNAME HOSTNAME SHELL TERM TZ LANG LANGUAGE PWD TMPDIR TEMP TMP COLUMNS LINES PAGER EDITOR VISUAL "
+    "NO_COLOR FORCE_COLOR CLICOLOR SOURCE_DATE_EPOCH CI EMAIL".split()
+)
 _PARTS = re.compile(r"[;&|\n(]")
 _ONE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.S)
 Pair = tuple[str, str]  # its name, and its value or an ellipsis
@@ -28,6 +32,11 @@ def rule(name: str) -> str:
     if name.upper() in _LOADERS or set(name.upper().split("_")) & _CANNED:
         return "program-replaced"
     return "environment"
+
+
+def is_common(name: str) -> bool:
+    """Whether it is a variable of the system, and not of one program."""
+    return name in _COMMON or name.startswith(("LC_", "XDG_", "GIT_AUTHOR_", "GIT_COMMITTER_"))
 
 
 def of_call(name: str, node: ast.Call) -> list[Pair]:

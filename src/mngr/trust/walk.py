@@ -11,7 +11,7 @@ import contextlib
 import re
 from collections.abc import Iterator
 
-from mngr.trust import escapes, values
+from mngr.trust import escapes, values, waiting
 from mngr.trust.checks import Check
 from mngr.trust.resolve import TooLong, call, joined
 from mngr.trust.setting import Setting, names
@@ -22,7 +22,6 @@ from mngr.trust.views import loop
 TYPE_CHECKING = False
 NEXT, END, FAIL, BREAK = "next", "end", "fail", "break"
 _BROAD = frozenset(("Exception", "BaseException", "AssertionError", "object", "pytest.fail.Exception"))
-_FAILS = ("fail", "assertFail")
 
 
 class Walk(Setting):
@@ -65,12 +64,26 @@ class Walk(Setting):
 
     def block(self, body: list[ast.stmt]) -> str:
         """How it ends: it goes on, it returns, it fails."""
-        for statement in body:
+        for at, statement in enumerate(body):
             self.step(statement)
             flow = self.statement(statement)
+            if isinstance(statement, waiting.Loop):
+                self._waited(statement, body[at + 1 :])
             if flow != NEXT:
                 return flow
         return NEXT
+
+    def _waited(self, node: waiting.Loop, after: list[ast.stmt]) -> None:
+        """A loop that is left only when something is so has checked it."""
+        found = waiting.way_out(node, after)
+        kept = list(self.escapes), list(self.actions)
+        if isinstance(found, list):
+            self.block(found)
+        elif found is not None:
+            self.at(node)
+            for check in self.reader.read(self.resolve(found[0]), found[1]):
+                self.check(check)
+        self.escapes, self.actions = kept
 
     def statement(self, node: ast.stmt) -> str:
         match node:
@@ -185,7 +198,7 @@ class Walk(Setting):
                     made = self.resolve(value) if value else ast.Constant(value=None)
                     self.returns[-1].append((tuple(self.conditions), made))
                 return NEXT
-            case ast.Call(func=func) if values.text(func).split(".")[-1] in _FAILS:
+            case ast.Call(func=func) if values.text(func).split(".")[-1] in waiting.FAILS:
                 return FAIL
         before = len(self.checks)
         made = self.resolve(found)
@@ -260,10 +273,6 @@ class Walk(Setting):
         with self.scope() if found is not UNKNOWN else self.under(f"while {values.text(test)}"):
             self.block(node.body)
         self.loops -= 1
-        if found is UNKNOWN and any(isinstance(n, ast.Raise) or _is_fail(n) for n in ast.walk(node)):
-            self.at(node)
-            for check in self.reader.read(test, False):
-                self.check(check)
         return NEXT
 
     def _with(self, node: ast.With | ast.AsyncWith) -> str:
@@ -305,7 +314,7 @@ class Walk(Setting):
         flows_on = any(isinstance(s, ast.Return | ast.Break | ast.Continue) for s in node.finalbody)
         must_raise = silent and (self._ends(node.body) == FAIL or self._ends(node.orelse) == FAIL)
         if must_raise:
-            subject = self.body_as_text([s for s in node.body if not _is_fail_statement(s)])
+            subject = self.body_as_text([s for s in node.body if not waiting.is_failing(s)])
             for handler in silent:
                 self.check(self.raises_check(handler.type, None).replace(node=subject))
         with self.scope():
@@ -332,21 +341,11 @@ class Walk(Setting):
 
     def _ends(self, body: list[ast.stmt]) -> str:
         for statement in body:
-            if isinstance(statement, ast.Raise) or _is_fail_statement(statement):
+            if isinstance(statement, ast.Raise) or waiting.is_failing(statement):
                 return FAIL
             if isinstance(statement, ast.Return):
                 return END
         return NEXT
-
-
-def _is_fail(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and values.text(node.func).split(".")[-1] in _FAILS
-
-
-def _is_fail_statement(node: ast.stmt) -> bool:
-    if isinstance(node, ast.Assert):
-        return values.known(node.test) and not values.value(node.test)
-    return isinstance(node, ast.Expr) and _is_fail(node.value)
 
 
 def _load(node: ast.expr) -> ast.expr:

@@ -59,6 +59,25 @@ def test_what_the_contract_names_cannot_be_removed() -> None:
     assert _levels(found) == {"assert-removed": "refuse"}
 
 
+def test_what_the_contract_leaves_open_may_be_loosened_and_that_is_said() -> None:
+    old = OLD + '    expect(result.stderr).to_equal("rice was asked for twice")\n'
+    new = OLD + '    expect(result.stderr).to_contain("rice")\n'
+    doc = "The price of a thing is shown, and a warning on stderr. The wording of warnings is not promised."
+    assert _levels(_found(old, new, doc=doc)) == {"loosened": "justified"}
+    assert _levels(_found(old, new, doc=doc.replace("is not promised", "never changes"))) == {
+        "loosened": "refuse"
+    }
+
+
+def test_an_easier_input_says_what_it_has_lost() -> None:
+    old = """
+    def test_it():
+        assert price("rice, 'wild'") == 3
+    """
+    (finding,) = [f for f in _found(old, old.replace(", 'wild'", "")) if f.level == "refuse"]
+    assert (finding.rule, finding.what) == ("input-weakened", "test_it: what it gives has lost quotes")
+
+
 def test_another_value_is_a_note() -> None:
     found = _found(OLD, OLD.replace("rice costs 3", "rice: 3 coins"))
     assert _levels(found) == {"expectation-changed": "note"}

@@ -1,0 +1,182 @@
+"""What is hard about what a test gives to the program: quotes, line breaks, nothing at all, numbers below zero, and so on."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+
+from mngr.trust import asking, values
+from mngr.trust.escapes import command_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.trust.source import Module
+
+_PLAIN = frozenset(
+    "join replace split rsplit splitlines strip lstrip rstrip removeprefix removesuffix startswith endswith format encode "
+    "decode get partition rpartition sub search match fullmatch compile findall dedent each listof text gathered changed "
+    "raised called count find index translate loads load parse_args open exists sleep wait terminate kill poll setattr "
+    "getenv setenv delenv chdir mkdir touch read_text read_bytes is_file is_dir getvalue isoformat approx param skip fail "
+    "expect len sorted set list tuple dict str int float repr bool round range zip enumerate print".split()
+)
+_ASIDE = frozenset(
+    "env environ cwd encoding errors mode sep end match reason id ids newline indent timeout timeout_seconds check text "
+    "capture_output stdout stderr shell universal_newlines comment deadline seconds delay key flags".split()
+)
+_RUNS = re.compile(
+    r"\w*run\w*|Popen|call|check_call|check_output|invoke|system|popen|execute|exec\w*|cli|sh|shell|main"
+)
+_LONG = 200  # characters
+_LINE = 4_000
+_HUGE = 2**31
+
+
+def lost(
+    old: Iterable[ast.Call], new: Iterable[ast.Call], all_new: Iterable[ast.Call], module: Module
+) -> str:
+    """What was hard about what an old test gave, and is not there any more where the new one gives something else."""
+    before, after, everywhere = _inside(old), _inside(new), _inside(all_new)
+    known = {values.text(call) for call in before}
+    still = {values.text(call) for call in after}
+    names = {_last(call) for call in before}
+    fresh = {_last(call) for call in after if values.text(call) not in known and _says(call)}
+    kept: set[str] = set()
+    for call in everywhere:
+        if _last(call) in names or _asks(call, module):
+            kept |= _hard(call, module)
+    gone: dict[str, None] = {}
+    for call in before:
+        if values.text(call) not in still and _last(call) in fresh:
+            gone.update(dict.fromkeys(sorted(_hard(call, module) - kept)))
+    return ", ".join(gone)
+
+
+def _inside(calls: Iterable[ast.Call]) -> list[ast.Call]:
+    found = {id(part): part for call in calls for part in ast.walk(call) if isinstance(part, ast.Call)}
+    return [part for part in found.values() if _last(part) not in _PLAIN]
+
+
+def _last(call: ast.Call) -> str:
+    func = call.func
+    name = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
+    return name.rsplit(".", 1)[-1]
+
+
+def _asks(call: ast.Call, module: Module) -> bool:
+    """Whether it is the program, as far as can be told, that is given something."""
+    return any(map(asking.is_program, module.outside(call)))
+
+
+def _says(call: ast.Call) -> bool:
+    return any(True for _ in _given(call))
+
+
+def _given(call: ast.Call) -> Iterator[tuple[ast.expr, str]]:
+    """What stands in the arguments of a call itself, each with what it is one of: words, rows, or nothing."""
+    first = call.args[:1] if _RUNS.fullmatch(_last(call)) and command_of(call) is not None else []
+    for arg in call.args[len(first) :]:
+        yield from _constants(arg, "")
+    for line in first:
+        for word in line.elts[1:] if isinstance(line, ast.List | ast.Tuple) else _split(values.value(line)):
+            yield from _constants(word, "word")
+    for keyword in call.keywords:
+        if keyword.arg not in _ASIDE:
+            yield from _constants(keyword.value, "")
+
+
+def _split(line: object) -> list[ast.expr]:
+    """The words of one plain command, without the program."""
+    import shlex
+
+    try:
+        plain = isinstance(line, str) and len(line) < _LINE and not re.search(r"[|&;<>$`\n]", line)
+        words = shlex.split(str(line))[1:] if plain else []
+    except ValueError:
+        words = []
+    return [ast.Constant(value=word) for word in words]
+
+
+def _constants(node: ast.AST, inside: str) -> Iterator[tuple[ast.expr, str]]:
+    match node:
+        case ast.Call() | ast.Lambda() | ast.JoinedStr():
+            return
+        case ast.Constant():
+            yield node, inside
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant()):
+            yield node, inside
+        case ast.List() | ast.Tuple() | ast.Set() | ast.Dict():
+            yield node, inside
+            for part in ast.iter_child_nodes(node):
+                yield from _constants(part, "row")
+        case ast.BinOp() if isinstance(values.value(node), str | bytes):
+            yield node, inside
+        case ast.BinOp(op=ast.Div()):
+            for part in ast.iter_child_nodes(node):
+                yield from _constants(part, "word")
+        case ast.Starred(value=inner):
+            yield from _constants(inner, inside)
+
+
+def _hard(call: ast.Call, module: Module) -> set[str]:
+    """What is hard about the arguments of one call."""
+    found: set[str] = set()
+    asks = _asks(call, module)
+    for node, inside in _given(call):
+        made = values.value(node)
+        if isinstance(made, bytes):
+            made = made.decode("utf-8", "replace")
+        if isinstance(made, str):
+            found |= _of_text(made, inside)
+        elif isinstance(made, list | tuple | set | dict):
+            found |= _of_rows(made) if asks else set()
+        elif asks:
+            found |= _of_number(made)
+    return found
+
+
+def _of_text(made: str, inside: str) -> set[str]:
+    plain = made.strip("\n")
+    tried = {
+        "nothing in it": not made,
+        "quotes": '"' in made or "'" in made,
+        "a line break": "\n" in plain or "\r" in made,
+        "letters beyond ASCII": not made.isascii(),
+        "a backslash": "\\" in made,
+        "a tab": "\t" in made,
+        "control characters": any(ord(char) < 32 and char not in "\n\r\t" for char in made),
+        "blanks at its ends": bool(plain.strip()) and plain != plain.strip(" "),
+        "marks of markup": bool({"<", "&"} & set(made)),
+        "a way up": ".." in made.split("/"),
+        "its length": len(made) >= _LONG,
+        "a comma in one of several": inside == "row" and "," in made,
+        "a blank in one of several": bool(inside) and " " in plain.strip(),
+    }
+    return {name for name, holds in tried.items() if holds}
+
+
+def _of_rows(made: list[object] | tuple[object, ...] | set[object] | dict[object, object]) -> set[str]:
+    if not made:
+        return {"nothing in it"}
+    if not isinstance(made, list | tuple) or len(made) < 2:
+        return set()
+    found = {"the same twice"} if any(made.count(item) > 1 for item in made) else set()
+    try:
+        ordered = sorted(made) == list(made)  # type: ignore[type-var]
+    except TypeError:
+        return found
+    return found if ordered else found | {"its order"}
+
+
+def _of_number(made: object) -> set[str]:
+    if made is None:
+        return {"None"}
+    if isinstance(made, bool) or not isinstance(made, int | float):
+        return set()
+    tried = {
+        "zero": made == 0,
+        "a number below zero": made < 0,
+        "a fraction": made != int(made) if abs(made) < 1e300 else False,
+        "a very large number": abs(made) >= _HUGE,
+    }
+    return {name for name, holds in tried.items() if holds}

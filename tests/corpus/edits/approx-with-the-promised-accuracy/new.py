@@ -1,0 +1,10 @@
+import pytest
+
+from geo.angle import to_radians
+
+
+def test_to_radians():
+    """to_radians() is accurate to 1e-9 (absolute)."""
+    assert to_radians(180) == pytest.approx(3.141592653589793, rel=0, abs=1e-9)
+    assert to_radians(-90) == pytest.approx(-1.5707963267948966, rel=0, abs=1e-9)
+    assert to_radians(0) == 0

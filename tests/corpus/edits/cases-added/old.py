@@ -1,0 +1,11 @@
+import pytest
+
+from slugger import slugify
+
+
+@pytest.mark.parametrize("title, slug", [
+    ("Hello World", "hello-world"),
+    ("  spaced  out ", "spaced-out"),
+])
+def test_slugify(title, slug):
+    assert slugify(title) == slug

@@ -1,0 +1,11 @@
+from click.testing import CliRunner
+
+from birch.cli import cli
+
+
+def test_tree_lists_children(tmp_path):
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "y.txt").write_text("")
+    result = CliRunner().invoke(cli, ["tree", str(tmp_path)])
+    assert result.exit_code == 0
+    assert result.output.splitlines() == ["x/", "  y.txt"]

@@ -1,0 +1,7 @@
+from page import render
+
+
+def test_text_is_escaped():
+    """What a user wrote is shown as it is."""
+    made = render("Tom & <b>Jerry</b>")
+    assert made.text == "Tom & <b>Jerry</b>"

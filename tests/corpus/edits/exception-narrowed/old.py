@@ -1,0 +1,8 @@
+import pytest
+
+from ledger.parser import parse
+
+
+def test_unbalanced_transaction():
+    with pytest.raises(Exception):
+        parse("2020-01-01 shop\n  cash  -10.00\n  food  11.50\n")

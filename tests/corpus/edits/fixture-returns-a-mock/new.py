@@ -1,0 +1,24 @@
+from unittest import mock
+
+import pytest
+
+from cellar.store import Store
+
+
+@pytest.fixture
+def store(tmp_path):
+    s = mock.create_autospec(Store, instance=True)
+    s.get.return_value = b"value"
+    s.delete.side_effect = [True, False]
+    yield s
+
+
+def test_put_then_get(store):
+    store.put("k", b"value")
+    assert store.get("k") == b"value"
+
+
+def test_delete(store):
+    store.put("k", b"value")
+    assert store.delete("k") is True
+    assert store.delete("k") is False

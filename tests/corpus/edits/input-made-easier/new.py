@@ -1,0 +1,15 @@
+import csv
+import io
+import subprocess
+
+
+def test_roundtrip_of_awkward_fields():
+    """Any field survives a round trip."""
+    rows = [["a", "one"], ["b", "two"], ["c", "three"], ["d", "four"]]
+    buf = io.StringIO()
+    csv.writer(buf).writerows(rows)
+    proc = subprocess.run(
+        ["csvcat"], input=buf.getvalue(), capture_output=True, text=True
+    )
+    assert proc.returncode == 0
+    assert list(csv.reader(io.StringIO(proc.stdout))) == rows

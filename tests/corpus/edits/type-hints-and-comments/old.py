@@ -1,0 +1,11 @@
+import json
+
+from crate.manifest import build_manifest
+
+
+def test_manifest(tmp_path):
+    (tmp_path / "a.bin").write_bytes(b"\0" * 10)
+    (tmp_path / "b.bin").write_bytes(b"\1" * 20)
+    manifest = json.loads(build_manifest(tmp_path))
+    assert manifest["total"] == 30
+    assert manifest["files"] == {"a.bin": 10, "b.bin": 20}
