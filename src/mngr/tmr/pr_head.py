@@ -1,0 +1,174 @@
+"""What of a pull request is short whatever happened: its verdict, how tasks ended, what it took, how to change it."""
+
+from __future__ import annotations
+
+from mngr import clock
+from mngr.mapreduce.state import add_usage
+from mngr.tmr.pr_words import cell, code, count, in_order, listed, tame, text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.tmr.pr_facts import Facts
+
+    Row = dict[str, Any]
+
+_MARKS = {"green": "✅ **Green.**", "red": "❌ **Red.**"}
+_OUTCOMES = ("fixed", "improved", "unchanged", "refuted", "flaky", "unverified", "blocked", "failed")
+_VERDICTS = ("confirmed", "refuted", "flaky", "unverified", "no receipt")
+_PROSE = 1500  # characters
+
+
+# What a reader sees first
+
+
+def title(facts: Facts) -> str:
+    """With counts, and nothing that a stranger wrote."""
+    fixes, edits = len(facts.of("fix")), len(facts.of("test", "flagged"))
+    left = len(facts.not_in)
+    parts = [count(fixes, "fix", "fixes"), count(edits, "test edit")]
+    more = f", {left} not in" if left else ""
+    is_red = "RED: " if facts.integration["verdict"] == "red" else ""
+    return tame(
+        f"{is_red}{' and '.join(parts)} of {count(len(facts.tasks), 'task')}{more} ({facts.run})", 200
+    )
+
+
+def head(facts: Facts, level: int = 0) -> str:
+    """The verdict, what is in, how the tasks ended."""
+    data = facts.integration
+    fixes, edits = len(facts.of("fix")), len(facts.of("test", "flagged"))
+    turned = f" (turning {count(len(facts.turned), 'test')} green)" if facts.turned else ""
+    parts = [f"{count(fixes, 'fix', 'fixes')}{turned} and {count(edits, 'test or doc edit')}"]
+    if facts.not_in:
+        parts.append(f"**{count(len(facts.not_in), 'change')} not in**, each with its reason")
+    if flagged := facts.flagged:
+        parts.append(f"**{count(len(flagged), 'edit')} to look at**")
+    if data.get("only"):
+        parts.append(f"only {'fixes' if data['only'] == 'impl' else 'tests'} were asked for")
+    lines = [f"{_verdict(facts)}  ", "; ".join(parts) + ".", "", _table(facts), "", _about(facts)]
+    return "\n".join([*lines, *_prose(facts.prose)])
+
+
+def _verdict(facts: Facts) -> str:
+    data = facts.integration
+    where = f"{code(data['branch'])} ({code(data['head'][:10])})"
+    if data["verdict"] == "empty":
+        return f"⚪ **Nothing to merge**: {where} is the base."
+    before = data.get("red_before") or []
+    apart = f", apart from {count(len(before), 'test')} red before and not touched" if before else ""
+    mark = _MARKS.get(data["verdict"], f"**{text(data['verdict'])}**")
+    if data["verdict"] == "red":
+        return f"{mark} {count(len(data['red']), 'test')} that passed before {'fails' if len(data['red']) == 1 else 'fail'} on {where}."
+    return f"{mark} The whole suite passes on {where}{apart}."
+
+
+def _table(facts: Facts) -> str:
+    """How tasks ended, by what we saw of them."""
+    counts: dict[tuple[str, str], int] = {}
+    for one in facts.tasks:
+        key = str(one.outcome or one.state), str((one.check or {}).get("verdict") or "no receipt")
+        counts[key] = counts.get(key, 0) + 1
+    outcomes = in_order({outcome for outcome, _ in counts}, _OUTCOMES)
+    verdicts = in_order({verdict for _, verdict in counts}, _VERDICTS)
+    rows = [["tasks", *verdicts, "all"]]
+    for outcome in outcomes:
+        numbers = [counts.get((outcome, verdict), 0) for verdict in verdicts]
+        rows.append([outcome, *(str(number or "–") for number in numbers), str(sum(numbers))])
+    totals = [sum(counts.get((outcome, verdict), 0) for outcome in outcomes) for verdict in verdicts]
+    if len(outcomes) > 1:
+        rows.append(["all", *map(str, totals), str(sum(totals))])
+    head_, *lines = (f"| {' | '.join(cell(value, 30) for value in row)} |" for row in rows)
+    return "\n".join([head_, f"|:--{'|--:' * (len(verdicts) + 1)}|", *lines])
+
+
+def _about(facts: Facts) -> str:
+    marks = [
+        f"{text(row['name'], 30)} {'✅' if row['ok'] else '❌'}"
+        for row in facts.integration.get("checks") or ()
+    ]
+    money = _total(facts).get("cost_usd")
+    parts = [*marks, *([f"${money:.2f}"] if money else []), *_wall(facts)]
+    where = f"paths are in `.mngr/runs/{facts.run}/`, pages: `mngr tmr report {facts.run}`"
+    return " · ".join([*parts, where])  # fmt: skip
+
+
+def _prose(words: str) -> list[str]:
+    """An agent's few paragraphs, as its own words."""
+    some = [part for part in (text(one, _PROSE) for one in words[:_PROSE].split("\n\n")) if part][:4]
+    lines = [line for part in some for line in (">", f"> {part}")]
+    return ["", f"> _An agent says:_ {lines[1][2:]}", *lines[2:]] if some else []
+
+
+# What it took
+
+
+def suite(facts: Facts, level: int = 0) -> str:
+    """What the suite does that is not the branch's doing."""
+    lines = []
+    for name, noun in (("red_before", "red before and still"), ("flaky", "seen both ways")):
+        if rows := facts.integration.get(name):
+            lines.append(f"- {count(len(rows), 'test')} {noun}: {listed(rows, (10, 3)[min(level, 1)])}")
+    return "## Not this branch's doing\n\n" + "\n".join(lines) if lines else ""
+
+
+def spent(facts: Facts, level: int = 0) -> str:
+    """Money and time."""
+    lines = []
+    total, kinds = _total(facts), _kinds(facts)
+    if kinds:
+        parts = ", ".join(f"{text(kind, 30)} {_money(used)}" for kind, used in kinds.items())
+        read, wrote = total["input_tokens"], total["output_tokens"]
+        lines.append(
+            f"- cost: {_money(total)} ({parts}); {read:,} tokens in, {wrote:,} out; agents: {code(facts.agent)}"
+        )
+    data = facts.integration
+    runs = data.get("runs") or {}
+    lines += [f"- agents: {one}" for one in _wall(facts)]
+    lines.append(
+        f"- integration: {clock.length(round(data.get('seconds') or 0))}, {count(runs.get('processes', 0), 'test process', 'test processes')}, "
+        f"{count(runs.get('tests', 0), 'test run')}, {runs.get('cached', 0)} results known before"
+    )  # fmt: skip
+    return "## Cost and time\n\n" + "\n".join(lines)
+
+
+def _kinds(facts: Facts) -> dict[str, Row]:
+    rows = [*(one.spend for one in facts.tasks), facts.integration.get("spend") or {}]
+    found: dict[str, Row] = {}
+    for row in rows:
+        for kind, used in row.items():
+            found[kind] = add_usage(found.get(kind, {}), used) if used else found.get(kind, {})
+    return {kind: used for kind, used in found.items() if used}
+
+
+def _total(facts: Facts) -> Row:
+    total: Row = {}
+    for used in _kinds(facts).values():
+        total = add_usage(total, used)
+    return total
+
+
+def _money(used: Row) -> str:
+    cost = used.get("cost_usd")
+    return "price not known" if cost is None else f"${cost:.2f}"
+
+
+def _wall(facts: Facts) -> list[str]:
+    began = [clock.parse_stamp(one.began_at) for one in facts.tasks if one.began_at]
+    ended = [clock.parse_stamp(one.ended_at) for one in facts.tasks if one.ended_at]
+    return (
+        [f"{clock.length(round(max(ended) - min(began)))} from the first task to the last"]
+        if began and ended
+        else []
+    )
+
+
+def minds(facts: Facts, level: int = 0) -> str:
+    """How to change it."""
+    rows = (
+        f'mngr tmr integrate {facts.run} --without CHANGE --reason "…"   # and the branch is made and tested again',
+        f"mngr tmr integrate {facts.run} --with CHANGE",
+        'mngr tmr redo CHANGE -m "…"   # by the agent that made it',
+    )
+    return "## Change your mind\n\n```sh\n" + "\n".join(rows) + "\n```"

@@ -1,0 +1,262 @@
+"""The parts of a pull request that grow with it: each from all there is to tell (0) down to what must be told."""
+
+from __future__ import annotations
+
+from mngr.tmr.pr_words import code, count, folded, in_order, listed, place, text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from mngr.tmr.pr_facts import Facts
+
+    Row = dict[str, Any]
+
+_WHYS = {
+    "conflict": "In conflict with what is in",
+    "breaks": "Turning other tests red",
+    "redder": "Leaving the suite redder than before",
+    "needs": "Building on what is not in",
+    "wish": "Left out by wish",
+    "already": "With nothing left to do",
+}
+_OPEN = 5  # lines that are shown without being asked for
+_CAPS = {4: 200, 5: 50, 6: 10}  # items, at levels where not all are named
+
+
+# What is in the branch
+
+
+def red(facts: Facts, level: int = 0) -> str:
+    """What is not well at the head."""
+    rows = facts.integration.get("red") or []
+    most = (40, 12)[min(level, 1)]
+    failed = [row for row in facts.integration.get("checks") or () if not row["ok"]]
+    lines = [
+        f"- {text(row['name'], 30)}, {code(row['command'], 120)}: {code(_last(row.get('output')), 200)}"
+        for row in failed[:10]
+    ]
+    lines += [
+        f"- {code(row['test'], 160)}: {code(row.get('why'), (160, 60)[min(level, 1)])}" for row in rows[:most]
+    ]
+    return _section("Not well", lines, max(0, len(rows) - most), "tests")
+
+
+def _last(said: object) -> str:
+    return next((line for line in reversed(str(said or "").splitlines()) if line.strip()), "it says nothing")
+
+
+def flagged(facts: Facts, level: int = 0) -> str:
+    """The edits that a person should look at, with what was found."""
+    rows = facts.flagged
+    shown = rows[: _CAPS.get(level + 2, len(rows))]
+    lines = []
+    for commit, change in shown:
+        lines.append(f"- {_named(change, commit, 100 if level == 0 else 40)}")
+        noted = [row for row in change["findings"] if row.get("level") != "justified"]
+        most = (8, 2, 1)[min(level, 2)]
+        for row in noted[:most]:
+            lines.append(f"  - {_at(row)}{text(row['what'], (240, 100, 60)[min(level, 2)])}")
+        if len(noted) > most:
+            lines.append(f"  - and {len(noted) - most} more")
+    return _section("Look at these", lines, len(rows) - len(shown), "edits")
+
+
+def _at(row: Row) -> str:
+    return f"{place(row['path'], row.get('line'))}: " if row.get("path") else ""
+
+
+def fixes(facts: Facts, level: int = 0) -> str:
+    """Each fix of the implementation, in the order of the branch."""
+    rows = [(commit, facts.change(name)) for commit in facts.commits("fix") for name in commit["changes"]]
+    shown = rows[: _CAPS.get(level, len(rows))]
+    lines = [
+        line
+        for at, (commit, change) in enumerate(shown, 1)
+        for line in _fix(facts, at, commit, change, level)
+    ]
+    return _section("Fixes, best first", lines, len(rows) - len(shown), "fixes")  # fmt: skip
+
+
+def _fix(facts: Facts, number: int, commit: Row, change: Row, level: int) -> list[str]:
+    mark = f"{number}."
+    tests = list(commit.get("turned") or change.get("turned") or ())
+    makers = change["made_by"]
+    first = makers[0] if makers else None
+    if level >= 3:
+        return [f"{mark} {_named(change, commit, 40)}"]
+    receipt = (
+        f"{text(first['verdict'])} {text(first['runs'])}, {code('tasks/' + first['task'] + '/receipt.json')}"
+        if first
+        else "none"
+    )
+    if level == 2:
+        return [f"{mark} {_named(change, commit, 60)} · {count(len(tests), 'test')} green · {receipt}"]
+    found = f"{count(len(makers), 'task')}: {listed([one['task'] for one in makers], 4 if level == 0 else 2)}"
+    proof = _proof(facts, change, level)
+    if level == 1:
+        parts = [f"green: {listed(tests, 1, 80)}" if tests else "", found, receipt, proof]
+        return [f"{mark} {_named(change, commit, 80)} · " + " · ".join(filter(None, parts))]
+    rows = [
+        f"turns green: {listed(tests, 6)}" if tests else "no test was seen red without it",
+        f"proof: {proof}" if proof else "",
+        f"found by {found}" + _variants(makers),
+        f"receipt: {receipt}",
+        f"merged with {listed(row['others'], 4)} by {text(row['by'], 30)}" if (row := _resolved(facts, change)) else "",
+        f"recording: {code(facts.recordings[first['task']])}" if first and first["task"] in facts.recordings else "",
+    ]  # fmt: skip
+    return [f"{mark} {_named(change, commit, 120)}", *(f"{' ' * len(mark)} - {row}" for row in rows if row)]
+
+
+def _named(change: Row, commit: Row | None, most: int) -> str:
+    where = f" in {code(commit['commit'][:10])}" if commit else ""
+    return f"**{text(change['title'], most)}** {code(change['id'])}{where}"
+
+
+def _variants(makers: Sequence[Row]) -> str:
+    others = sum(bool(one.get("variant")) for one in makers)
+    return f" ({others} of them in other words)" if others else ""
+
+
+def _resolved(facts: Facts, change: Row) -> Row | None:
+    rows = facts.integration.get("resolved") or ()
+    return next((row for row in rows if row["change"] == change["id"]), None)
+
+
+def _proof(facts: Facts, change: Row, level: int) -> str:
+    """Red and green in one line, by the first receipt that has it."""
+    checks = {one.task.slug: one.check or {} for one in facts.tasks}
+    for maker in change["made_by"]:
+        for row in checks.get(maker["task"], {}).get("proofs") or ():
+            if not set(row["fixes"]).isdisjoint(maker["commits"]):
+                return _proof_line(row, level)
+    return ""
+
+
+def _proof_line(row: Row, level: int) -> str:
+    if row["is_needed"] is None:
+        return f"none, {text(row.get('reason'), 120)}"
+    is_same = row.get("is_same_reason")
+    same = "" if is_same is None else " for the same reason" if is_same else " for another reason"
+    why = code(row.get("without_why") or row.get("before_why"), 120) if level == 0 else ""
+    line = f"before {text(row['before'] or 'not there')}, without it {text(row['without'] or 'not run')}{same}, with it pass"
+    return f"{line}: {why}" if why else line
+
+
+def edits(facts: Facts, level: int = 0) -> str:
+    """Tests and texts, for who wants to see them."""
+    rows = facts.of("test")
+    if not rows:
+        return ""
+    commit = facts.commits("test")[0]
+    size = [sum(row.get("size", {}).get(key, 0) for row in rows) for key in ("files", "added", "removed")]
+    name = f"{count(len(rows), 'test or doc edit')} in <code>{commit['commit'][:10]}</code>, +{size[1]:,} −{size[2]:,}"
+    if level >= 3:
+        return f"## Tests and texts\n\n{count(len(rows), 'edit')} in {code(commit['commit'][:10])}, +{size[1]:,} −{size[2]:,}."
+    if level == 2:
+        paths = sorted({path for row in rows for path in row["paths"]})
+        return "## Tests and texts\n\n" + folded(name, f"In {listed(paths, 60, 80)}.")
+    lines = []
+    for row in rows:
+        who = f" · {listed(row['tasks'], 2)} · {listed(row['paths'], 2)}" if level == 0 else ""
+        lines.append(f"- {text(row['title'], 100 if level == 0 else 50)} {code(row['id'])}{who}")
+    return "## Tests and texts\n\n" + folded(name, "\n".join(lines))
+
+
+# What is not
+
+
+def left(facts: Facts, level: int = 0) -> str:
+    """The changes that are not in, by why, each with its reason and proof."""
+    rows = facts.integration["left_out"]
+    if not rows:
+        return ""
+    whys = in_order({str(row["why"]) for row in rows}, list(_WHYS))
+    most = _CAPS.get(level, len(rows))
+    lines = [f"Take one in: `mngr tmr integrate {facts.run} --with CHANGE`. What goes along is shown first."]
+    for why in whys:
+        some = [row for row in rows if row["why"] == why]
+        lines += ["", f"**{text(_WHYS.get(why, why))}: {len(some)}**", ""]
+        lines += [line for row in some[:most] for line in _aside(row, level)]
+        lines += [f"- and {len(some) - most} more: `mngr tmr report {facts.run}`"] if len(some) > most else []
+    return f"## Not in, and why ({len(rows)})\n\n" + "\n".join(lines)
+
+
+def _aside(row: Row, level: int) -> list[str]:
+    title, reason = (
+        text(row["title"], (100, 60, 40, 20)[min(level, 3)]),
+        text(row["reason"], (300, 160, 90, 70)[min(level, 3)]),
+    )
+    proof = row.get("proof")
+    seen = (
+        f"{code(proof['test'], (160, 80)[min(level, 1)])} {text(proof['before'])} → {text(proof['after'])}"
+        if proof
+        else ""
+    )
+    if level >= 2:
+        return [f"- {title} {code(row['change'])}: {reason}" + (f"; {seen}" if seen and level == 2 else "")]
+    who = f"{text(row['kind'])}, {listed(row['tasks'], (3, 1)[level])}"
+    why = f": {code(proof['why'], (160, 60)[level])}" if proof and proof.get("why") else ""
+    return [f"- **{title}** {code(row['change'])} ({who}): {reason}", *([f"  - {seen}{why}"] if seen else [])]
+
+
+def wishes(facts: Facts, level: int = 0) -> str:
+    """What people wanted otherwise."""
+    rows = facts.integration.get("wishes") or []
+    most = (30, 5)[min(level, 1)]
+    lines = [
+        f"- without {code(row['what'], 80)}: {text(row.get('reason') or 'no reason given', 160)}"
+        for row in rows[:most]
+    ]
+    return _section("Wishes", lines, max(0, len(rows) - most), "wishes")
+
+
+def tasks(facts: Facts, level: int = 0) -> str:
+    """Tasks of which nothing was taken, those for the same cause together."""
+    rows = facts.causes
+    number = sum(row["count"] for row in rows)
+    if not rows:
+        return ""
+    name = f"{count(number, 'task')} for {count(len(rows), 'reason')}"
+    if level >= 3:
+        return f"## Nothing taken\n\n{name}: `mngr tmr status {facts.run}`."
+    most = (60, 60, 25)[level]
+    lines = [
+        f"- **{row['count']}×** {text(row['reason'], (200, 100, 80)[level])} · {listed(row['tasks'], (4, 1, 1)[level])}"
+        for row in rows[:most]
+    ]
+    if rest := rows[most:]:
+        lines.append(
+            f"- and {count(sum(row['count'] for row in rest), 'task')} for {len(rest)} other reasons"
+        )
+    body = "\n".join(lines)
+    return "## Nothing taken\n\n" + (folded(name, body) if len(lines) > _OPEN else body)
+
+
+def escalations(facts: Facts, level: int = 0) -> str:
+    """What agents want somebody to see to."""
+    rows = facts.escalations
+    most = (30, 15, 5)[min(level, 2)]
+    lines = []
+    for row in rows[:most]:
+        places = [
+            f"{one['path']}:{one['line']}" if one.get("line") else one["path"] for one in row["locations"]
+        ]
+        where = f" · {listed(places, 3)}" if places and level == 0 else ""
+        detail = f" — {text(row['detail'], 200)}" if row.get("detail") and level == 0 else ""
+        lines.append(
+            f"- **{row['count']}×** {text(row['kind'], 30)}: {text(row['title'], 120)}{detail}{where}"
+        )
+    for row in facts.held[: most // 2]:
+        lines.append(
+            f"- nobody was put on {code(row['cause'])}, {count(len(row['tests']), 'test')}: {text(row['why'], 160)}"
+        )
+    return _section("For people", lines, max(0, len(rows) - most), "of them")  # fmt: skip
+
+
+def _section(name: str, lines: Sequence[str], over: int, noun: str) -> str:
+    if not lines:
+        return ""
+    more = [f"\nand {over} more {noun}"] if over else []
+    return f"## {name}\n\n" + "\n".join([*lines, *more])

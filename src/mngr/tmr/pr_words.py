@@ -1,0 +1,111 @@
+"""Words of strangers in Markdown: whatever could be more than a word stands as code, where no forge looks for links, names or orders."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+
+from mngr.tmr import hostile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from mngr.e2e.redact import Redactor
+
+_WORD = re.compile(
+    r"""["'(“‘]*(?:[^\W\d_]+(?:['’-][^\W\d_]+)*|\d{1,6}(?:[.,/]\d{1,6})*)?["'”’)]*[.,;:!?…]*["'”’)]*|[-–—→×=+]"""
+)
+_NAME = re.compile(r"[0-9a-f]{7,}", re.I)  # which may be a commit's
+_END = re.compile(r"(.*?)(\)?[.,;:]*)", re.S)
+_LONGEST = 4000  # characters that are looked at
+
+
+@functools.cache
+def _redactor() -> Redactor:
+    from mngr.e2e.redact import Redactor
+
+    return Redactor(os.environ)
+
+
+@functools.lru_cache(20_000)
+def _line(value: str) -> str:
+    line = _redactor()(hostile.clean(value, _LONGEST))
+    return line if line.isprintable() else "".join(sign for sign in line if sign.isprintable())
+
+
+def tame(value: object, most: int) -> str:
+    """One line without what cannot be seen, without secrets, and not too long."""
+    line = _line(str(value if value is not None else ""))
+    return line if len(line) <= most else line[: most - 1].rstrip() + "…"
+
+
+def code(value: object, most: int = 200) -> str:
+    """All of it as code."""
+    line = tame(value, most).replace("`", "'").strip()
+    return f"`{line}`" if line else ""
+
+
+def text(value: object, most: int = 200) -> str:
+    """Plain words as they are, the others as code."""
+    parts: list[tuple[bool, str]] = []  # is it code
+    for word in tame(value, most).replace("`", "'").split():
+        if _is_plain(word):
+            parts.append((False, word))
+            continue
+        core, end = _split(word)
+        if parts and parts[-1][0]:
+            core = f"{parts.pop()[1]} {core}"
+        parts.append((True, core))
+        if end:
+            parts.append((False, end))
+    shown = ""
+    for is_code, part in parts:
+        is_end = not is_code and not part.strip(").,;:")
+        shown += ("" if is_end or not shown else " ") + (f"`{part}`" if is_code else part)
+    return shown
+
+
+def _split(word: str) -> tuple[str, str]:
+    """What ends a part of a sentence is none of what stands before it."""
+    found = _END.fullmatch(word)
+    assert found is not None
+    core, end = found.groups()
+    return (core + ")", end[1:]) if end.startswith(")") and "(" in core else (core, end)
+
+
+def _is_plain(word: str) -> bool:
+    bare = word.strip("\"'“”‘’().,;:!?…")
+    return _WORD.fullmatch(word) is not None and not _NAME.fullmatch(bare)
+
+
+def cell(value: object, most: int = 60) -> str:
+    """In a table."""
+    return text(value, most).replace("|", "¦")
+
+
+def place(path: object, line: object = 0) -> str:
+    """`path:line`."""
+    return code(f"{path}:{line}" if line else path)
+
+
+def listed(values: Sequence[object], most: int, of: int = 120) -> str:
+    """Some of several, and how many more there are."""
+    shown = ", ".join(code(value, of) for value in values[:most])
+    return f"{shown} and {len(values) - most} more" if len(values) > most else shown
+
+
+def count(number: int, noun: str, nouns: str = "") -> str:
+    """`1 task`, `2 tasks`."""
+    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
+
+
+def in_order(words: Iterable[str], known: Sequence[str]) -> list[str]:
+    """Each once: those that are known as they stand there, then the others."""
+    return sorted(set(words), key=lambda word: (known.index(word) if word in known else len(known), word))
+
+
+def folded(title: str, body: str) -> str:
+    """What is shown only to who asks; the title is ours."""
+    return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
