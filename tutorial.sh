@@ -395,6 +395,10 @@ mngr tmr attach greet
 mngr tmr report greet
 mngr tmr report greet --export ../greet.zip
 
+# what there is to merge, in units that are taken or left as a whole: who made it, what we saw, whom it clashes with; and one of them
+mngr tmr changes greet
+mngr tmr changes greet "$(mngr tmr changes greet --format '{id}')" --diff
+
 # go on with a run; nothing that is settled is done again
 mngr tmr resume greet
 
@@ -411,9 +415,10 @@ mngr tmr verify easier || test $? -eq 4
 # a receipt can be made again by anybody, from the commits alone
 mngr tmr verify --receipt .mngr/runs/greet/tasks/*/receipt.json
 
-# what the next run knows already, which tests pass only now and then, and how to make it forget
+# what the next run knows already, which tests pass only now and then, what people did not want, and how to make it forget
 mngr tmr memory list
 mngr tmr memory flaky
+mngr tmr memory reasons
 mngr tmr memory forget
 
 # the emergency stop: the run and all its agents, which keep everything

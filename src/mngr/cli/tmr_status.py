@@ -16,10 +16,15 @@ if TYPE_CHECKING:
     from mngr.cli.run import Cli
     from mngr.mapreduce.rundir import RunDir
 
+_PLACES, _NAMES = 5, 4  # that are shown
+
 COMMAND = Command(
     name="tmr status",
     summary=COMMANDS["tmr status"][1],
-    description="What is claimed and what we saw stand side by side. Everything is read from the run's journal, so it costs nothing.",
+    description=(
+        "What is claimed and what we saw stand side by side, and who works on the same lines of a file as others, by what was\n"
+        "brought home so far. Everything is read from the run's folder, so it costs nothing."
+    ),
     arguments=(RUN,),
     examples=(
         ("mngr tmr status", "how the latest run stands"),
@@ -33,7 +38,7 @@ def run(cli: Cli, args: Args) -> int:
     from mngr.tmr.status import status
 
     place = run_of(cli, args)
-    found = status(place)
+    found = status(place, cli.context.local)
     rest = {key: value for key, value in found.items() if key != "tasks"}
     render.rows(cli, "tasks", found["tasks"], _human(place, found), **rest)
     return 0
@@ -77,6 +82,19 @@ def _human(place: RunDir, found: dict[str, Any]) -> str:
          one["task"], one["reason"] or "")
         for one in found["tasks"]
     ]  # fmt: skip
-    return render.clean(text) + (
-        render.table(("STATE", "CLAIMED", "SEEN", "TIME", "TASK", "WHY"), rows) if rows else ""
-    )
+    table = render.table(("STATE", "CLAIMED", "SEEN", "TIME", "TASK", "WHY"), rows) if rows else ""
+    return render.clean(text) + table + render.clean(_converging(found["converging"]))
+
+
+def _converging(rows: list[dict[str, Any]]) -> str:
+    """A line for each place that several work at, the busiest first."""
+    lines = [
+        f"{len(row['who'])} at the same lines, {row['path']}:{row['first']}-{row['last']}: {_some(row['who'])}"
+        for row in rows[:_PLACES]
+    ]
+    more = len(rows) - len(lines)
+    return "\n".join([*lines, f"and at {more} more places: --format json"] if more else lines)
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_NAMES]) + (" …" if len(names) > _NAMES else "")

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 OWN = os.path.join(".mngr", "brief.md")
 _LINE = "<!-- From here on it differs from task to task. -->"
-_VALUES = ("task", "verdict", "command", "block", "evidence", "cause", "witnesses", "covered", "hint", "job")
+_VALUES = (
+    "task", "verdict", "command", "block", "evidence", "cause", "witnesses", "covered", "refused", "hint", "job",
+)  # fmt: skip
 _VALUE = re.compile(r"\{\{ *(\w+) *\}\}")
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]"
@@ -102,6 +104,7 @@ def compose(
     cause: str = "",
     witnesses: Sequence[str] = (),
     covered: Sequence[str] = (),
+    refused: Sequence[str] = (),
     hint: str = "",
     tutorial: str | None = None,
     k: int = 2,
@@ -128,6 +131,7 @@ def compose(
         "cause": _line(cause),
         "witnesses": _listed(witnesses),
         "covered": _listed(covered),
+        "refused": _listed(refused),
         "hint": _plain(hint).strip(),
         "job": f"```mngr-job\n{json.dumps(job)}\n```",
     }

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 
 from mngr import clock
-from mngr.lock import Lock
 from mngr.model import Record
+from mngr.tmr.kept import Kept
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +14,6 @@ if TYPE_CHECKING:
 
     from mngr.tmr.testing import TestRun
 
-_FILE = os.path.join(".mngr", "runs", "flaky.json")
 # What a failure says, and what the source of a test does, that points at a reason.
 _SAID = {
     "time": re.compile(r"tim(?:ed ?out|eout)|deadline|did not end within|not within|too slow", re.IGNORECASE),
@@ -69,19 +66,11 @@ def suspects(failed: Sequence[TestRun], source: str) -> list[str]:
     return sorted((name for name, point in points.items() if point), key=lambda name: -points[name])
 
 
-class FlakyList:
-    """`flaky.json`: read, and written under a lock; several runs may be at it."""
+class FlakyList(Kept[Flaky]):
+    """`flaky.json`: one entry a test."""
 
     def __init__(self, root: str) -> None:
-        self._path = os.path.join(root, _FILE)
-
-    def read(self) -> dict[str, Flaky]:
-        """All of them, by test."""
-        try:
-            with open(self._path, encoding="utf-8") as file:
-                return {row["test"]: Flaky(**row) for row in json.load(file)["tests"]}
-        except (OSError, ValueError, KeyError, TypeError):
-            return {}
+        super().__init__(root, "flaky.json", Flaky, "test")
 
     def add(self, groups: Sequence[Sequence[TestRun]], sources: Mapping[str, str]) -> list[Flaky]:
         """What runs have shown, each group of one test and the same code; the tests that are flaky by them.
@@ -92,31 +81,12 @@ class FlakyList:
         known = self.read()
         if not mixed and not any(group and group[0].test in known for group in groups):
             return []
-        os.makedirs(os.path.dirname(self._path), exist_ok=True)
-        with Lock(self._path + ".lock"):
-            known = self.read()
+        with self.writing() as known:
             for group in groups:
                 test = group[0].test
                 if (test in mixed or test in known) and any(run.outcome == "pass" for run in group):
                     known[test] = _more(known.get(test), test, group, sources.get(test, ""))
-            self._write(known)
         return [known[test] for test in sorted(mixed)]
-
-    def _write(self, known: Mapping[str, Flaky]) -> None:
-        rows = [one.to_dict() for _, one in sorted(known.items())]
-        with open(self._path + ".new", "w", encoding="utf-8") as file:
-            json.dump({"v": 1, "tests": rows}, file, indent=1)
-        os.replace(self._path + ".new", self._path)
-
-    def forget(self, tests: Sequence[str] | None = None) -> list[str]:
-        """Take some off the list, or all; those that were on it."""
-        if not os.path.exists(self._path):
-            return []
-        with Lock(self._path + ".lock"):
-            known = self.read()
-            gone = [test for test in (known if tests is None else tests) if test in known]
-            self._write({test: one for test, one in known.items() if test not in gone})
-        return gone
 
 
 def is_mixed(runs: Sequence[TestRun]) -> bool:

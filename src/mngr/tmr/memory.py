@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 
-from mngr import clock, git
-from mngr.lock import Lock
+from mngr import git
 from mngr.model import Record
 from mngr.tmr.cluster import is_of_tests
+from mngr.tmr.kept import Kept
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mngr.host import Host
-
-_FILE = os.path.join(".mngr", "runs", "memory.json")
 
 
 class Known(Record):
@@ -35,46 +32,17 @@ class Known(Record):
     reason: str | None = None
 
 
-class Memory:
+class Memory(Kept[Known]):
     """`memory.json`: one entry a test."""
 
     def __init__(self, root: str) -> None:
-        self._path = os.path.join(root, _FILE)
-        self.tests: dict[str, Known] = self._read()
-
-    def _read(self) -> dict[str, Known]:
-        try:
-            with open(self._path, encoding="utf-8") as file:
-                rows = json.load(file)["tests"]
-            return {row["test"]: Known(**row) for row in rows}
-        except FileNotFoundError:
-            return {}
-        except (ValueError, KeyError, TypeError):
-            return {}  # what cannot be read is forgotten: it only saves time
+        super().__init__(root, "memory.json", Known, "test")
+        self.tests: dict[str, Known] = self.read()  # as they were then
 
     def add(self, found: Iterable[Known]) -> None:
-        """Remember more; another process may do the same."""
-        os.makedirs(os.path.dirname(self._path), exist_ok=True)
-        with Lock(self._path + ".lock"):
-            self.tests = self._read() | {one.test: one for one in found}
-            self._write()
-
-    def forget(self, tests: list[str] | None = None) -> list[str]:
-        """Forget some, or all; those that were known."""
-        if not os.path.exists(self._path):
-            return []
-        with Lock(self._path + ".lock"):
-            self.tests = self._read()
-            gone = [test for test in (self.tests if tests is None else tests) if test in self.tests]
-            self.tests = {test: known for test, known in self.tests.items() if test not in gone}
-            self._write()
-        return gone
-
-    def _write(self) -> None:
-        rows = [known.to_dict() for _, known in sorted(self.tests.items())]
-        with open(self._path + ".new", "w", encoding="utf-8") as file:
-            json.dump({"v": 1, "at": clock.stamp(), "tests": rows}, file, indent=1)
-        os.replace(self._path + ".new", self._path)
+        """Remember more."""
+        with self.writing() as rows:
+            rows |= {one.test: one for one in found}
 
 
 class Prints:

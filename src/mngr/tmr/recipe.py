@@ -13,6 +13,7 @@ from mngr.tmr import brief
 from mngr.tmr.base import add_fix
 from mngr.tmr.memory import Memory
 from mngr.tmr.prepare import Standing
+from mngr.tmr.reasons import Reasons, concerning
 from mngr.tmr.receipt import Receipt
 from mngr.tmr.result import read_result
 from mngr.tmr.shelf import Shelf
@@ -52,6 +53,7 @@ class Tests:
         self._blocks = blocks  # what each test cites
         self._template = brief.load(run.root)
         self._known = Memory(run.root).tests  # what earlier runs left
+        self._refused = list(Reasons(run.root).read().values())
         self._base = plan.base
         self._shared = {test: cause["id"] for cause in prepared.causes for test in cause["tests"]}
 
@@ -158,6 +160,7 @@ class Tests:
             verdict=standing.verdict, block=self._blocks.get(test, ""), evidence=said,
             cause=cause["title"] if cause else "", hint=hint, tutorial=self._plan.tutorial, k=self._plan.k,
             witnesses=[name for name in self._witnesses(cause) if name != test] if cause else (),
+            refused=concerning(self._refused, test, said),
         )  # fmt: skip
 
     def _test(self, one: TaskState) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from mngr import clock
+from mngr.errors import MngrError
 from mngr.mapreduce.journal import find_writer, read_journal
 from mngr.mapreduce.state import add_usage, fold
 
@@ -12,12 +13,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from mngr.host import Host
     from mngr.mapreduce.rundir import RunDir
-    from mngr.mapreduce.state import TaskState
+    from mngr.mapreduce.state import RunState, TaskState
+
+_HEADS = 500  # commits that are compared
 
 
-def status(run: RunDir) -> dict[str, Any]:
-    """`tasks`, `clusters`, `alerts`, `budget`, `counts` and how the run goes."""
+def status(run: RunDir, local: Host | None = None) -> dict[str, Any]:
+    """`tasks`, `clusters`, `alerts`, `budget`, `counts` and how the run goes; with a host also who is `converging`."""
     rows = read_journal(run.journal)
     state = fold(rows)
     tasks = [_task(one) for one in state.tasks.values()]
@@ -37,7 +41,30 @@ def status(run: RunDir) -> dict[str, Any]:
         "alarm": None if state.open_alarm is None else state.open_alarm["text"],
         "budget": _budget(tasks),
         "counts": counts,
+        **({} if local is None else {"converging": _converging(local, run, state)}),
     }
+
+
+def _converging(local: Host, run: RunDir, state: RunState) -> list[dict[str, Any]]:
+    """Where several agents work on the same lines, by what was brought home so far; those of one base are compared."""
+    from mngr.tmr.graph import converging
+    from mngr.tmr.hostile import clean, is_commit
+    from mngr.tmr.plan import load_plan
+
+    try:
+        plan = load_plan(run)
+        bases: dict[str, dict[str, str]] = {}
+        for slug, one in list(state.tasks.items())[:_HEADS]:
+            base = one.base or plan.base
+            if is_commit(one.commit) and is_commit(base) and one.commit != base:
+                bases.setdefault(base, {})[slug] = str(one.commit)
+        found: list[dict[str, Any]] = []
+        for base, heads in sorted(bases.items()):
+            for meeting in converging(local, run.repo, base, heads):
+                found.append({**meeting.to_dict(), "path": clean(meeting.path, 1000)})
+    except MngrError:  # a run of map, or of which too little is there
+        return []
+    return sorted(found, key=lambda row: (-len(row["who"]), row["path"], row["first"]))
 
 
 def _state(run: RunDir, rows: list[dict[str, Any]], is_over: bool) -> str:

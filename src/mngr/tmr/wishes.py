@@ -34,7 +34,7 @@ def find(changes: Sequence[Change], what: str, commits: Sequence[Mapping[str, An
     exact = [change for change in changes if word in (change.id, change.key)]
     if exact:
         return exact
-    meant = {f"change {change.id}": [change] for change in _beginning(changes, word)}
+    meant = {f"change {change.id}": [change] for change in beginning(changes, word)}
     for sha, some in _commits(changes, word, commits).items():
         meant[f"commit {sha[:12]}"] = some
     if not meant:
@@ -44,6 +44,11 @@ def find(changes: Sequence[Change], what: str, commits: Sequence[Mapping[str, An
         rest = f" and {len(meant) - _SHOWN} more" if len(meant) > _SHOWN else ""
         raise MngrError(f"{what!r} may be {', '.join(list(meant)[:_SHOWN])}{rest}", "give more of its digits")
     return first
+
+
+def beginning(changes: Sequence[Change], word: str) -> list[Change]:
+    """The changes whose ids begin so; more digits than an id shows may be given."""
+    return [change for change in changes if word and change.key.startswith(word.lower())]
 
 
 def shared(changes: Sequence[Change], what: str) -> list[Change]:
@@ -80,12 +85,6 @@ def _made_by(changes: Sequence[Change], task: str) -> list[Change]:
         for change in changes
         if any(maker.task == task or maker.title in said for maker in change.made_by)
     ]
-
-
-def _beginning(changes: Sequence[Change], word: str) -> list[Change]:
-    if not _DIGITS.fullmatch(word):
-        return []
-    return [change for change in changes if change.key.startswith(word)]
 
 
 def _commits(

@@ -84,6 +84,11 @@ def test_a_run_and_all_that_can_be_done_with_it(e2e: E2eSession, toy: Path) -> N
     mngr tmr report greet --export ../greet.zip
     """)
     e2e.write_tutorial_block("""
+    # what there is to merge, in units that are taken or left as a whole: who made it, what we saw, whom it clashes with; and one of them
+    mngr tmr changes greet
+    mngr tmr changes greet "$(mngr tmr changes greet --format '{id}')" --diff
+    """)
+    e2e.write_tutorial_block("""
     # go on with a run; nothing that is settled is done again
     mngr tmr resume greet
     """)
@@ -96,9 +101,10 @@ def test_a_run_and_all_that_can_be_done_with_it(e2e: E2eSession, toy: Path) -> N
     mngr tmr verify --receipt .mngr/runs/greet/tasks/*/receipt.json
     """)
     e2e.write_tutorial_block("""
-    # what the next run knows already, which tests pass only now and then, and how to make it forget
+    # what the next run knows already, which tests pass only now and then, what people did not want, and how to make it forget
     mngr tmr memory list
     mngr tmr memory flaky
+    mngr tmr memory reasons
     mngr tmr memory forget
     """)
     e2e.write_tutorial_block("""
@@ -125,6 +131,11 @@ def test_a_run_and_all_that_can_be_done_with_it(e2e: E2eSession, toy: Path) -> N
     expect(e2e.run("mngr tmr report greet", comment="to look at")).to_succeed().to_equal(str(written))
     expect(e2e.run("mngr tmr report greet --export ../greet.zip", comment="to send")).to_succeed()
     assert "report-greet/index.html" in ZipFile(toy.parent / "greet.zip").namelist()
+    result = e2e.run("mngr tmr changes greet", comment="what there is to merge")
+    expect(result).to_succeed().to_match("^[0-9a-f]{6} .* confirmed .* 1: test-greet-")
+    one = "mngr tmr changes greet \"$(mngr tmr changes greet --format '{id}')\" --diff"
+    result = e2e.run(one, comment="one of them, line by line")
+    expect(result).to_succeed().to_contain("made by:\n  test-greet-", "\n-", "welcome to the old shop")
     expect(e2e.run("mngr tmr resume greet", comment="nothing is done again")).to_succeed().not_to_contain(
         "runs on"
     )
@@ -143,6 +154,7 @@ def test_a_run_and_all_that_can_be_done_with_it(e2e: E2eSession, toy: Path) -> N
     expect(e2e.run("mngr tmr memory flaky")).to_succeed().to_equal(
         "no test was seen to pass only now and then"
     )
+    expect(e2e.run("mngr tmr memory reasons")).to_succeed().to_equal("nobody gave a reason against a change")
     expect(e2e.run("mngr tmr memory forget")).to_succeed().to_equal("1 forgotten")
     expect(e2e.run("mngr tmr stop greet", comment="all of them are stopped already")).to_succeed()
     expect(e2e.run("mngr tmr clean greet --dry-run")).to_succeed().to_contain("there are 2 agents")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
+from mngr import clock
 from mngr.mapreduce.rundir import RunDir
 from mngr.mapreduce.state import RunState, Task, TaskState
 from mngr.paths import Home
@@ -115,6 +117,27 @@ class Field:
             task=Task(slug=slug, title=f"tests/test_app.py::{slug}", data=task or {}), state="settled", agent=f"tmr-r-{slug}",
             base=base or self.base, commit=made[-1], check=receipt, outcome=outcome, reason=receipt["reason"], claim=claim or {},
         )  # fmt: skip
+
+    def write(self, going: str = "") -> None:
+        """The run's plan and journal, as `tmr run` leaves them; `going` is a task that is not done yet."""
+        plan = {"v": 1, "kind": "tmr", "base": self.base, "pytest": ["pytest"]}
+        Path(self.run.plan).write_text(json.dumps(plan))
+        rows: list[dict[str, Any]] = []
+        for slug, one in self.state.tasks.items():
+            rows += [
+                {"type": "task", "task": one.task.to_dict()},
+                {"type": "launch", "slug": slug, "agent": one.agent, "attempt": 1, "base": one.base},
+                {"type": "pulled", "slug": slug, "commit": one.commit, "claim": one.claim, "final": True},
+                {"type": "checked", "slug": slug, "check": one.check},
+                {"type": "settled", "slug": slug, "outcome": one.outcome, "reason": one.reason},
+            ]
+        if going:
+            rows += [
+                {"type": "task", "task": Task(slug=going, title=going).to_dict()},
+                {"type": "prompted", "slug": going},
+            ]
+        stamped = [{"v": 1, "at": clock.stamp(), **row} for row in rows]
+        Path(self.run.journal).write_text("".join(json.dumps(row) + "\n" for row in stamped))
 
     def changes(self) -> list[Change]:
         return self.split()[0]
