@@ -20,6 +20,7 @@ SCHEMA: dict[str, tuple[type, str]] = {
     "project.lock": (list, "more files whose contents decide whether setup must run again"),
     "project.program": (str, "the command-line program the project is about"),
     "project.pytest": (str, "the command that runs the project's tests"),
+    "project.lint": (str, "a command that must succeed on what is integrated, beside the tests"),
     "tutorial.file": (str, "the tutorial script"),
     "tutorial.tests": (str, "the tests that cite it"),
     "tutorial.timeout": (str, "how long a block may take, with what comes before it, when it is tried (30s)"),

@@ -369,6 +369,12 @@ class Fleet:
 
         return push(self.context, name, stash=stash)
 
+    def give(self, name: str, repo: str, commit: str) -> None:
+        """Bring a commit of a repository here into an agent's own; nothing of the agent's is changed."""
+        from mngr.ops.push import give
+
+        give(self.context, name, repo, commit)
+
     def push_path(self, source: str, name: str, path: str) -> str:
         """Copy a file or directory to the agent; where it ended up."""
         from mngr.ops.files import push_path

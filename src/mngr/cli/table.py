@@ -48,6 +48,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tmr run": ("Tests", "one agent for each test: repair it or make it better, and see for ourselves"),
     "tmr status": ("Tests", "show how a run stands: what is claimed, and what we saw"),
     "tmr changes": ("Tests", "show what a run has to merge, in units that are taken or left as a whole"),
+    "tmr integrate": ("Tests", "make one branch of what a run has confirmed, run it, and write the pull request"),
     "tmr report": ("Tests", "write a run as pages: claims beside receipts, diffs, recordings, a timeline"),
     "tmr list": ("Tests", "show the runs of this project"),
     "tmr attach": ("Tests", "watch a run as it goes on"),

@@ -12,7 +12,6 @@ from mngr.ops.targets import LIVE, record_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mngr.git import Repo
     from mngr.host import Host
     from mngr.model import AgentRecord
     from mngr.ops.context import Context
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
 LONGEST = 3600.0  # seconds
 _SENT = "refs/mngr/pushed"  # merge.sh takes it away again
+_GIVEN = "refs/mngr/given"
 _FLAGS = ("--quiet", "--no-verify", "--no-recurse-submodules", "--no-follow-tags", "--no-signed")
 
 
@@ -50,7 +50,7 @@ def push(ctx: Context, name: str, *, stash: bool = False) -> Pushed:
         )
     there = sandbox.inside(host, record)
     if record.transfer == "mirror" or not there.is_here:
-        _send(ctx.local, there, repo, record)
+        _send(ctx.local, there, repo.root, repo.head, record)
     message = f"Merge {repo.branch or repo.head[:12]} into {record.branch}"
     argv = ["sh", "-c", onhost.program("merge.sh"), "merge.sh"]
     argv += ["own" if record.transfer == "mirror" else "shared", record.work_dir, record.branch or ""]
@@ -62,10 +62,19 @@ def push(ctx: Context, name: str, *, stash: bool = False) -> Pushed:
     return Pushed(id=record.id, name=record.name, branch=record.branch, commit=commit, how=how)
 
 
-def _send(local: Host, there: Host, repo: Repo, record: AgentRecord) -> None:
+def give(ctx: Context, name: str, repo: str, commit: str) -> None:
+    """Bring a commit of a repository here into an agent's own, where nothing is changed by it; the next one takes its place."""
+    seen = find.get_seen(ctx, name)
+    record = record_of(seen)
+    if record.transfer != "mirror":
+        raise MngrError(f"{record.name} has no repository of its own ({record.transfer})")
+    _send(ctx.local, sandbox.inside(seen.host, record), repo, commit, record, _GIVEN)
+
+
+def _send(local: Host, there: Host, repo: str, commit: str, record: AgentRecord, ref: str = _SENT) -> None:
     """The commits under a name that goes again; hooks of the repository do not run."""
     way = git.reach(there, record.work_dir, "receive-pack", git.guard(record.work_dir))
-    argv = ["git", "-C", repo.root, *git.THROUGH, "push", *_FLAGS, *way, f"+{repo.head}:{_SENT}"]
+    argv = ["git", "-C", repo, *git.THROUGH, "push", *_FLAGS, *way, f"+{commit}:{ref}"]
     result = local.run(argv, timeout=LONGEST)
     if result.code == 0:
         return

@@ -87,7 +87,9 @@ def baseline(
             test, number = job
             place = keep(test, number) if keep else None
             try:
-                run = run_test(room, pytest, test, args=args, timeout=timeout, keep=place, **more)
+                run = run_test(
+                    room, pytest, test, args=args, timeout=timeout, keep=place, loaded=number == 0, **more
+                )
             except Broken as error:
                 if queue.give_back(test) < _TRIES:
                     raise

@@ -10,6 +10,7 @@ import json
 import os
 import threading
 
+from mngr import git
 from mngr.errors import MngrError, Unreachable
 from mngr.model import Record
 from mngr.store import NameTaken
@@ -183,6 +184,14 @@ class Room:
         self._around: dict[str, Any] = {}
         if mason is not None:
             self.walls, self._around = mason.build(lambda words: self._exec(words, _SPARE), found)
+
+    def move(self, commit: str) -> None:
+        """Be at another commit of the same repository from the next clean command on; what set-up made stays."""
+        if commit != self.commit:
+            self._fleet.give(self.name, self.repo, commit)
+            local = self._fleet.context.local
+            self.tree = git.must(local, self.repo, "rev-parse", f"{commit}^{{tree}}")
+            self.commit = commit
 
     def run(
         self,

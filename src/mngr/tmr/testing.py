@@ -82,6 +82,7 @@ class TestRun(Record):
     walls: str = ""  # that the room had: on, on with the network, or why there were none
     findings: list[Finding] = []  # what it did that is not for a room
     lines: dict[str, list[int]] = {}  # that were run of the project's files, if that was asked
+    loaded: list[str] | None = None  # of these files, if that was asked and is known
 
     def to_dict(self) -> dict[str, Any]:
         """As it stands in a journal."""
@@ -114,11 +115,12 @@ def run_test(
     program: str | None = None,
     keep: str | None = None,
     trace: bool = False,
+    loaded: bool = False,
     files: dict[str, str | None] | None = None,
 ) -> TestRun:
     """One run in a clean room. `resolve` asks also where packages and programs lead; `keep` is a directory for artifacts.
 
-    `trace` asks which lines are run. `files` are other than the commit has them: with these texts, or not there.
+    `trace` asks which lines are run, `loaded` which files are imported. `files` are other than the commit has them: with these texts, or not there.
     Raises MngrError when the room, not the test, is the trouble.
     """
     env = {} if seed is None else {"PYTHONHASHSEED": str(seed % 4294967296)}
@@ -126,7 +128,9 @@ def run_test(
     if files:
         facts["files"] = {path: None if text is None else pack(text) for path, text in files.items()}
     facts["plugins"] = {
-        name: text_of(f"{name}.py") for name, wanted in (("swap", files), ("tracer", trace)) if wanted
+        name: text_of(f"{name}.py")
+        for name, wanted in (("swap", files), ("tracer", trace), ("loaded", loaded))
+        if wanted
     }
     ran = room.run([*pytest, *PROBE, *args, test.id], env=env, timeout=timeout, probe=facts)
     result = judge(test, ran, join(command(pytest, args, test.id)), room.place).replace(walls=room.walls)
@@ -160,7 +164,7 @@ def judge(test: Test, ran: Ran, line: str, work: str) -> TestRun:
         artifacts=[row["path"] for row in scenes if _is_inside(row.get("path", ""))], left=ran.left,
         findings=[finding.replace(path=test.path) for finding in ran.findings],
         environment={key: str(end[key]) for key in _ENVIRONMENT if key in end} if end else {},
-        lines=_traced(ran.rows),
+        lines=_traced(ran.rows), loaded=_loaded(ran.rows),
     )  # fmt: skip
 
 
@@ -173,6 +177,11 @@ def _traced(rows: list[dict[str, Any]]) -> dict[str, list[int]]:
         for path, lines in files.items()
         if isinstance(lines, list)
     }
+
+
+def _loaded(rows: list[dict[str, Any]]) -> list[str] | None:
+    paths = next((row.get("files") for row in rows if row["row"] == "loaded"), None)
+    return [path for path in paths if isinstance(path, str)] if isinstance(paths, list) else None
 
 
 def _ids(phases: list[dict[str, Any]]) -> tuple[dict[str, str], int]:

@@ -1,0 +1,141 @@
+"""Who made a test red: the changes are added task by task, and the first with which it is red is found by halving."""
+
+from __future__ import annotations
+
+from mngr.model import Record
+from mngr.tmr.compose import compose, rank
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from mngr.host import Host
+    from mngr.tmr.changes import Change
+    from mngr.tmr.suite import Suite
+
+
+class Group(Record):
+    """The changes of one task, which were seen to go together, with what they need."""
+
+    changes: list[Change]
+
+    @property
+    def ids(self) -> list[str]:
+        """Of its changes."""
+        return [change.id for change in self.changes]
+
+
+def wanted(change: Change) -> set[str]:
+    """The tests that a change is there for: they are green with it, or it has no use."""
+    own = {maker.title for maker in change.made_by if "::" in maker.title}
+    return own | set(change.turned)
+
+
+class Search:
+    """Looks for who made tests red."""
+
+    def __init__(self, local: Host, repo: str, base: str, suite: Suite) -> None:
+        self._local, self._repo, self._base, self._suite = local, repo, base, suite
+
+    def is_red(self, commit: str, test: str, *, alone: bool) -> bool:
+        """Whether a test fails at a commit, run alone or with all others."""
+        if alone:
+            return test in self._suite.some(commit, [test]).red
+        return test in self._suite.whole(commit).red
+
+    def find(self, test: str, chosen: Sequence[Change], *, alone: bool) -> list[dict[str, Any]] | None:
+        """What is to be put aside so that it is green again, with the proof; None when nobody can be found."""
+        groups = _groups(chosen)
+        places = {id(group): number for number, group in enumerate(groups)}
+        makers = [group for group in groups if any(test in wanted(change) for change in group.changes)]
+        if not makers and self._suite.some(self._base, [test]).outcomes.get(test) == "missing":
+            path = test.partition("::")[0]
+            makers = [group for group in groups if any(path in change.paths for change in group.changes)]
+        order = [*makers, *(group for group in groups if group not in makers)]
+        if self._red_with(order[: len(makers)], test, alone):
+            if not makers:
+                return None
+            reason = f"{test} is red with it" + (" and what it needs" if len(makers[-1].changes) > 1 else "")
+            proof = self._proof(test, order[: len(makers) - 1], order[: len(makers)])
+            return [self._aside(name, reason, [], proof) for name in makers[-1].ids]
+        low, high = len(makers), len(order)  # green with `low` of them, red with `high`
+        if not self._red_with(order, test, alone):
+            return None
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._red_with(order[:middle], test, alone):
+                high = middle
+            else:
+                low = middle
+        proof = self._proof(test, order[:low], order[:high])
+        late = order[low]
+        if makers and places[id(makers[-1])] > places[id(late)]:
+            gone, stays = makers[-1], late  # the better one stays, though it is the other's test that fails
+        else:
+            gone, stays = late, makers[-1] if makers else Group(changes=[])
+        rest = [group for group in order[:high] if group is not gone]
+        single = self._single(test, gone, rest, alone)
+        return [
+            self._aside(name, f"together with it {test} is red: {proof['why']}", stays.ids, proof)
+            for name in (single or gone.ids)
+        ]
+
+    def _single(self, test: str, gone: Group, rest: Sequence[Group], alone: bool) -> list[str]:
+        """The one change of a task that is enough to take away; none when it must be all."""
+        if len(gone.changes) < 2:
+            return []
+        for change in sorted(gone.changes, key=lambda one: (one.kind != "fix", one.id)):
+            kept = [one for one in gone.changes if one.id != change.id and change.id not in one.needs]
+            asked = {name for one in kept for name in wanted(one)} - {test}
+            groups = [*rest, Group(changes=kept)]
+            if not self._red_with(groups, test, alone) and not any(
+                self._red_with(groups, other, True) for other in sorted(asked)
+            ):
+                return [one.id for one in gone.changes if one not in kept]
+        return []
+
+    def _red_with(self, groups: Sequence[Group], test: str, alone: bool) -> bool:
+        return self.is_red(self._head(groups), test, alone=alone)
+
+    def _head(self, groups: Sequence[Group]) -> str:
+        """A branch of only these."""
+        changes = rank([change for group in groups for change in group.changes])
+        return compose(self._local, self._repo, self._base, changes).head
+
+    def _proof(self, test: str, before: Sequence[Group], after: Sequence[Group]) -> dict[str, Any]:
+        heads = [self._head(before), self._head(after)]
+        tried = [self._suite.some(head, [test]) for head in heads]
+        first, then = (one.outcomes.get(test, "missing") for one in tried)
+        return {
+            "test": test,
+            "before": first,
+            "after": then,
+            "why": tried[1].whys.get(test, then),
+            "commit": heads[1],
+        }
+
+    def _aside(self, name: str, reason: str, others: list[str], proof: dict[str, Any]) -> dict[str, Any]:
+        return {"change": name, "why": "breaks", "reason": reason, "others": others, "proof": proof}
+
+
+def _groups(chosen: Sequence[Change]) -> list[Group]:
+    """The changes by the task that brought them first, the best first; what one needs is in its group or in an earlier one."""
+    known = {change.id: change for change in chosen}
+    placed: set[str] = set()
+    found: list[Group] = []
+    for change in rank(chosen):
+        if change.id in placed:
+            continue
+        task = change.tasks[0] if change.tasks else change.id
+        some = [change, *(one for one in chosen if task in one.tasks and one.id != change.id)]
+        waiting = [one for one in some if one.id not in placed]
+        group: dict[str, Change] = {}
+        while waiting:
+            one = waiting.pop()
+            if one.id not in placed and one.id not in group:
+                group[one.id] = one
+                waiting += [known[name] for name in one.needs if name in known]
+        placed |= group.keys()
+        found.append(Group(changes=[group[name] for name in sorted(group)]))
+    return found

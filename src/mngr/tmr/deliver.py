@@ -1,0 +1,154 @@
+"""The branch in the user's repository: one name, moved only when it is as we left it or has nothing of theirs that would be lost."""
+
+from __future__ import annotations
+
+from mngr import git
+from mngr.errors import MngrError
+from mngr.model import Record
+from mngr.tmr import hostile
+from mngr.tmr.trees import OURS, PLAIN, Spec, pick, trees_of, whole, write
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from mngr.host import Host
+    from mngr.mapreduce.rundir import RunDir
+
+_FETCH = (
+    "fetch",
+    "--quiet",
+    "--no-tags",
+    "--no-write-fetch-head",
+    "--no-auto-maintenance",
+    "--no-recurse-submodules",
+)
+
+
+class Theirs(Record):
+    """Commits that people have put on the branch since it was delivered, the oldest first."""
+
+    tip: str
+    commits: list[str]
+
+
+def branch_of(run: RunDir) -> str:
+    """What the branch is called."""
+    return f"mngr/{run.name}/integrated"
+
+
+def theirs(local: Host, run: RunDir, last: str | None) -> Theirs | None:
+    """What people did to the branch; None when there is nothing. Raises MngrError when it is no longer ours to move."""
+    name = branch_of(run)
+    tip = git.resolve(local, run.root, f"refs/heads/{name}")
+    if tip is None or tip == last:
+        return None
+    hint = f"keep it under another name: git branch -m {name} NAME"
+    if last is None or git.run(local, run.root, "merge-base", "--is-ancestor", last, tip).code:
+        raise MngrError(f"the branch {name} is not the one that was delivered", hint)
+    if git.must(local, run.root, "rev-list", "--merges", f"{last}..{tip}"):
+        raise MngrError(f"the branch {name} has merges of yours on it", hint)
+    git.must(local, run.repo, *PLAIN, *_FETCH, run.root, f"+refs/heads/{name}:{run.ref('theirs')}")
+    rows = git.must(local, run.repo, "rev-list", "--reverse", f"{last}..{tip}").split("\n")
+    return Theirs(tip=tip, commits=rows)
+
+
+def carried(local: Host, repo: str, head: str, commits: Iterable[str]) -> str:
+    """A head with commits of people on it, as they made them; raises MngrError when they do not go there."""
+    for commit in commits:
+        parent = git.must(local, repo, "rev-parse", f"{commit}^")
+        done = pick(local, repo, str(trees_of(local, repo, [head])[0]), parent, commit)
+        if done.paths:
+            raise MngrError(
+                f"your commit {commit[:10]} on the branch does not go with what it would become: {', '.join(done.paths)}",
+                "take it off the branch, or integrate without what is in its way",
+            )
+        about = git.must(
+            local,
+            repo,
+            "show",
+            "--no-patch",
+            "--format=%an%x00%ae%x00%ad%x00%cn%x00%ce%x00%cd%x00%B",
+            "--date=raw",
+            commit,
+        )
+        name, mail, date, by, by_mail, by_date, message = about.split("\0")
+        spec = Spec(
+            parent=head, rows=[whole(done.tree)], author=f"{hostile.clean_name(name, mail)} {hostile.clean_date(date)}",
+            committer=f"{hostile.clean_name(by, by_mail)} {hostile.clean_date(by_date)}", message=message,
+        )  # fmt: skip
+        head = write(local, repo, [spec])[0]
+    return head
+
+
+def appended(
+    local: Host, repo: str, tip: str, target: str, before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]], why: str,
+) -> str:  # fmt: skip
+    """From what people have seen to what is to be, without taking a commit away: reverts of what is gone, then what is new.
+
+    `tip` is the branch as it is, `target` has the tree that it shall have, `before` and `after` are the rows of both branches.
+    """
+    kept = {name for row in after for name in row["changes"]}
+    known = {name for row in before for name in row["changes"]}
+    for row in reversed(before):
+        if row["kind"] != "test" and not kept.intersection(row["changes"]):
+            parent = git.must(local, repo, "rev-parse", f"{row['commit']}^")
+            back = write(
+                local,
+                repo,
+                [Spec(parent=row["commit"], rows=[whole(str(trees_of(local, repo, [parent])[0]))])],
+            )[0]
+            message = f'Revert "{row["subject"]}"\n\nThis takes back {row["commit"]}.\n\n{why}'.strip() + "\n"
+            tip = _put(local, repo, tip, row["commit"], back, message, row["commit"])
+    for row in after:
+        if row["kind"] != "test" and not known.intersection(row["changes"]):
+            parent = git.must(local, repo, "rev-parse", f"{row['commit']}^")
+            message = git.must(local, repo, "show", "--no-patch", "--format=%B", row["commit"])
+            tip = _put(local, repo, tip, parent, row["commit"], message + "\n", row["commit"])
+    trees = trees_of(local, repo, [tip, target])
+    if trees[0] == trees[1]:
+        return tip
+    message = f"[TEST/DOC] As the changes that are left have it\n\n{why}".strip() + "\n"
+    return write(local, repo, [_spec(local, repo, tip, str(trees[1]), message, target)])[0]
+
+
+def _put(local: Host, repo: str, tip: str, parent: str, commit: str, message: str, like: str) -> str:
+    """One commit more that does what another did to its parent; the same tip when that does not go, or does nothing."""
+    tree = str(trees_of(local, repo, [tip])[0])
+    done = pick(local, repo, tree, parent, commit)
+    if done.paths or done.tree == tree:
+        return tip
+    return write(local, repo, [_spec(local, repo, tip, done.tree, message, like)])[0]
+
+
+def _spec(local: Host, repo: str, parent: str, tree: str, message: str, like: str) -> Spec:
+    date = git.must(local, repo, "show", "--no-patch", "--format=%cd", "--date=raw", like)
+    who = f"{OURS} {hostile.clean_date(date)}"
+    return Spec(parent=parent, rows=[whole(tree)], author=who, committer=who, message=message)
+
+
+def bring(local: Host, run: RunDir, name: str, commit: str) -> None:
+    """A commit of the user's repository into the run's own."""
+    git.must(local, run.repo, *PLAIN, *_FETCH, run.root, f"+{commit}:{run.ref(name)}")
+
+
+def deliver(local: Host, run: RunDir, head: str, last: str | None) -> None:
+    """Move the branch in the user's repository to a commit of the run's, if it is still where it was; nothing else there changes."""
+    name = branch_of(run)
+    for row in git.must(local, run.root, "worktree", "list", "--porcelain").split("\n\n"):
+        if (
+            f"branch refs/heads/{name}" in row.split("\n")
+            and git.resolve(local, run.root, f"refs/heads/{name}") != head
+        ):
+            where = row.split("\n")[0].removeprefix("worktree ")
+            raise MngrError(
+                f"{name} is checked out in {where}", "go to another branch there, and integrate again"
+            )
+    git.must(local, run.repo, "update-ref", run.ref("integrated"), head)
+    git.must(local, run.root, *PLAIN, *_FETCH, run.repo, f"+{run.ref('integrated')}:{run.ref('integrated')}")
+    try:
+        zero = "0" * len(head)
+        git.must(local, run.root, "update-ref", f"refs/heads/{name}", head, last or zero)
+    finally:
+        git.run(local, run.root, "update-ref", "-d", run.ref("integrated"))

@@ -1,0 +1,325 @@
+"""`integrate`: the changes of a run as one branch that was run; what is not in it is named with the reason. Asked again, it is quick."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from mngr import clock, git
+from mngr.errors import MngrError, NotFound, UsageError
+from mngr.lock import Lock
+from mngr.model import Record
+from mngr.tmr import checks, hostile
+from mngr.tmr.baseline import verdict
+from mngr.tmr.compose import rank
+from mngr.tmr.conflicts import Conflicts
+from mngr.tmr.deliver import appended, branch_of, bring, carried, deliver, theirs
+from mngr.tmr.gather import gather, integration
+from mngr.tmr.graph import clashes, largest
+from mngr.tmr.plan import load_plan
+from mngr.tmr.prepare import baseline_runs
+from mngr.tmr.pullrequest import write_pr
+from mngr.tmr.reasons import Reasons, reason_of
+from mngr.tmr.rooms import Rooms
+from mngr.tmr.shelf import Shelf
+from mngr.tmr.suite import CHECK, Suite
+from mngr.tmr.trees import trees_of
+from mngr.tmr.trial import Aside, Before, Trial
+from mngr.tmr.walls import walls_of
+from mngr.tmr.wishes import along, find
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from mngr.fleet import Fleet
+    from mngr.mapreduce.rundir import RunDir
+    from mngr.tmr.changes import Change
+    from mngr.tmr.gather import Gathered
+    from mngr.tmr.plan import Plan
+    from mngr.tmr.trial import Settled
+
+    Say = Callable[[str], None]
+
+FILE = "integration.json"
+_KINDS = {"impl": "fix", "tests": "test"}
+
+
+class Order(Record):
+    """What is asked of an integration; wishes of earlier ones hold until they are taken back."""
+
+    without: list[str] = []
+    reason: str = ""
+    back: list[str] = []  # wishes that are taken back
+    only: str | None = None  # impl | tests | all
+    onto: str | None = None
+    agent: str | None = None  # who merges what does not merge
+    rounds: int = 2
+    patience: float = 1800.0  # seconds for all conflicts
+    is_kept: bool = False  # no commit of the branch may go: what is taken back is reverted
+
+
+def integrate(fleet: Fleet, run: RunDir, order: Order, say: Say) -> dict[str, Any]:
+    """Make the branch, and everything that tells of it; what integration.json says. Raises MngrError."""
+    with Lock(os.path.join(run.path, "integrate.lock"), timeout=5.0):
+        return _Integration(fleet, run, order, say).run()
+
+
+class _Integration:
+    """One of them."""
+
+    def __init__(self, fleet: Fleet, run: RunDir, order: Order, say: Say) -> None:
+        self._fleet, self._run, self._order, self._say = fleet, run, order, say
+        self._local = fleet.context.local
+        self._plan: Plan = load_plan(run)
+        self._began = time.monotonic()
+        self._last = integration(run) or {}
+        self._gathered: Gathered = gather(self._local, run)
+
+    def run(self) -> dict[str, Any]:
+        """From wishes to the branch."""
+        onto = self._onto()
+        wishes = self._wishes()
+        only = self._order.only or self._last.get("only")
+        only = None if only == "all" else only
+        chosen, asides = self._chosen(wishes, only)
+        suite = self._suite()
+        try:
+            trial = Trial(self._local, self._run.repo, onto, suite, self._before(onto), self._say)
+            settled, more, solved, spent = self._settle(trial, onto, chosen)
+            data = self._data(settled, [*asides, *more], wishes, only, onto)
+            data |= {"resolved": solved, "spend": {"conflicts": spent} if spent else {}}
+            data["checks"] = self._checked(suite, settled.composed.head)
+            self._deliver(data, settled, suite)
+        finally:
+            suite.close()
+        data["runs"] = {**suite.counts, "seconds": round(suite.spent, 3)}
+        data["seconds"] = round(time.monotonic() - self._began, 3)
+        _write(os.path.join(self._run.path, FILE), data)
+        write_pr(self._run, self._gathered.state, self._plan)
+        return data
+
+    # What is asked
+
+    def _onto(self) -> str:
+        """What the branch stands on: the run's base, unless another commit was named, now or before."""
+        base = self._gathered.base
+        if self._order.onto is None:
+            return str(self._last.get("onto") or base)
+        found = git.resolve(self._local, self._run.root, self._order.onto)
+        if found is None:
+            raise NotFound(
+                f"--onto: there is no commit {self._order.onto!r}", "name a branch, a tag or a commit"
+            )
+        if found != base:
+            bring(self._local, self._run, "onto", found)
+        return found
+
+    def _wishes(self) -> list[dict[str, Any]]:
+        """What people do not want, with the reasons; those of before and those of now."""
+        changes, commits = self._gathered.changes, self._last.get("commits") or []
+        rows = list(self._last.get("wishes") or [])
+        for what in self._order.back:
+            keys = {change.key for change in find(changes, what, commits)}
+            rest = [{**row, "keys": [key for key in row["keys"] if key not in keys]} for row in rows]
+            rows = [row for row in rest if row["keys"]]
+        fresh = []
+        for what in self._order.without:
+            found = find(changes, what, commits)
+            reason = hostile.clean(self._order.reason, 1000)
+            rows.append({"what": what, "keys": [change.key for change in found], "reason": reason})
+            fresh += [reason_of(change, reason, self._run.name) for change in found] if reason else []
+        if fresh:
+            Reasons(self._run.root).add(fresh)
+        ids = {change.key: change.id for change in changes}
+        return [{**row, "changes": [ids[key] for key in row["keys"] if key in ids]} for row in rows]
+
+    def _chosen(self, wishes: list[dict[str, Any]], only: str | None) -> tuple[list[Change], list[Aside]]:
+        """The changes to begin with, best first, and those that nobody wants."""
+        changes = rank(self._gathered.changes)
+        asides: dict[str, Aside] = {}
+        for row in wishes:
+            said = f"left out by wish{': ' + row['reason'] if row['reason'] else ''}"
+            for name in row["changes"]:
+                asides.setdefault(name, Aside(change=name, why="wish", reason=said))
+        for change in changes:
+            if only is not None and change.kind != _KINDS[only]:
+                asides.setdefault(
+                    change.id, Aside(change=change.id, why="wish", reason=f"only {only} was asked for")
+                )
+        for change, why in along(changes, asides):
+            asides.setdefault(
+                change.id, Aside(change=change.id, why="needs", reason=why, others=change.needs)
+            )
+        return [change for change in changes if change.id not in asides], list(asides.values())
+
+    # What is seen
+
+    def _before(self, onto: str) -> Before:
+        """How tests stand on the base, by the run's baseline where the branch stands on that."""
+        runs = baseline_runs(self._gathered.state.facts)
+        known = {test: verdict([ran.outcome for ran in some]) for test, some in runs.items()}
+        return Before(
+            verdicts=known if onto == self._gathered.base else {},
+            loaded={test: some[0].loaded for test, some in runs.items()},
+        )
+
+    def _suite(self) -> Suite:
+        plan, context = self._plan, self._fleet.context
+        show = context.settings_at(None).get("sandbox.show") or []
+        walls = walls_of(plan.walls, plan.pytest[0], show)
+        rooms = Rooms(
+            self._fleet,
+            self._run.name,
+            self._run.repo,
+            at_once=1,
+            walls=walls,
+            on=plan.verify_on,
+            called="jury",
+        )
+        runs = baseline_runs(self._gathered.state.facts)
+        seconds = {test: max(ran.seconds for ran in some) for test, some in runs.items()}
+        suite = Suite(self._local, self._run.repo, plan, rooms, Shelf(self._run.root, "suite"), seconds)
+        command = context.settings.get("project.lint")
+        if command:
+            suite.checks["lint"] = checks.lint(str(command))
+        if plan.tutorial:
+            tests = str(context.settings.get("tutorial.tests") or "tests")
+            suite.checks["tutorial"] = checks.tutorial(self._local, self._run.repo, plan.tutorial, tests)
+        return suite
+
+    def _settle(
+        self, trial: Trial, onto: str, chosen: list[Change]
+    ) -> tuple[Settled, list[Aside], list[dict[str, Any]], dict[str, Any]]:
+        """The largest set without a clash, then what still goes beside it, then what must be merged by somebody."""
+        first = largest(chosen, clashes(self._local, self._run.repo, chosen))
+        self._say(f"{len(chosen)} changes, {len(first)} of them without a clash")
+        settled = trial.settle(first)
+        asides = [*settled.asides]
+        ids = {change.id for change in first}
+        rest = [change for change in chosen if change.id not in ids]
+        if rest:
+            settled = trial.settle(_in_order(chosen, [*settled.chosen, *rest]))
+            asides += settled.asides
+        waiting = [one for one in asides if one.why == "conflict"]
+        if not waiting:
+            return settled, asides, [], {}
+        known = {change.id: change for change in chosen}
+        table = Conflicts(self._fleet, self._run, self._plan, trial, self._order, self._say)
+        done = table.merge(settled, [(known[one.change], one) for one in waiting], known)
+        gone = {row["change"] for row in done.solved}
+        asides = [one for one in asides if one.change not in gone and one.why != "conflict"] + done.asides
+        # What needed one of those that are there now
+        late = [
+            known[one.change]
+            for one in asides
+            if one.why == "needs" and set(one.others) <= gone | {c.id for c in done.settled.chosen}
+        ]
+        settled = done.settled
+        if late:
+            settled = trial.settle([*settled.chosen, *late])
+            asides = [
+                one for one in asides if one.change not in {change.id for change in late}
+            ] + settled.asides
+        return settled, asides, done.solved, done.spent
+
+    def _checked(self, suite: Suite, head: str) -> list[dict[str, Any]]:
+        rows = []
+        for name in suite.checks:
+            tried = suite.some(head, [CHECK + name])
+            said = tried.whys.get(CHECK + name, "")
+            rows.append({"name": name, "ok": not tried.red, "output": hostile.clean_body(said)})
+        return rows
+
+    # What is told
+
+    def _data(
+        self,
+        settled: Settled,
+        asides: Sequence[Aside],
+        wishes: list[dict[str, Any]],
+        only: str | None,
+        onto: str,
+    ) -> dict[str, Any]:
+        changes = {change.id: change for change in self._gathered.changes}
+        composed = settled.composed
+        green = set(settled.red) | set(settled.red_before)
+        commits = [
+            {
+                **row.to_dict(),
+                "turned": sorted({test for name in row.changes for test in changes[name].turned} - green),
+            }
+            for row in composed.commits
+        ]
+        left = [
+            {
+                **one.to_dict(), "title": changes[one.change].title, "kind": changes[one.change].kind,
+                "tasks": changes[one.change].tasks,
+            }
+            for one in sorted(asides, key=lambda one: (one.why, one.change))
+        ]  # fmt: skip
+        return {
+            "v": 1, "run": self._run.name, "at": clock.stamp(), "branch": branch_of(self._run), "base": self._gathered.base,
+            "onto": onto, "head": composed.head, "tree": composed.tree,
+            "verdict": "red" if settled.red else "green" if composed.commits else "empty",
+            "commits": commits, "already": composed.already, "left_out": left,
+            "red": [{"test": test, "why": why} for test, why in sorted(settled.red.items())],
+            "red_before": settled.red_before, "flaky": settled.flaky, "partly": settled.partly, "wishes": wishes, "only": only,
+            "delivered": self._last.get("delivered"),
+        }  # fmt: skip
+
+    def _deliver(self, data: dict[str, Any], settled: Settled, suite: Suite) -> None:
+        """Move the branch to what was seen to be green; commits of people on it stay."""
+        last = data["delivered"]
+        if data["verdict"] == "red" or (data["verdict"] == "empty" and last is None):
+            return
+        repo, head = self._run.repo, data["head"]
+        own = theirs(self._local, self._run, last)
+        if own is not None:
+            head = carried(self._local, repo, head, own.commits)
+        if self._order.is_kept and last is not None and last != head:
+            why = "\n".join(f"{row['what']}: {row['reason']}" for row in data["wishes"] if row["reason"])
+            tip = own.tip if own is not None else last
+            head = appended(
+                self._local, repo, tip, head, self._last.get("commits") or [], data["commits"], why
+            )
+        if own is not None and trees_of(self._local, repo, [head]) != [data["tree"]]:
+            fresh = set(suite.whole(head).red) - set(suite.whole(data["head"]).red)
+            if fresh:
+                raise MngrError(
+                    f"with your commits on the branch {sorted(fresh)[0]} is red",
+                    "take them off the branch, or integrate without what does not go with them",
+                )
+        deliver(self._local, self._run, head, own.tip if own is not None else last)
+        data["delivered"] = head
+
+
+def _in_order(order: Sequence[Change], some: Sequence[Change]) -> list[Change]:
+    place = {change.id: number for number, change in enumerate(order)}
+    return sorted(some, key=lambda change: place[change.id])
+
+
+def _write(path: str, data: dict[str, Any]) -> None:
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(data, file, indent=1)
+    os.replace(path + ".new", path)
+
+
+def is_whole(data: dict[str, Any]) -> bool:
+    """Whether everything that was confirmed is in the branch, but for what nobody wants."""
+    return data["verdict"] != "red" and all(
+        row["why"] in ("wish", "needs") and data["wishes"] for row in data["left_out"]
+    )
+
+
+def red_again(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Tests that an earlier branch had green, and this one has not."""
+    return sorted(set(after["red_before"]) - set(before.get("red_before") or ()))
+
+
+def check_only(word: str | None) -> None:
+    """UsageError for what `--only` does not know."""
+    if word not in (None, "all", *_KINDS):
+        raise UsageError(f"--only: {word!r} is none of impl, tests, all", "leave it out for everything")

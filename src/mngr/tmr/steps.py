@@ -1,0 +1,72 @@
+"""Commit by commit: whether one leaves tests redder than they were before it, by the tests that may depend on it."""
+
+from __future__ import annotations
+
+from mngr.model import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from mngr.tmr.compose import Composed
+    from mngr.tmr.suite import Suite
+
+_MOST = 4  # times the number of tests that may be run before commits are tried with the tests that are known to need them only
+
+
+class Step(Record):
+    """A commit that makes something red, though a later one mends it."""
+
+    change: str
+    why: str = "redder"
+    reason: str
+    others: list[str] = []
+    proof: dict[str, Any] | None = None
+
+
+class Steps:
+    """The commits of branches, one by one."""
+
+    def __init__(self, suite: Suite, loaded: Mapping[str, list[str] | None]) -> None:
+        self._suite, self._loaded = suite, loaded
+        self.partly = 0
+
+    def affected(self, paths: Iterable[str]) -> list[str] | None:
+        """The tests that may end otherwise when these files change; None when that may be most of them."""
+        some = set(paths)
+        if not self._loaded or not all(path.endswith(".py") for path in some if not _is_text(path)):
+            return None
+        found = [test for test, files in self._loaded.items() if files is None or some.intersection(files)]
+        return sorted(found) if len(found) * 2 <= len(self._loaded) else None
+
+    def redder(self, composed: Composed, base: str) -> Step | None:
+        """The first fix after which something is red that was not so before; the last commit is the branch itself, which was run."""
+        self.partly = 0
+        rows = composed.commits
+        for number, row in enumerate(rows[:-1]):
+            if row.kind != "fix":
+                continue
+            below = rows[number - 1].commit if number else base
+            for test, why in self._suite.some(
+                row.commit, self._targets(row.commit, below, row.changes)
+            ).red.items():
+                if test not in self._suite.some(below, [test]).red:
+                    reason = f"it leaves {test} red until another fix is there: {why}"
+                    proof = {"test": test, "before": "pass", "after": "fail", "why": why, "commit": row.commit}
+                    return Step(change=row.changes[0], reason=reason, proof=proof)
+        return None
+
+    def _targets(self, commit: str, below: str, changes: list[str]) -> list[str]:
+        paths = self._suite.paths(below, commit)
+        may = [test for test, files in self._loaded.items() if files is None or not paths.isdisjoint(files)]
+        if any(not path.endswith(".py") and not _is_text(path) for path in paths):
+            may = list(self._loaded)
+        if self._suite.counts["tests"] + len(may) <= _MOST * len(self._loaded):
+            return may
+        self.partly += 1
+        return [test for test in may if self._loaded[test] is not None]
+
+
+def _is_text(path: str) -> bool:
+    return path.endswith((".md", ".rst", ".txt"))

@@ -1,0 +1,251 @@
+"""The suite at a commit: all of it or some of it in one pytest, in a clean room that moves from commit to commit; what a tree gave is kept."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+
+from mngr.model import Record
+from mngr.tmr.collect import Test, collect
+from mngr.tmr.rooms import Broken
+from mngr.tmr.testing import PROBE, first_line, judge
+from mngr.tmr.trees import rows_of, trees_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from mngr.host import Host
+    from mngr.tmr.plan import Plan
+    from mngr.tmr.rooms import Ran, Room, Rooms
+    from mngr.tmr.shelf import Shelf
+    from mngr.tmr.testing import TestRun
+
+    Check = Callable[[str, Room], tuple[bool, str]]  # at a commit: whether it holds, and what it said
+
+_RULES = 1  # goes up when the same run may now be judged otherwise
+_WORDS = 60_000  # characters of names that are given to one pytest
+_GOOD = ("pass", "skip")
+ALL = ""  # stands for the suite as a whole, where not even its tests can be found
+CHECK = "check:"  # before the name of one of the project's other checks
+
+
+class Tried(Record):
+    """How tests of a tree ended; a file that cannot be read as tests is one of them."""
+
+    outcomes: dict[str, str]
+    whys: dict[str, str] = {}
+
+    @property
+    def red(self) -> dict[str, str]:
+        """What failed, and why."""
+        return {
+            test: self.whys.get(test, outcome)
+            for test, outcome in self.outcomes.items()
+            if outcome not in _GOOD
+        }
+
+
+class Suite:
+    """The tests of a project. One at a time."""
+
+    def __init__(
+        self,
+        local: Host,
+        repo: str,
+        plan: Plan,
+        rooms: Rooms,
+        shelf: Shelf,
+        seconds: Mapping[str, float],
+    ) -> None:
+        self._local, self._repo, self._plan, self._rooms, self._shelf = local, repo, plan, rooms, shelf
+        self._seconds = seconds  # what each test takes, as far as that is known
+        self.checks: dict[str, Check] = {}  # what else must hold, by name
+        self._stack = contextlib.ExitStack()
+        self._room: Room | None = None
+        self.counts = {"processes": 0, "tests": 0, "cached": 0}
+        self.spent = 0.0  # seconds of pytest
+
+    def close(self) -> None:
+        """Give the room back."""
+        self._stack.close()
+
+    def paths(self, before: str, after: str) -> set[str]:
+        """The files in which two commits differ."""
+        trees = trees_of(self._local, self._repo, [before, after])
+        return {row.path for row in rows_of(self._local, self._repo, [(str(trees[0]), str(trees[1]))])[0]}
+
+    def whole(self, commit: str) -> Tried:
+        """All tests, as the project itself would run them."""
+        key = self._key(commit, "*")
+        known = self._known(key)
+        if known is not None:
+            return known
+        tried = self._run(commit, self._plan.paths, ["--continue-on-collection-errors"])
+        self._shelf.put(key, tried.to_dict())
+        return tried
+
+    def again(self, commit: str) -> Tried:
+        """All tests once more, whatever is known."""
+        return self._run(commit, self._plan.paths, ["--continue-on-collection-errors"])
+
+    def some(self, commit: str, targets: Iterable[str]) -> Tried:
+        """These tests or files; each counts as it ends in a pytest that runs only those that were not known."""
+        wanted = sorted(set(targets))
+        outcomes: dict[str, str] = {}
+        whys: dict[str, str] = {}
+        fresh = []
+        for target in wanted:
+            known = self._known(self._key(commit, target))
+            if known is None:
+                fresh.append(target)
+            else:
+                outcomes |= known.outcomes
+                whys |= known.whys
+        while fresh:
+            batch = _fitting(fresh)
+            fresh = fresh[len(batch) :]
+            for target, tried in self._batch(commit, batch).items():
+                self._shelf.put(self._key(commit, target), tried.to_dict())
+                outcomes |= tried.outcomes
+                whys |= tried.whys
+        return Tried(outcomes=outcomes, whys=whys)
+
+    def _key(self, commit: str, what: str) -> list[object]:
+        tree = trees_of(self._local, self._repo, [commit])[0]
+        return [_RULES, tree, self._plan.pytest, self._plan.args, self._plan.paths, what, self._rooms.about]
+
+    def _known(self, key: object) -> Tried | None:
+        found = self._shelf.get(key)
+        if not isinstance(found, dict):
+            return None
+        self.counts["cached"] += 1
+        return Tried(**found)
+
+    def _batch(self, commit: str, batch: Sequence[str]) -> dict[str, Tried]:
+        """Each target's own part of one run; what was asked for and did not run is red."""
+        if ALL in batch:
+            return {ALL: self._collected(commit)}
+        if batch[0].startswith(CHECK):
+            return {batch[0]: self._checked(commit, batch[0])}
+        tried = self._run(commit, batch, ["--continue-on-collection-errors"])
+        found = {}
+        for target in batch:
+            own = {
+                test: outcome
+                for test, outcome in tried.outcomes.items()
+                if test == target or test.startswith(f"{target}::")
+            }
+            bad = [test for test, outcome in own.items() if outcome not in _GOOD]
+            outcome = "fail" if bad else own.get(target, "pass" if own else "missing")
+            why = "" if outcome in _GOOD else tried.whys.get(bad[0] if bad else target) or _rest(tried)
+            found[target] = Tried(outcomes={target: outcome}, whys={target: why} if why else {})
+        return found
+
+    def _collected(self, commit: str) -> Tried:
+        """Whether the tests can be found at all."""
+        plan = self._plan
+        found = collect(self._at(commit), plan.pytest, plan.paths, plan.args)
+        self.counts["processes"] += 1
+        why = first_line(found.errors[0]) if found.errors else ""
+        return Tried(outcomes={ALL: "error" if why else "pass"}, whys={ALL: why} if why else {})
+
+    def _checked(self, commit: str, target: str) -> Tried:
+        """One of the other checks."""
+        holds, said = self.checks[target.removeprefix(CHECK)](commit, self._at(commit))
+        return Tried(outcomes={target: "pass" if holds else "fail"}, whys={target: said} if said else {})
+
+    # Running
+
+    def _run(self, commit: str, targets: Sequence[str], more: Sequence[str]) -> Tried:
+        plan = self._plan
+        words = [*plan.pytest, *PROBE, *more, *plan.args, *targets]
+        expected = [self._seconds.get(target, 0.0) for target in targets] or list(self._seconds.values())
+        timeout = plan.test_timeout + 4 * sum(expected)
+        ran = self._ran(commit, words, timeout)
+        assert self._room is not None
+        run = judge(Test(id=ALL, ids=[], path="", name=""), ran, "", self._room.place)
+        tried = _tried(ran, run)
+        self.counts["processes"] += 1
+        self.counts["tests"] += len(tried.outcomes)
+        self.spent += ran.seconds
+        return tried
+
+    def _ran(self, commit: str, words: list[str], timeout: float) -> Ran:
+        for last in (False, True):
+            try:
+                return self._at(commit).run(
+                    words, env={"PYTHONHASHSEED": "0"}, timeout=timeout, probe={"seed": 0}
+                )
+            except Broken:
+                self._room = None
+                self._stack.close()
+                if last:
+                    raise
+        raise AssertionError
+
+    def _at(self, commit: str) -> Room:
+        """The room, at a commit."""
+        if self._room is None:
+            self._room = self._stack.enter_context(self._rooms.room(commit))
+        else:
+            self._room.move(commit)
+        return self._room
+
+
+def test_of(node: str) -> str:
+    """The test of which a node is one set of parameters."""
+    path, colons, name = node.partition("::")
+    return path + colons + name.partition("[")[0]
+
+
+def _fitting(targets: Sequence[str]) -> list[str]:
+    """As many names as one command line takes."""
+    if targets[0] == ALL or targets[0].startswith(CHECK):
+        return [targets[0]]
+    found: list[str] = []
+    length = 0
+    for target in targets:
+        length += len(target) + 4
+        if found and (length > _WORDS or target.startswith(CHECK)):
+            break
+        found.append(target)
+    return found
+
+
+def _tried(ran: Ran, run: TestRun) -> Tried:
+    """What each test did; the worst of its parameters counts, and one that was under way when all ended is red."""
+    outcomes: dict[str, str] = {}
+    whys: dict[str, str] = {}
+    for node, outcome in run.ids.items():
+        test = test_of(node)
+        if test not in outcomes or (outcomes[test] in _GOOD and outcome not in _GOOD):
+            outcomes[test] = outcome
+        elif outcomes[test] == "skip" and outcome == "pass":
+            outcomes[test] = "pass"
+    for failure in run.failures:
+        test = _place(failure.id)
+        if failure.when == "collect" or test not in outcomes:
+            outcomes[test] = "error"
+        words = f"{failure.exception}: {first_line(failure.message)}".strip(": ") or first_line(failure.text)
+        whys.setdefault(test, words[:500])
+    if run.outcome in ("timeout", "crash"):
+        begun = [str(row.get("id")) for row in ran.rows if row["row"] == "begin"]
+        for node in begun[-1:]:
+            if node not in run.ids or run.outcome == "timeout":
+                outcomes[test_of(node)], whys[test_of(node)] = run.outcome, run.why
+        if all(outcome in _GOOD for outcome in outcomes.values()):
+            outcomes[ALL], whys[ALL] = run.outcome, run.why
+    elif run.outcome == "error" and not any(outcome not in _GOOD for outcome in outcomes.values()):
+        outcomes[ALL], whys[ALL] = "error", run.why
+    return Tried(outcomes=outcomes, whys=whys)
+
+
+def _place(name: str) -> str:
+    """What a failure is about: a test, a file, or everything."""
+    found = re.sub(r"^\./", "", test_of(name))
+    return found if found.partition("::")[0].endswith(".py") else ALL
+
+
+def _rest(tried: Tried) -> str:
+    return next(iter(tried.red.values()), "it did not run")

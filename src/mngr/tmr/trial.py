@@ -1,0 +1,183 @@
+"""Which changes go together: the branch of all is run; where it is red, who made it so is put aside with the proof, until it is as green as the base."""
+
+from __future__ import annotations
+
+from mngr.model import Record
+from mngr.tmr.cluster import volatile
+from mngr.tmr.compose import compose
+from mngr.tmr.culprit import Search, wanted
+from mngr.tmr.steps import Steps
+from mngr.tmr.suite import CHECK
+from mngr.tmr.wishes import along
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from mngr.host import Host
+    from mngr.tmr.changes import Change
+    from mngr.tmr.compose import Composed
+    from mngr.tmr.suite import Suite
+
+    Say = Callable[[str], None]
+
+
+class Before(Record):
+    """How tests stand without any change, as far as that is known."""
+
+    verdicts: dict[str, str]  # pass | fail | flaky | skip
+    loaded: dict[str, list[str] | None] = {}  # files that each imports; None: not known
+
+
+class Aside(Record):
+    """A change that is not in the branch, and why."""
+
+    change: str
+    why: str  # conflict | breaks | needs | redder | wish
+    reason: str
+    others: list[str] = []
+    proof: dict[str, Any] | None = None
+
+
+class Settled(Record):
+    """A branch that was run, and what is not in it."""
+
+    composed: Composed
+    chosen: list[Change]
+    asides: list[Aside]
+    red: dict[str, str]  # for which nobody could be found
+    red_before: list[str]  # as it was, and still is
+    flaky: list[str]
+    partly: int  # commits at which not every test was run that may depend on them
+
+
+class Trial:
+    """Runs branches; everything it asks of the suite is kept by tree."""
+
+    def __init__(self, local: Host, repo: str, base: str, suite: Suite, before: Before, say: Say) -> None:
+        self._local, self._repo, self._base, self._suite, self._say = local, repo, base, suite, say
+        self._before = before
+        self.flaky = {test for test, word in before.verdicts.items() if word == "flaky"}
+        self._search = Search(local, repo, base, suite)
+        self._steps = Steps(suite, before.loaded)
+        self._unexplained: dict[str, str] = {}
+
+    def settle(self, changes: Sequence[Change]) -> Settled:
+        """As many of the changes as go together, no redder than the base and none of its commits redder than the one before."""
+        chosen = list(changes)
+        asides: list[Aside] = []
+        late: list[str] = []  # moved to the end, for others must come first
+        while True:
+            composed = compose(self._local, self._repo, self._base, chosen)
+            found = [_conflict(row) for row in composed.conflicts]
+            if not found:
+                found = self._breaking(composed, chosen)
+            if not found and (step := self._steps.redder(composed, self._base)) is not None:
+                if step.change not in late:
+                    late.append(step.change)
+                    chosen.sort(key=lambda change: change.id in late)
+                    continue
+                found = [Aside(**step.to_dict())]
+            if not found:
+                return self._settled(composed, chosen, asides)
+            for one in found:
+                self._say(f"{one.change} is put aside: {one.reason}")
+            found += needing(chosen, {one.change for one in found})
+            asides += found
+            chosen = [change for change in chosen if change.id not in {one.change for one in found}]
+
+    def _settled(self, composed: Composed, chosen: list[Change], asides: list[Aside]) -> Settled:
+        red = self._red(composed.head)
+        still = sorted(test for test in red if test not in self._unexplained and test not in self.flaky)
+        return Settled(
+            composed=composed, chosen=chosen, asides=asides, red={test: why for test, why in red.items() if test in self._unexplained},
+            red_before=still, flaky=sorted(self.flaky), partly=self._steps.partly,
+        )  # fmt: skip
+
+    def _red(self, commit: str) -> dict[str, str]:
+        """What is red at a commit of all that is asked of it."""
+        checks = self._suite.some(commit, [CHECK + name for name in self._suite.checks])
+        return {**self._suite.whole(commit).red, **checks.red}
+
+    # What is red and was not
+
+    def _breaking(self, composed: Composed, chosen: Sequence[Change]) -> list[Aside]:
+        """Who made the branch red; none when it is as green as the base, or when nobody can be found."""
+        if not composed.commits:
+            return []
+        few = self._steps.affected([path for change in chosen for path in change.paths])
+        bad: dict[str, str] = {}
+        if few is not None:
+            self._say(f"{len(few)} tests that {len(chosen)} changes touch")
+            bad = self._bad(composed.head, self._suite.some(composed.head, few).red, chosen)
+        if not bad:
+            self._say(f"the whole suite with {len(chosen)} changes")
+            bad = self._bad(composed.head, self._red(composed.head), chosen)
+        found: list[Aside] = []
+        left = list(chosen)
+        for test in _one_of_a_kind(bad):
+            composed = compose(self._local, self._repo, self._base, left) if found else composed
+            if found and not self._search.is_red(composed.head, test, alone=bad[test] != _TOGETHER):
+                continue
+            culprit = self._search.find(test, left, alone=bad[test] != _TOGETHER)
+            if culprit is None:
+                self._unexplained[test] = bad[test]
+                continue
+            new = [Aside(**row) for row in culprit]
+            new += needing(left, {one.change for one in new})
+            found += new
+            left = [change for change in left if change.id not in {one.change for one in found}]
+        return found
+
+    def _bad(self, head: str, red: dict[str, str], chosen: Sequence[Change]) -> dict[str, str]:
+        """What of the red was green, or is said to be green, and is red whenever we look."""
+        asked = {test for change in chosen for test in wanted(change)}
+        bad: dict[str, str] = {}
+        for test, why in sorted(red.items()):
+            if test in self.flaky or test in self._unexplained:
+                continue
+            if test not in asked and self._was_red(test):
+                continue
+            if self._search.is_red(head, test, alone=True):
+                bad[test] = why
+            elif test not in asked and test in self._suite.whole(self._base).red:
+                continue  # beside others it was red before, too
+            elif test in self._suite.again(head).red:
+                bad[test] = _TOGETHER
+            else:
+                self.flaky.add(test)
+        return bad
+
+    def _was_red(self, test: str) -> bool:
+        """Whether it is red on the base: by the baseline, else by trying; a new one was not."""
+        known = self._before.verdicts.get(test)
+        if known is not None:
+            return known == "fail"
+        outcome = self._suite.some(self._base, [test]).outcomes.get(test)
+        return outcome not in ("pass", "skip", "missing", None)
+
+
+_TOGETHER = "only beside others"
+
+
+def _conflict(row: Any) -> Aside:
+    return Aside(
+        change=row.change, why="conflict" if row.paths else "needs", reason=row.reason, others=row.others
+    )
+
+
+def needing(chosen: Sequence[Change], gone: set[str]) -> list[Aside]:
+    """What does not go without what is gone."""
+    return [
+        Aside(change=change.id, why="needs", reason=f"{why}, which is not there", others=change.needs)
+        for change, why in along(chosen, gone)
+    ]
+
+
+def _one_of_a_kind(bad: dict[str, str]) -> list[str]:
+    """Of all that fail alike one, and all that fail only beside others."""
+    kinds: dict[str, str] = {}
+    for test, why in sorted(bad.items(), key=lambda row: (row[1] == _TOGETHER, row[0])):
+        kinds.setdefault(test if why == _TOGETHER else volatile(why), test)
+    return list(kinds.values())
