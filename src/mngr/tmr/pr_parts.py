@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from mngr.tmr.pr_words import code, count, folded, in_order, listed, place, text
 
 TYPE_CHECKING = False
@@ -21,6 +23,7 @@ _WHYS = {
     "wish": "Left out by wish",
     "already": "With nothing left to do",
 }
+_KIND = re.compile(r"^\[[A-Z_]{1,20}\]\s+(?=\S)")  # which the section says
 _OPEN = 5  # lines that are shown without being asked for
 _CAPS = {4: 200, 5: 50, 6: 10}  # items, at levels where not all are named
 
@@ -82,41 +85,46 @@ def fixes(facts: Facts, level: int = 0) -> str:
 def _fix(facts: Facts, number: int, commit: Row, change: Row, level: int) -> list[str]:
     mark = f"{number}."
     tests = list(commit.get("turned") or change.get("turned") or ())
-    makers = change["made_by"]
-    first = makers[0] if makers else None
     if level >= 3:
         return [f"{mark} {_named(change, commit, 40)}"]
-    receipt = (
-        f"{text(first['verdict'])} {text(first['runs'])}, {code('tasks/' + first['task'] + '/receipt.json')}"
-        if first
-        else "none"
-    )
     if level == 2:
-        return [f"{mark} {_named(change, commit, 60)} · {count(len(tests), 'test')} green · {receipt}"]
-    found = f"{count(len(makers), 'task')}: {listed([one['task'] for one in makers], 4 if level == 0 else 2)}"
+        return [
+            f"{mark} {_named(change, commit, 60)} · {count(len(tests), 'test')} green · {_found(change, 0)}"
+        ]
     proof = _proof(facts, change, level)
     if level == 1:
-        parts = [f"green: {listed(tests, 1, 80)}" if tests else "", found, receipt, proof]
+        parts = [f"green: {listed(tests, 1, 80)}" if tests else "", _found(change, 0), proof]
         return [f"{mark} {_named(change, commit, 80)} · " + " · ".join(filter(None, parts))]
+    cast = next((facts.recordings[task] for task in change["tasks"][:1] if task in facts.recordings), "")
+    merged = _resolved(facts, change)
     rows = [
         f"turns green: {listed(tests, 6)}" if tests else "no test was seen red without it",
         f"proof: {proof}" if proof else "",
-        f"found by {found}" + _variants(makers),
-        f"receipt: {receipt}",
-        f"merged with {listed(row['others'], 4)} by {text(row['by'], 30)}" if (row := _resolved(facts, change)) else "",
-        f"recording: {code(facts.recordings[first['task']])}" if first and first["task"] in facts.recordings else "",
-    ]  # fmt: skip
+        _found(change, 4),
+        f"merged with {listed(merged['others'], 4)} by {text(merged['by'], 30)}" if merged else "",
+        f"recording: {code(cast)}" if cast else "",
+    ]
     return [f"{mark} {_named(change, commit, 120)}", *(f"{' ' * len(mark)} - {row}" for row in rows if row)]
 
 
-def _named(change: Row, commit: Row | None, most: int) -> str:
-    where = f" in {code(commit['commit'][:10])}" if commit else ""
-    return f"**{text(change['title'], most)}** {code(change['id'])}{where}"
+def _named(change: Row, commit: Row, most: int) -> str:
+    title = text(_KIND.sub("", change["title"]), most)
+    return f"**{title}** {code(change['id'])} in {code(commit['commit'][:10])}"
 
 
-def _variants(makers: Sequence[Row]) -> str:
+def _found(change: Row, most: int) -> str:
+    """By whom, and where the first receipt is."""
+    makers = change["made_by"]
+    if not makers:
+        return "no receipt"
     others = sum(bool(one.get("variant")) for one in makers)
-    return f" ({others} of them in other words)" if others else ""
+    names = f" ({listed(change['tasks'], most)})" if len(makers) > 1 and most else ""
+    more = f", {others} in other words" if others and most else ""
+    first = makers[0]
+    seen = (
+        f"{text(first['verdict'])} {text(first['runs'])}: {code('tasks/' + first['task'] + '/receipt.json')}"
+    )
+    return f"found by {count(len(makers), 'task')}{names}{more}, {seen}"
 
 
 def _resolved(facts: Facts, change: Row) -> Row | None:
@@ -185,7 +193,7 @@ def left(facts: Facts, level: int = 0) -> str:
 
 def _aside(row: Row, level: int) -> list[str]:
     title, reason = (
-        text(row["title"], (100, 60, 40, 20)[min(level, 3)]),
+        text(_KIND.sub("", row["title"]), (100, 60, 40, 20)[min(level, 3)]),
         text(row["reason"], (300, 160, 90, 70)[min(level, 3)]),
     )
     proof = row.get("proof")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mngr.e2e.redact import Redactor
 
 _WORD = re.compile(
-    r"""["'(“‘]*(?:[^\W\d_]+(?:['’-][^\W\d_]+)*|\d{1,6}(?:[.,/]\d{1,6})*)?["'”’)]*[.,;:!?…]*["'”’)]*|[-–—→×=+]"""
+    r"""["'(“‘]*(?:[^\W\d_]+(?:['’-][^\W\d_]+)*|\d{1,6}(?:[.,/]\d{1,6})*[^\W\d_]{0,2})?["'”’)]*[.,;:!?…]*["'”’)]*|[-–—→×=+]"""
 )
 _NAME = re.compile(r"[0-9a-f]{7,}", re.I)  # which may be a commit's
 _END = re.compile(r"(.*?)(\)?[.,;:]*)", re.S)

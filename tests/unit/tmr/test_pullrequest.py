@@ -159,9 +159,9 @@ def test_a_reviewer_finds_the_verdict_first_and_then_all_there_is_to_a_fix(world
         and "**1 change not in**" in top
         and "**1 edit to look at**" in top
     )
-    fix = said[said.index("1. **`[FIX_IMPL]` Reject") : said.index("2. **")]
+    fix = said[said.index("1. **Reject empty names") : said.index("2. **")]
     assert "`aaaaa1` in `0002000200`" in fix and "turns green: `tests/test_a.py::test_x`" in fix
-    assert "found by 2 tasks: `t1`, `t2`" in fix and "confirmed 3/3, `tasks/t1/receipt.json`" in fix
+    assert "found by 2 tasks (`t1`, `t2`), confirmed 3/3: `tasks/t1/receipt.json`" in fix
     assert "before fail, without it fail for the same reason, with it pass: `AssertionError: 1 != 2`" in fix
     assert "recording: `tasks/t1/receipt/test_x/terminal.cast`" in fix
     aside = said[said.index("## Not in") :]
