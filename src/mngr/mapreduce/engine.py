@@ -138,7 +138,7 @@ class Engine:
 
     def _launch_one(self, one: TaskState) -> None:
         slug, attempt = one.task.slug, one.attempt + 1
-        agent = self._hands.name(slug, attempt)
+        agent = self._hands.name(one.task, attempt)
         self._write("launch", slug=slug, agent=agent, attempt=attempt, base=self._recipe.base(one))
         self._make(self._state.tasks[slug])
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mngr.mapreduce.purse import Purse
     from mngr.mapreduce.recipe import Recipe, Wish
     from mngr.mapreduce.rundir import RunDir
-    from mngr.mapreduce.state import TaskState
+    from mngr.mapreduce.state import Task, TaskState
     from mngr.model import AgentView
 
 _READY = 300.0  # seconds for the first one: a program may take its time to start beside a hundred others
@@ -55,9 +55,10 @@ class Hands:
         self._source = run.root if wish.transfer == "worktree" else run.repo
         self._berths = Berths(wish.on, wish.per_host)
 
-    def name(self, slug: str, attempt: int) -> str:
-        """The agent of a task at an attempt."""
-        return f"{self._wish.prefix}-{self._run.name}-{slug}" + (f"-{attempt}" if attempt > 1 else "")
+    def name(self, task: Task, attempt: int) -> str:
+        """The agent of a task at an attempt: somebody who is there, if the task is for them."""
+        own = f"{self._wish.prefix}-{self._run.name}-{task.slug}" + (f"-{attempt}" if attempt > 1 else "")
+        return str(task.data.get("who") or own)
 
     def make(self, one: TaskState) -> AgentView:
         """The agent of a task: the one that is there already, else a new one."""
@@ -65,9 +66,13 @@ class Hands:
         wish, task = self._wish, one.task
         found = self._find(one.agent)
         if found is not None:
+            if "branch" in task.data and one.base is not None:
+                self._fleet.give(one.agent, self._run.repo, one.base)
             return found
+        if "who" in task.data:
+            raise NotFound(f"{one.agent} is not there any more", "see: mngr undestroy --list")
         if one.attempt > 1:  # the one before may still work, though nobody could tell it so
-            self._fleet.stop([self.name(task.slug, one.attempt - 1)])
+            self._fleet.stop([self.name(task, one.attempt - 1)])
         branch = None
         if one.base is not None:
             branch = f"{one.base}:mngr/{self._run.name}/{task.slug}"
@@ -97,7 +102,8 @@ class Hands:
         """Give it its task, and keep what it was told."""
         folder = self._run.task(one.task.slug)
         os.makedirs(folder, exist_ok=True)
-        with open(os.path.join(folder, "prompt.md"), "w", encoding="utf-8") as file:
+        how = "a" if "who" in one.task.data else "w"  # it was told something before
+        with open(os.path.join(folder, "prompt.md"), how, encoding="utf-8") as file:
             file.write(text)
         return self.tell(one, text, _READY)
 
@@ -137,8 +143,9 @@ class Hands:
         commit, commits = None, 0
         try:
             into = Into(
-                repo=self._run.repo, ref=self._run.ref(one.task.slug), outputs=os.path.join(folder, "outputs")
-            )
+                repo=self._run.repo, ref=self._run.ref(one.task.slug), outputs=os.path.join(folder, "outputs"),
+                branch=one.task.data.get("branch"),
+            )  # fmt: skip
             pulled = self._fleet.pull(name, into=into)
             commit, commits = pulled.commit, pulled.commits
         except MngrError as problem:

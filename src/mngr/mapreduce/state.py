@@ -22,7 +22,9 @@ class Task(Record):
     title: str
     seconds: float = 0.0  # what it is expected to take
     first: int = 0  # higher goes first
-    data: dict[str, Any] = {}  # the recipe's
+    # The recipe's; what the engine knows of it: `agent` and `args` instead of the run's, `who` (an agent that is there and is
+    # told instead of a new one), `branch` (on which that one answers, from the task's base), `spend` (what its usage counts as).
+    data: dict[str, Any] = {}
 
 
 class TaskState(Record):
@@ -79,7 +81,7 @@ def step(state: RunState, row: dict[str, Any]) -> RunState:
     kind, slug = row["type"], row.get("slug")
     if kind == "task":
         task = Task(**row["task"])
-        state.tasks[task.slug] = TaskState(task=task)
+        state.tasks[task.slug] = TaskState(task=task, agent=task.data.get("who"), own=row.get("own") or {})
     elif kind in _STEPS and slug in state.tasks:
         state.tasks[slug] = state.tasks[slug].replace(**_STEPS[kind](state.tasks[slug], row))
     elif kind == "alert":
@@ -98,8 +100,8 @@ def step(state: RunState, row: dict[str, Any]) -> RunState:
 def _launch(one: TaskState, row: dict[str, Any]) -> dict[str, Any]:
     return {
         "state": "launching", "agent": row["agent"], "attempt": row["attempt"], "base": row.get("base"), "agent_id": None,
-        "is_prompted": False, "reminders": 0, "is_stopped": False, "claim": {}, "check": None, "own": {},
-        "began_at": one.began_at or row["at"],
+        "is_prompted": False, "reminders": 0, "is_stopped": False, "claim": {}, "check": None,
+        "own": one.own if one.agent == row["agent"] == one.task.data.get("who") else {}, "began_at": one.began_at or row["at"],
     }  # fmt: skip
 
 
@@ -111,6 +113,7 @@ def _pulled(one: TaskState, row: dict[str, Any]) -> dict[str, Any]:
         cost = used.get("cost_usd")
         more["cost_usd"] = None if cost is None else max(0.0, cost - (one.own.get("cost_usd") or 0.0))
         kind = "retries" if one.attempt > 1 else "reminders" if one.reminders else "work"
+        kind = one.task.data.get("spend", kind)
         kept["spend"] = {**one.spend, kind: add_usage(one.spend.get(kind, {}), more)}
         kept |= {"own": used, "usage": add_usage(one.usage, more)}
     return {**kept, "state": "pulling" if row["final"] else "working", "is_stopped": row["final"]}

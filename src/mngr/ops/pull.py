@@ -37,6 +37,7 @@ class Into(Record):
     repo: str
     ref: str  # the whole name; it is moved to where the agent's branch is, wherever it was
     outputs: str  # a directory
+    branch: str | None = None  # another than the agent's own
 
 
 def pull(ctx: Context, name: str, *, merge: bool = False, into: Into | None = None) -> Pulled:
@@ -73,7 +74,7 @@ def _pull_into(ctx: Context, host: Host, record: AgentRecord, into: Into) -> Pul
         if not os.path.isdir(into.repo):
             raise MngrError(f"{into.repo} is not there any more", "it was made when the run began")
         repo = git.Repo(root=into.repo, common_dir=into.repo, head=record.base, branch=None)
-        commit = _bring(ctx, host, repo, record)
+        commit = _bring(ctx, host, repo, record.replace(branch=into.branch or record.branch))
         git.must(ctx.local, repo.root, "update-ref", into.ref, commit)
         new = git.count_commits(ctx.local, repo.root, [commit, f"^{record.base}"])
     count = _receive(ctx, host, record, into.outputs)

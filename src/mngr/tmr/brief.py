@@ -127,7 +127,7 @@ def compose(
         "verdict": _line(verdict),
         "command": _fenced(shell.join(command), "sh"),
         "block": _fenced(block, "sh"),
-        "evidence": _fenced(_middle_cut(evidence), "text"),
+        "evidence": quoted(evidence, "text"),
         "cause": _line(cause),
         "witnesses": _listed(witnesses),
         "covered": _listed(covered),
@@ -150,6 +150,11 @@ def remind(problems: Sequence[str]) -> str:
         f"Your task is not done yet:\n{rows}Commit your work, one commit for each kind, and write"
         " $MNGR_OUTPUT_DIR/result.json in one step, as your instructions say. Then stop.\n"
     )
+
+
+def quoted(text: str, language: str) -> str:
+    """A text of others, of which the middle is left out if it is long, as a block that it cannot end."""
+    return _fenced(_middle_cut(text), language)
 
 
 def tokens(text: str) -> int:
