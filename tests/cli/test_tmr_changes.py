@@ -9,7 +9,7 @@ import pytest
 
 from mngr.tmr.reasons import Reasons, reason_of
 from tests.conftest import Mngr
-from tests.unit.tmr.field import Field, fix, note
+from tests.unit.tmr.field import Field, app, fix, note
 
 
 @pytest.fixture
@@ -77,9 +77,18 @@ def test_one_of_them(mngr: Mngr, field: Field) -> None:
 
 
 def test_who_works_at_the_same_lines(mngr: Mngr, field: Field) -> None:
-    (meeting,) = mngr.json("tmr", "status")["converging"]
-    assert meeting == {"path": "src/app.py", "first": 6, "last": 6, "who": ["ann", "bob", "eve"]}
-    assert mngr("tmr", "status").out.endswith("\n3 at the same lines, src/app.py:6-6: ann, bob, eve\n")
+    moved = str(field.state.tasks["ann"].commit)
+    for name in ("mia", "noa"):  # they began with the fix of ann, who is not in their way
+        both = {"src/app.py": app(f1="return 1", f20=f"return '{name}'")}
+        field.claim(name, ("[FIX_IMPL] Twenty", both), base=moved)
+    field.write()
+    assert mngr.json("tmr", "status")["converging"] == [
+        {"path": "src/app.py", "first": 6, "last": 6, "who": ["ann", "bob", "eve"]},
+        {"path": "src/app.py", "first": 82, "last": 82, "who": ["mia", "noa"]},
+    ]
+    assert mngr("tmr", "status").out.endswith(
+        "\n3 at the same lines, src/app.py:6-6: ann, bob, eve\n2 at the same lines, src/app.py:82-82: mia, noa\n"
+    )
 
 
 def test_why_people_said_no_is_shown_and_forgotten(mngr: Mngr, field: Field) -> None:

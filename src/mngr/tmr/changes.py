@@ -152,9 +152,11 @@ def save(run: RunDir, state: RunState, changes: Sequence[Change], left: Sequence
         "held": [{key: row[key] for key in ("cause", "tests", "why")} for row in state.facts.get("held", [])],
     }
     path = os.path.join(run.path, "changes.json")
-    with open(path + ".new", "w", encoding="utf-8") as file:
+    with open(
+        f"{path}.{os.getpid()}", "w", encoding="utf-8"
+    ) as file:  # `changes` and `integrate` may both be at it
         json.dump(data, file, indent=1)
-    os.replace(path + ".new", path)
+    os.replace(f"{path}.{os.getpid()}", path)
 
 
 def load(run: RunDir) -> list[Change]:

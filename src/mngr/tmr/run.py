@@ -10,6 +10,7 @@ from mngr.mapreduce.engine import Engine
 from mngr.mapreduce.journal import Journal
 from mngr.mapreduce.recipe import Wish
 from mngr.mapreduce.state import fold
+from mngr.tmr.citing import cited
 from mngr.tmr.estimate import Estimate, estimate
 from mngr.tmr.flaky import FlakyList, is_mixed
 from mngr.tmr.memory import Known, Memory, Prints
@@ -18,7 +19,6 @@ from mngr.tmr.prepare import baseline_runs, prepare
 from mngr.tmr.recipe import Tests
 from mngr.tmr.rooms import Rooms
 from mngr.tmr.walls import walls_of
-from mngr.tutorial.citations import parse_tests
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +56,9 @@ def go(
         judges.sweep()
         prepared = prepare(local, run, plan, rooms, journal, say)
         _write(os.path.join(run.path, "clusters.json"), {"v": 1, "clusters": prepared.causes})
-        recipe = Tests(local, run, plan, prepared, judges, cited(local, run.repo, plan.base, prepared))
+        found = cited(local, run.repo, plan.base, prepared.tests)
+        blocks = {test: "\n\n".join(texts) for test, texts in found.items()}
+        recipe = Tests(local, run, plan, prepared, judges, blocks)
         if agree is not None and not fold(journal.rows).tasks:
             briefs = [recipe.brief(one) for one in prepared.chosen]
             expected = estimate(plan, prepared, Memory(run.root), briefs, limits.max_agents, rooms.at_once)
@@ -78,18 +80,6 @@ def wish_of(plan: Plan) -> Wish:
         agent=plan.agent, args=plan.agent_args, on=plan.on, per_host=plan.per_host, transfer=plan.transfer, sandbox=plan.sandbox,
         network=plan.network, yolo=plan.yolo, prefix="tmr",
     )  # fmt: skip
-
-
-def cited(local: Host, repo: str, commit: str, prepared: Prepared) -> dict[str, str]:
-    """The tutorial blocks that each test cites at a commit."""
-    found: dict[str, str] = {}
-    for path in sorted({one.test.path for one in prepared.tests.values()}):
-        blob = git.run(local, repo, "cat-file", "blob", f"{commit}:{path}")
-        if blob.code == 0:
-            for citation in parse_tests(blob.out, path).citations:
-                text = citation.text.strip("\n")
-                found[citation.test] = f"{found[citation.test]}\n\n{text}" if citation.test in found else text
-    return found
 
 
 def remember(local: Host, run: RunDir, plan: Plan, state: RunState, prepared: Prepared) -> None:

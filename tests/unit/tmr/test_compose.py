@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mngr.tmr.changes import Change
+from mngr.tmr.citing import cited
 from mngr.tmr.compose import rank
 from tests.unit.tmr.field import BASE, Commit, Field, app, fix
 
@@ -131,3 +132,10 @@ def test_fixes_are_ranked_by_evidence_and_what_is_needed_comes_first(field: Fiel
     assert rank([risky, short], equals, cites)[0] == short, "a block that two tests cite counts once"
     needing = short.replace(needs=[risky.id], turned=["t1", "t2", "t3"])
     assert [change.tasks[0] for change in rank([needing, risky])] == ["risky", "short"]
+
+
+def test_what_users_do_is_read_from_what_tests_cite(field: Field) -> None:
+    text = 'def test_a(e2e):\n    e2e.write_tutorial_block("""\n    shop list\n    """)\n    e2e.write_tutorial_block("""\n    shop add\n    """)\n'
+    (commit,) = field.commits(field.base, ("x", {"tests/test_a.py": text}))
+    tests = ["tests/test_a.py::test_a", "tests/test_app.py::test_app", "tests/none.py::test_b"]
+    assert cited(field.local, field.repo, commit, tests) == {tests[0]: ["shop list", "shop add"]}
