@@ -103,10 +103,10 @@ class PipeHost:
         except BaseException:
             self._signal("INT", mark, said)  # whoever interrupts us means the command
             raise
-        if (
-            ended == 141 and len(said.numbers) == 1
-        ):  # nobody reads what it writes, and not every wire tells it so
+        # Nobody reads what it writes: not every wire tells it so, and what it wrote can be faster than its number.
+        if ended == 141 and len(said.numbers) < 2:
             self._signal("PIPE", mark, said)
+            return ended
         if len(said.numbers) == 2:
             return said.numbers[1]
         held = said.end()

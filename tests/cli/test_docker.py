@@ -452,7 +452,11 @@ def test_a_host_can_be_made_from_another(
     assert "have no snapshots" in mngr("snapshot", "create", "@local", code=1).err
 
 
-def test_what_is_no_longer_watched_does_not_run_on(mngr: Mngr, docker: Docker) -> None:
+def test_what_is_no_longer_watched_does_not_run_on(mngr: Mngr, docker: Docker, tmp_path: Path) -> None:
+    deaf = (
+        'case $* in *"yes late"*) exec 2>/dev/null ;; esac'  # what that one writes comes, its number does not
+    )
+    witness(mngr, tmp_path, before=deaf)
     mngr("create", "foo@box.docker", *RUN)
 
     def running() -> set[str]:
@@ -463,18 +467,22 @@ def test_what_is_no_longer_watched_does_not_run_on(mngr: Mngr, docker: Docker) -
     with (
         Beside(mngr, "events", "foo", "--follow", "--format", "{type}") as events,
         Beside(mngr, "exec", "foo", "--", "yes") as command,
+        Beside(mngr, "exec", "foo", "--", "yes", "late") as late,
         Terminal([str(BIN / "mngr"), "connect", "foo"], mngr.repo, mngr.env) as terminal,
     ):
-        assert (events.line(), command.line()) == ("created", "y")
+        assert (events.line(), command.line(), late.line()) == ("created", "y", "late")
         terminal.see("detach:")
         assert running() == {"yes", "tail", "attach"}
         events.process.kill()
-        assert command.process.stdout is not None
-        command.process.stdout.close()
+        for one in (command, late):
+            assert one.process.stdout is not None
+            one.process.stdout.close()
         os.killpg(terminal.process.pid, signal.SIGHUP)  # as a terminal does that is closed
         wait_for(lambda: running() == set())
+        assert [one.process.wait(20) for one in (command, late)] == [141, 141]
         terminal.process.wait(20)
-    assert mngr.agent("foo")["state"] == "RUNNING"
+    found = mngr.agent("foo")
+    assert (found["state"], found["state_reason"]) == ("RUNNING", None)
 
 
 @pytest.mark.full
