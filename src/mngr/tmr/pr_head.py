@@ -27,12 +27,14 @@ def title(facts: Facts) -> str:
     """With counts, and nothing that a stranger wrote."""
     fixes, edits = len(facts.of("fix")), len(facts.of("test", "flagged"))
     left = len(facts.not_in)
-    parts = [count(fixes, "fix", "fixes"), count(edits, "test edit")]
+    said = (
+        f"{count(fixes, 'fix', 'fixes')} and {count(edits, 'test edit')}"
+        if fixes + edits
+        else "Nothing to merge"
+    )
     more = f", {left} not in" if left else ""
     is_red = "RED: " if facts.integration["verdict"] == "red" else ""
-    return tame(
-        f"{is_red}{' and '.join(parts)} of {count(len(facts.tasks), 'task')}{more} ({facts.run})", 200
-    )
+    return tame(f"{is_red}{said} of {count(len(facts.tasks), 'task')}{more} ({facts.run})", 200)
 
 
 def head(facts: Facts, level: int = 0) -> str:
@@ -40,27 +42,33 @@ def head(facts: Facts, level: int = 0) -> str:
     data = facts.integration
     fixes, edits = len(facts.of("fix")), len(facts.of("test", "flagged"))
     turned = f" (turning {count(len(facts.turned), 'test')} green)" if facts.turned else ""
-    parts = [f"{count(fixes, 'fix', 'fixes')}{turned} and {count(edits, 'test or doc edit')}"]
+    parts = []
+    if fixes + edits:
+        parts.append(f"{count(fixes, 'fix', 'fixes')}{turned} and {count(edits, 'test or doc edit')}")
     if facts.not_in:
         parts.append(f"**{count(len(facts.not_in), 'change')} not in**, each with its reason")
     if flagged := facts.flagged:
         parts.append(f"**{count(len(flagged), 'edit')} to look at**")
     if data.get("only"):
         parts.append(f"only {'fixes' if data['only'] == 'impl' else 'tests'} were asked for")
-    lines = [f"{_verdict(facts)}  ", "; ".join(parts) + ".", "", _table(facts), "", _about(facts)]
-    return "\n".join([*lines, *_prose(facts.prose)])
+    said = f"{_verdict(facts)}  \n{'; '.join(parts)}." if parts else _verdict(facts)
+    return "\n".join([said, "", _table(facts), "", _about(facts), *_prose(facts.prose)])
 
 
 def _verdict(facts: Facts) -> str:
     data = facts.integration
-    where = f"{code(data['branch'])} ({code(data['head'][:10])})"
+    where = f"{code(data['branch'])} ({code(str(data.get('delivered') or data['head'])[:10])})"
     if data["verdict"] == "empty":
-        return f"⚪ **Nothing to merge**: {where} is the base."
+        return "⚪ **Nothing to merge.**"
     before = data.get("red_before") or []
     apart = f", apart from {count(len(before), 'test')} red before and not touched" if before else ""
     mark = _MARKS.get(data["verdict"], f"**{text(data['verdict'])}**")
     if data["verdict"] == "red":
-        return f"{mark} {count(len(data['red']), 'test')} that passed before {'fails' if len(data['red']) == 1 else 'fail'} on {where}."
+        verb = "fails" if len(data["red"]) == 1 else "fail"
+        said = (
+            f"{count(len(data['red']), 'test')} that passed before {verb} at {code(str(data['head'])[:10])}"
+        )
+        return f"{mark} {said}; {code(data['branch'])} was not moved."
     return f"{mark} The whole suite passes on {where}{apart}."
 
 
@@ -110,6 +118,8 @@ def suite(facts: Facts, level: int = 0) -> str:
     for name, noun in (("red_before", "red before and still"), ("flaky", "seen both ways")):
         if rows := facts.integration.get(name):
             lines.append(f"- {count(len(rows), 'test')} {noun}: {listed(rows, (10, 3)[min(level, 1)])}")
+    if partly := facts.integration.get("partly"):
+        lines.append(f"- {count(partly, 'commit')} below the head: only the nearest tests were run there")
     return "## Not this branch's doing\n\n" + "\n".join(lines) if lines else ""
 
 

@@ -37,7 +37,7 @@ def red(facts: Facts, level: int = 0) -> str:
     most = (40, 12)[min(level, 1)]
     failed = [row for row in facts.integration.get("checks") or () if not row["ok"]]
     lines = [
-        f"- {text(row['name'], 30)}, {code(row['command'], 120)}: {code(_last(row.get('output')), 200)}"
+        f"- {text(row['name'], 30)}: {' '.join(filter(None, [code(row.get('command'), 120), code(_last(row.get('output')), 200)]))}"
         for row in failed[:10]
     ]
     lines += [
@@ -182,12 +182,16 @@ def left(facts: Facts, level: int = 0) -> str:
         return ""
     whys = in_order({str(row["why"]) for row in rows}, list(_WHYS))
     most = _CAPS.get(level, len(rows))
-    lines = [f"Take one in: `mngr tmr integrate {facts.run} --with CHANGE`. What goes along is shown first."]
+    lines = [
+        f"See one: `mngr tmr changes {facts.run} CHANGE --diff`. Take it in: `mngr tmr integrate {facts.run} --with CHANGE`."
+    ]
     for why in whys:
         some = [row for row in rows if row["why"] == why]
         lines += ["", f"**{text(_WHYS.get(why, why))}: {len(some)}**", ""]
         lines += [line for row in some[:most] for line in _aside(row, level)]
-        lines += [f"- and {len(some) - most} more: `mngr tmr report {facts.run}`"] if len(some) > most else []
+        lines += (
+            [f"- and {len(some) - most} more: `mngr tmr changes {facts.run}`"] if len(some) > most else []
+        )
     return f"## Not in, and why ({len(rows)})\n\n" + "\n".join(lines)
 
 
@@ -207,17 +211,6 @@ def _aside(row: Row, level: int) -> list[str]:
     who = f"{text(row['kind'])}, {listed(row['tasks'], (3, 1)[level])}"
     why = f": {code(proof['why'], (160, 60)[level])}" if proof and proof.get("why") else ""
     return [f"- **{title}** {code(row['change'])} ({who}): {reason}", *([f"  - {seen}{why}"] if seen else [])]
-
-
-def wishes(facts: Facts, level: int = 0) -> str:
-    """What people wanted otherwise."""
-    rows = facts.integration.get("wishes") or []
-    most = (30, 5)[min(level, 1)]
-    lines = [
-        f"- without {code(row['what'], 80)}: {text(row.get('reason') or 'no reason given', 160)}"
-        for row in rows[:most]
-    ]
-    return _section("Wishes", lines, max(0, len(rows) - most), "wishes")
 
 
 def tasks(facts: Facts, level: int = 0) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _WORD = re.compile(
     r"""["'(“‘]*(?:[^\W\d_]+(?:['’-][^\W\d_]+)*|\d{1,6}(?:[.,/]\d{1,6})*[^\W\d_]{0,2})?["'”’)]*[.,;:!?…]*["'”’)]*|[-–—→×=+]"""
 )
-_NAME = re.compile(r"[0-9a-f]{7,}", re.I)  # which may be a commit's
+_NAME = re.compile(r"[0-9a-f]{7,}|www", re.I)  # which may be of a commit, or the beginning of a link
 _END = re.compile(r"(.*?)(\)?[.,;:]*)", re.S)
 _LONGEST = 4000  # characters that are looked at
 

@@ -24,7 +24,6 @@ _SECTIONS = {
     "flagged": pr_parts.flagged,
     "fixes": pr_parts.fixes,
     "left": pr_parts.left,
-    "wishes": pr_parts.wishes,
     "edits": pr_parts.edits,
     "tasks": pr_parts.tasks,
     "escalations": pr_parts.escalations,
@@ -34,7 +33,7 @@ _SECTIONS = {
 }
 # What gives way, in this order, until all of it fits: first what fewest want to read, last the names of fixes and reasons.
 _LADDER = (
-    "edits 1", "escalations 1", "tasks 1", "edits 2", "suite 1", "wishes 1", "red 1", "fixes 1", "left 1", "edits 3", "escalations 2", "tasks 2",
+    "edits 1", "escalations 1", "tasks 1", "edits 2", "suite 1", "red 1", "fixes 1", "left 1", "edits 3", "escalations 2", "tasks 2",
     "fixes 2", "left 2", "flagged 1", "tasks 3", "fixes 3", "left 3", "flagged 2", "fixes 4", "left 4", "flagged 3", "left 5",
     "fixes 5", "flagged 4", "left 6", "fixes 6",
 )  # fmt: skip

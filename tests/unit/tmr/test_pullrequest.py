@@ -140,9 +140,7 @@ def small(world: World) -> World:
     world.changes["escalations"] = [
         {"kind": "bug", "title": "The server drops long names", "detail": "", "locations": [{"path": "src/s.py", "line": 3}], "count": 2}
     ]  # fmt: skip
-    world.made["checks"] = [
-        {"name": "lint", "command": "ruff check", "ok": False, "output": "E501\nFound 1 error."}
-    ]
+    world.made["checks"] = [{"name": "lint", "ok": False, "output": "E501\nFound 1 error."}]
     world.made["red_before"] = ["tests/test_old.py::test_dusty"]
     cast = Path(world.run.task("t1", "receipt", "test_x", "terminal.cast"))
     cast.parent.mkdir(parents=True)
@@ -200,7 +198,6 @@ def test_three_hundred_hostile_tasks_fit_and_every_fix_and_reason_is_named(world
         verdict="red",
         red=[{"test": EVIL, "why": EVIL}] * 99,
         flaky=[EVIL] * 99,
-        wishes=[{"what": EVIL, "reason": EVIL}] * 99,
     )
     world.made["checks"] = [{"name": EVIL, "command": EVIL, "ok": False, "output": EVIL}]
     said = world.write(EVIL + "\n\n" + EVIL * 99)
@@ -240,6 +237,14 @@ def test_what_cannot_all_be_named_is_counted(world: World) -> None:
     said = world.write()
     assert 5_000 < len(said) <= 60_000 and re.search(r"^and \d+ more fixes$", said, re.M)
     check_harmless(said)
+
+
+def test_a_run_of_which_nothing_came_says_so(world: World) -> None:
+    world.task("t1", "failed", None)
+    world.made["verdict"] = "empty"
+    said = world.write()
+    assert "⚪ **Nothing to merge.**\n\n| tasks | no receipt | all |" in said and "## Fixes" not in said
+    assert title_of(f"{world.run.path}/PR.md") == "Nothing to merge of 1 task (r)"
 
 
 def test_secrets_do_not_go_to_a_forge() -> None:
