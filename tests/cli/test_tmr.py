@@ -15,6 +15,7 @@ import pytest
 
 from mngr.mapreduce.journal import find_writer, read_journal
 from mngr.mapreduce.rundir import RunDir, slug_of
+from mngr.tmr.reasons import Reason, Reasons
 from tests.conftest import BIN, FULL, Mngr, git, wait_for
 
 ADD = "def add(a, b):\n    return a {sign} b\n"
@@ -162,6 +163,10 @@ def test_what_is_claimed_counts_when_we_have_seen_it(project: Mngr) -> None:
     assert (
         git(project.repo, "status", "--porcelain") == "" and len(git(project.repo, "branch").split("\n")) == 1
     )
+    no = Reason(
+        change="c0", title="Less", paths=["tests/test_lazy.py"], tests=[], reason="keep it", run="r", at=""
+    )
+    Reasons(str(project.repo)).add([no])
     again = play(project, {}, name="s", code=4)
     skipped = {row["test"]: row["why"] for row in again["skipped"]}
     assert skipped == {"tests/test_right.py::test_right": "nothing has changed since run r confirmed it"}
@@ -169,6 +174,7 @@ def test_what_is_claimed_counts_when_we_have_seen_it(project: Mngr) -> None:
         RunDir(str(project.repo), "s").task(slug_of("tests/test_lazy.py::test_lazy")), "prompt.md"
     ).read_text()
     assert "An earlier run, r, ended here as refuted: nothing was changed" in told
+    assert "People said no" in told and "- Less (tests/test_lazy.py): keep it\n" in told
     assert "nothing of the run s is blocked" in project("tmr", "retry", "--blocked", code=1).err
     assert "one or the other" in project("tmr", "retry", "--blocked", "tests/test_wrong.py", code=2).err
 

@@ -41,6 +41,9 @@ def test_all_of_a_run(mngr: Mngr, field: Field) -> None:
     kept = field.git("for-each-ref", "--format=%(objectname)", "refs/mngr/runs/r/change-*").split("\n")
     assert sorted(kept) == sorted(row["commit"] for row in found["changes"])
     lines = mngr("tmr", "changes", "r").out.split("\n")
+    words = ("mngr", "tmr", "changes", "r", "")
+    offered = mngr("completion", "bash", "--index", "4", "--", *words).out
+    assert [line.strip() for line in offered.splitlines()] == [row["id"] for row in found["changes"]]
     assert lines[0] == "r: 3 changes so far; not settled: 1"
     assert lines[1].split() == "ID KIND SEEN SIZE AGENTS CLASHES WITH TITLE TASKS".split()
     assert lines[2].split() == [rows["joe"]["id"], *"test flagged confirmed +1 -1 in 1 file 1 [FIX_TEST] Say more 1: joe".split()]  # fmt: skip

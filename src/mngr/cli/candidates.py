@@ -166,6 +166,19 @@ def _runs(ctx: Context) -> Candidates:
     return [(name, "a run") for name in reversed(list_runs(find_project_root(ctx.cwd) or ctx.cwd))]
 
 
+def _changes(ctx: Context) -> Candidates:
+    """Of the latest run, as they were when somebody looked."""
+    from mngr.errors import MngrError
+    from mngr.mapreduce.rundir import find_run
+    from mngr.paths import find_project_root
+    from mngr.tmr.changes import load
+
+    try:
+        return [(one.id, one.title) for one in load(find_run(find_project_root(ctx.cwd) or ctx.cwd))]
+    except (MngrError, ValueError):
+        return []
+
+
 def _topics(ctx: Context) -> Candidates:
     from mngr.cli.topics import TOPICS
 
@@ -199,5 +212,5 @@ def _values_set(ctx: Context) -> list[str]:
 _SOURCES = {
     "agents": _agents, "kinds": _kinds, "states": _states, "templates": _templates, "snapshots": _snapshots,
     "graves": _graves, "commands": _topics, "settings": _settings, "targets": _targets, "shells": _shells,
-    "runs": _runs,
+    "runs": _runs, "changes": _changes,
 }  # fmt: skip

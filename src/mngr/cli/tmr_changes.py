@@ -33,7 +33,12 @@ COMMAND = Command(
     ),
     arguments=(
         RUN,
-        Argument(name="CHANGE", help="all about one: the beginning of its id is enough", required=False),
+        Argument(
+            name="CHANGE",
+            help="all about one: the beginning of its id is enough",
+            required=False,
+            complete="changes",
+        ),
     ),
     options=(Option(flags=("--diff",), help="what it does, line by line"),),
     examples=(

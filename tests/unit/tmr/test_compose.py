@@ -136,6 +136,7 @@ def test_fixes_are_ranked_by_evidence_and_what_is_needed_comes_first(field: Fiel
 
 def test_what_users_do_is_read_from_what_tests_cite(field: Field) -> None:
     text = 'def test_a(e2e):\n    e2e.write_tutorial_block("""\n    shop list\n    """)\n    e2e.write_tutorial_block("""\n    shop add\n    """)\n'
+    text += text.replace("test_a", "test_z")
     (commit,) = field.commits(field.base, ("x", {"tests/test_a.py": text}))
     tests = ["tests/test_a.py::test_a", "tests/test_app.py::test_app", "tests/none.py::test_b"]
     assert cited(field.local, field.repo, commit, tests) == {tests[0]: ["shop list", "shop add"]}
