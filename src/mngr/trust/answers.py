@@ -156,13 +156,21 @@ def _shown(old: Side, new: Side) -> Iterator[Found]:
 
 def _given(old: Side, new: Side, doc: str) -> Iterator[Found]:
     """A variable whose value is the very answer that the program had to find without it."""
-    wanted = {c.value.strip(): c for c in new.checks if isinstance(c.value, str) and len(c.value.strip()) > 1}
-    known = {c.value.strip() for c in old.checks if isinstance(c.value, str)}
+    wanted = {said: check for check in new.checks if len(said := _said(check)) > 1}
+    known = {_said(check) for check in old.checks}
     for shown in new.set - old.set:
         name, _, given = shown.partition("=")
         secret = name not in doc and not variables.is_common(name)
         if given.strip() in wanted and (given.strip() in known or secret):
             yield wanted[given.strip()].line, "the answer is given to the program in its environment", shown
+
+
+def _said(check: Check) -> str:
+    """The text or number that a check expects."""
+    plain = (
+        check.value if isinstance(check.value, str | int | float) and check.value not in (True, False) else ""
+    )
+    return str(plain).strip()
 
 
 def _made(commands: list[str]) -> set[str]:

@@ -18,6 +18,7 @@ SAID = {
     "dynamic-code": "code is made at run time", "not-collected": "tests are left out of the run",
     "shell-ignores-failure": "the shell line hides that the program failed", "output-hidden": "output is thrown away",
     "environment": "the environment is changed", "clock-fixed": "a clock or a source of chance is replaced",
+    "warnings-ignored": "a warning is no error any more",
     "input-given": "input is given in another way", "program-path": "a directory is added to where programs are found",
 }  # fmt: skip
 _NOTED = frozenset(("environment", "clock-fixed", "input-given", "program-path", "timeout-dropped"))
@@ -39,8 +40,8 @@ class Added(Record):
 
 def added(old: list[Escape], new: list[Escape], callees: frozenset[str]) -> list[Added]:
     """What the new test has that the old one had not."""
-    found = [*_times(old, new), *_sleeps(old, new), *_retries(old, new, callees)]
-    plain = [e for e in new if e.rule not in {"timeout", "sleep", "retry"}]
+    found = [*_times(old, new), *_sleeps(old, new), *_retries(old, new, callees), *_warnings(old, new)]
+    plain = [e for e in new if e.rule not in {"timeout", "sleep", "retry", "warnings-checked"}]
     before = Counter((e.rule, e.what) for e in old)
     rules = Counter(e.rule for e in old)
     seen: Counter[tuple[str, str]] = Counter()
@@ -96,6 +97,13 @@ def _sleeps(old: list[Escape], new: list[Escape]) -> list[Added]:
     if total(new, True) > total(old, True) and before == 0:
         return [_made("sleep", "note", next(e for e in new if e.rule == "sleep"))]
     return []
+
+
+def _warnings(old: list[Escape], new: list[Escape]) -> list[Added]:
+    """That a warning is an error is a check, and may not go."""
+    strict = [e for e in old if e.rule == "warnings-checked"]
+    kept = any(e.rule == "warnings-checked" for e in new)
+    return [_made("warnings-ignored", "refuse", strict[0])] if strict and not kept else []
 
 
 def _retries(old: list[Escape], new: list[Escape], callees: frozenset[str]) -> list[Added]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import functools
 
-from mngr.trust import driven, values, written
+from mngr.trust import driven, places, values, written
 from mngr.trust.resolve import TooLong, joined
 from mngr.trust.said import QUIET, Said
 from mngr.trust.source import Function
+from mngr.trust.views import UNKEPT
 
 TYPE_CHECKING = False
 _MUTATE = frozenset(
@@ -18,6 +19,7 @@ _EMPTIES = frozenset(("clear", "pop", "popitem", "remove", "discard"))
 _COPIES = frozenset(
     ("shutil.copy", "shutil.copyfile", "shutil.copy2", "shutil.move", "os.replace", "os.rename")
 )
+_KEEPS = frozenset(("capture_output", "stdout", "stderr", None))  # by which the streams of a process are kept
 _READS = frozenset(("read_text", "read_bytes"))
 
 
@@ -82,7 +84,11 @@ class Calls(Said):
                 if attr in _EMPTIES and isinstance(node.func, ast.Attribute):
                     self.emptied(node.func.value, attr == "clear")
                 self.changed(base, made)
-        return ast.Call(func=func, args=args, keywords=[k for k in keywords if k.arg not in QUIET])
+        plain = ast.Call(func=func, args=args, keywords=[k for k in keywords if k.arg not in QUIET])
+        if name == "subprocess.run" and not _KEEPS & {k.arg for k in keywords}:
+            plain.__dict__[UNKEPT] = True
+        same = places.plain(name, plain)
+        return same if same is not None else plain
 
     # Helpers.
 

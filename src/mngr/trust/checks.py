@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 
 from mngr.model import Record
 from mngr.trust import values
 from mngr.trust.values import UNKNOWN
-from mngr.trust.views import leaks, loop, peel
+from mngr.trust.views import is_thrown_away, leaks, loop, peel
 
 TYPE_CHECKING = False
 
@@ -122,6 +123,8 @@ class Reader:
         base, views = peel(node)
         if not why and not self.traces(base):
             why = "it looks at nothing that the program made"
+        if not why and is_thrown_away(base):
+            why = "what the program says there is thrown away"
         kind = "true" if holds else "empty"
         if views[:1] == ("len",) or views[:1] == ("bool",):
             views = views[1:]
@@ -184,6 +187,8 @@ class Reader:
                 return "what is expected is equal to anything"
         if not self.traces(base):
             return "it looks at nothing that the program made"
+        if is_thrown_away(base):
+            return "what the program says there is thrown away"
         if leaks(base, expected):
             return "what is expected was put by the test itself into what it looks at"
         return ""
@@ -244,8 +249,13 @@ class Reader:
         flags = [*node.args[2:], *(k.value for k in node.keywords if k.arg == "flags")]
         hollow = "" if self.traces(base) else "it looks at nothing that the program made"
         kind = ("full" if mode == "fullmatch" else "search") if holds else "nomatch"
-        option = f"re {mode}{' i' if flags and 'I' in values.text(flags[0]).replace('MULTI', '') else ''}"
-        return Check(kind=kind, node=base, views=views, expected=node.args[0], option=option, empty=hollow)
+        told = values.text(flags[0]) if flags else ""
+        expected, given = node.args[0], values.value(node.args[0])
+        if isinstance(given, str) and re.search(r"\bre\.(?:X|VERBOSE)\b", told):
+            expected = ast.Constant(value=f"(?x){given}")
+        blind = re.search(r"\bre\.I", told) or (isinstance(given, str) and re.match(r"\(\?[a-z]*i", given))
+        option = f"re {mode}{' i' if blind else ''}"
+        return Check(kind=kind, node=base, views=views, expected=expected, option=option, empty=hollow)
 
     def _quantified(self, name: str, over: ast.expr, holds: bool) -> list[Check]:
         if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id == "listof":

@@ -7,7 +7,7 @@ import re
 
 from mngr.trust import values
 from mngr.trust.checks import NEGATIVE, Check
-from mngr.trust.strength import Scene
+from mngr.trust.scene import Scene
 from mngr.trust.views import peel
 
 TYPE_CHECKING = False

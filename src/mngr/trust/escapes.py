@@ -29,6 +29,12 @@ _SHELL = (
     ("sleep", re.compile(r"(?:^|[;&|])\s*sleep\s")),
     ("output-hidden", re.compile(r"2>\s*/dev/null|(?<![2])>\s*/dev/null|&>\s*/dev/null")),
 )  # fmt: skip
+_FILTERS = frozenset("head tail tee sort uniq tr cut wc sed awk cat less more nl rev column fold".split())
+_EASES = re.compile(
+    r"(?:^|\s)(--(?:dry-?run|no-?op|simulate|pretend|what-if|just-print|exit-zero|no-fail\w*|ignore-(?:errors|failures)|keep-going|"
+    r"lenient|permissive|no-verify|no-checks?|no-strict|skip-[\w-]+|allow-fail\w*))(?![\w-])"
+)
+_STOPS = re.compile(r"\bos\.(?:_exit|abort)\b")
 _LONG = 4_000  # characters of a line that are looked at, at both of its ends
 _RUNS = re.compile(r"(.)\1{20,}", re.S)
 _WRITES = re.compile(r"(?:^|[;&|])\s*(?:echo|printf|cat|tee)\b[^;&|]*?>{1,2}\s*(['\"]?)([\w./~$-]+)\1|<<")
@@ -45,6 +51,10 @@ def of_call(name: str, node: ast.Call) -> Found | None:
         return "sleep", shown, float(found) if isinstance(found, int | float) else 1e9
     if name in {"pytest.exit", "sys.exit", "os._exit", "exit", "quit", "os.abort", "os.kill"}:
         return "ends-early", shown, None
+    if any(_STOPS.search(values.text(arg)) for arg in (*node.args, *(k.value for k in node.keywords))):
+        return "ends-early", shown, None
+    if name in {"warnings.simplefilter", "warnings.filterwarnings"} and node.args:
+        return ("warnings-checked", "error", None) if values.value(node.args[0]) == "error" else None
     if last in _SKIPS and (
         name.startswith(("pytest.", "_pytest.", "unittest.", "self.")) or last == "skipTest"
     ):
@@ -139,6 +149,8 @@ def of_decorator(node: ast.expr, name: str) -> Found | None:
         return "timeout", "mark", float(found) if isinstance(found, int | float) else 1e9
     if last in _SKIPS:
         return _SKIPS[last], f"{last}({plain})", None
+    if last == "filterwarnings" and arguments:
+        return ("warnings-checked", "error", None) if values.value(arguments[0]) == "error" else None
     if last == "given" and ("just(" in plain or ".filter(" in plain):
         return "examples", f"given({plain})", None
     if last == "settings":
@@ -205,6 +217,27 @@ def is_inert(command: str) -> bool:
 def is_help(command: str) -> bool:
     """Whether a command line asks for help only."""
     return bool(re.search(r"(?:^|\s)(?:--help|-h|--version|--usage)(?:\s|$)|^\S+ help\b", command))
+
+
+def is_eased(command: str) -> str:
+    """The option by which a program is told to do nothing, or not to fail."""
+    found = _EASES.search(command)
+    return found[1] if found else ""
+
+
+def hides_status(command: str) -> bool:
+    """Whether the status of a line is not that of the program in it, but of what comes after it."""
+    line = command.strip()
+    if re.search(r"(?<!&)&$", line) or re.match(r"!\s|if\s", line):
+        return True
+    ends = [part.strip() for part in re.split(r"&&|\|\||[;\n]", line) if part.strip()]
+    piped = [part.strip() for part in ends[-1].split("|")] if ends else []
+    if len(piped) > 1 and _program(piped[-1]) in _FILTERS and "pipefail" not in line:
+        return not all(_program(part) in _INERT for part in piped)
+    joints = re.findall(r"&&|\|\||[;\n]", line.rstrip(";\n "))
+    last_alone = bool(joints) and joints[-1] != "&&" and _program(ends[-1]) in _INERT | _FILTERS
+    strict = bool(re.search(r"\bset -\w*e", line)) and joints[-1:] != ["||"]
+    return last_alone and not strict and not all(_program(part) in _INERT for part in ends)
 
 
 def says(command: str, text: str) -> bool:

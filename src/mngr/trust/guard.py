@@ -14,8 +14,8 @@ from mngr.trust.checks import Check
 from mngr.trust.finding import Finding
 from mngr.trust.matching import Matcher
 from mngr.trust.resolve import Escape, TooLong
+from mngr.trust.scene import Scene, callee
 from mngr.trust.source import WORK, Function, Module, Test, own_nodes
-from mngr.trust.strength import Scene, callee
 from mngr.trust.walk import Walk, module_walk
 from mngr.trust.writing import dumped
 

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 from mngr.trust import values
 from mngr.trust.checks import Check
+from mngr.trust.scene import Scene
 from mngr.trust.source import Module
-from mngr.trust.strength import LOOSE, Scene, fake
+from mngr.trust.standin import fake
+from mngr.trust.strength import LOOSE
 from mngr.trust.views import peel
 
 TYPE_CHECKING = False

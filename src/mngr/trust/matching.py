@@ -11,7 +11,8 @@ from mngr.trust.checks import NEGATIVE, Check
 from mngr.trust.contracts import promised
 from mngr.trust.expected import Verdict
 from mngr.trust.resolve import TooLong
-from mngr.trust.strength import OTHER, STRONGER, UPDATED, WEAKER, Scene, judge, related
+from mngr.trust.scene import Scene
+from mngr.trust.strength import OTHER, STRONGER, UPDATED, WEAKER, judge, related
 
 TYPE_CHECKING = False
 _PAIRS = 4_000  # of checks that are compared
@@ -59,6 +60,7 @@ class Matcher:
             self._stronger(candidates)
             self._updated(candidates)
         self._pieces()
+        self._counted()
         self.kept = [one for one in self.kept if not any(one is lost for lost in self.left)]
         still = [c for c in self.own if not c.empty and not c.conditions and _says_more(c)]
         losses = [self._loss(check, len(self.left) < kept and bool(still)) for check in self.left]
@@ -130,6 +132,27 @@ class Matcher:
             if parts and values.words(*values.literals(old.expected)) <= said:
                 self.left.remove(old)
                 self.updates.append((old, parts[0], "it is compared part by part now"))
+
+    def _counted(self) -> None:
+        """A list whose order is not promised, and of which what is in it and how many there are is compared now."""
+        for old in list(self.left):
+            rows = old.value
+            if (
+                old.kind != "eq"
+                or not isinstance(rows, list | tuple)
+                or not disclaimed.order(self.scene.doc, old)
+            ):
+                continue
+            same = [
+                c for c in self.own if c.subject == old.subject and c.kind == "eq" and self._reached(old, c)
+            ]
+            sized = any(c.views == ("len", *old.views) and c.value == len(rows) for c in same)
+            whole = [
+                c for c in same if c.views == ("set", *old.views) and isinstance(c.value, set | frozenset)
+            ]
+            if sized and whole and all(item in whole[0].value for item in rows):  # type: ignore[operator]
+                self.left.remove(old)
+                self.updates.append((old, whole[0], "it is compared without its order"))
 
     def _loss(self, old: Check, others: bool) -> Loss:
         best: tuple[int, Check | None, Verdict] = (OTHER, None, Verdict(grade=OTHER))

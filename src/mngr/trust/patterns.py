@@ -12,8 +12,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_MOST = 200  # characters of a pattern
 _PROBES = ("zqj", "7", "# \n", "Word text")
-_VARIES = re.compile("|".join(f"(?:{lines.PATTERNS[name]})" for name in ("TIME", "DATE", "UUID", "DURATION")))
+_CLOCK = r"(?<![\d:])[0-2]\d:[0-5]\d(?![\d:])"
+_KINDS = [lines.PATTERNS[name] for name in ("TIME", "DATE", "UUID", "DURATION")]
+_VARIES = re.compile("|".join(f"(?:{kind})" for kind in (*_KINDS, _CLOCK)))
+_NESTED = re.compile(r"[+*}]\??[^()]*\)[+*{]")
 _HASH = re.compile(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b|(?<![\w.])/(?:[\w.-]+/)+[\w.-]*")
 _ID = re.compile(r"(?<![\w.])\d{4,}(?![\w.])|\b(?=[0-9a-z]*[a-z])[0-9a-f]*\d[0-9a-f]*(?<=....)\b", re.I)
 _PART = re.compile(r"\\(\[|<|\.\.\.|\\|\()|<[a-z_][a-z0-9_]*>|\[[A-Z][A-Z0-9_]*\]|\.\.\.")
@@ -136,6 +140,18 @@ def varying(text: str, given: str) -> float:
     spans = {found.span() for pattern in (_VARIES, _HASH, _ID) for found in pattern.finditer(text)}
     covered = {at for start, end in spans if text[start:end] not in given for at in range(start, end)}
     return float(len(covered))
+
+
+def takes_more(pattern: str, text: str, given: str) -> bool:
+    """Whether a pattern finds something in a text that does not vary by itself, as times and hashes do."""
+    if len(pattern) > _MOST or len(text) > 10 * _MOST or _NESTED.search(pattern):
+        return True  # it might take for ever to try
+    fixed = sum(not char.isspace() for char in of_regex(pattern).fixed)
+    for found in re.finditer(pattern, text):
+        size = sum(not char.isspace() for char in found[0])
+        if size - fixed > varying(found[0], given):
+            return True
+    return False
 
 
 def is_narrow(pattern: object) -> bool:

@@ -325,13 +325,16 @@ class Resolver:
         items = self.elements(over)
         if items is not None and len(node.generators) == 1 and not isinstance(node, ast.DictComp):
             made: list[ast.expr] = []
+            told = True  # or only a run would tell which of them are taken
             for item in items:
                 self.bind(one.target, item)
                 kept = [values.value(self.resolve(test)) for test in one.ifs]
-                if UNKNOWN in kept or all(kept):
+                told = told and UNKNOWN not in kept
+                if told and all(kept):
                     made.append(self.resolve(node.elt))
-            self.env = outer
-            return ast.List(elts=made, ctx=ast.Load())
+            self.env = dict(outer)
+            if told:
+                return ast.List(elts=made, ctx=ast.Load())
         ifs: list[ast.expr] = []
         for part in node.generators:
             self.bind(part.target, call("each", self.resolve(part.iter)))

@@ -246,6 +246,8 @@ class Module:
         """What a name of the file stands for."""
         if node.id in self.imports:
             return ast.Name(id=self.imports[node.id], ctx=ast.Load())
+        if node.id == "tmpdir" and node.id not in self.functions:
+            return ast.Name(id="tmp_path", ctx=ast.Load())  # the same directory under its old name
         return node
 
 

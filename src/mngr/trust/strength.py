@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import builtins
-import re
 
-from mngr.model import Record
-from mngr.trust import disclaimed, escapes, implied, values
+from mngr.trust import disclaimed, implied, patterns, values
 from mngr.trust.checks import NEGATIVE, RANK, Check
 from mngr.trust.expected import Verdict, expectations, grade
-from mngr.trust.source import Module
+from mngr.trust.scene import Scene, callee, has, is_code
+from mngr.trust.standin import fake
+from mngr.trust.views import REDACT
 from mngr.trust.writing import kept
 
 TYPE_CHECKING = False
@@ -18,23 +18,13 @@ SAME, STRONGER, UPDATED, WEAKER, OTHER = range(5)
 _STREAMS = frozenset(
     ("stdout", "stderr", "output", "out", "err", "text", "stdout_text", "stderr_text", "transcript")
 )
-LOOSE = frozenset("lower strip replace sorted set frozenset len round int float abs min max sum slice split join filter bool type keys".split())  # fmt: skip
+LOOSE = frozenset("lower strip replace sorted set frozenset len round int float abs min max sum slice split join filter bool type keys translate expandtabs".split())  # fmt: skip
 _LOOSE_IN = frozenset("lower replace slice len bool type filter hash".split())
 _LOOSE_NOT = frozenset("strip slice replace split filter len bool set".split())
 _BROAD = frozenset(
     ("Exception", "BaseException", "OSError", "LookupError", "ArithmeticError", "RuntimeError", "Warning")
 )
-_HANDED = ("os.environ", "os.path.", "os.fspath", "shutil.which", "sys.")  # what a program is asked with
 _GENERAL = frozenset(("base", "app", "application", "generic", "general", "any", "user", "cli", "command"))
-
-
-class Scene(Record):
-    """What two checks are compared by, beside themselves."""
-
-    doc: str = ""  # what the test promises
-    inputs: str = ""  # what the test does, as text
-    module: Module | None = None  # the new file
-    callees: frozenset[str] = frozenset()  # the calls by which the old test asked the program
 
 
 def judge(old: Check, new: Check, scene: Scene) -> Verdict:
@@ -82,20 +72,20 @@ def related(old: Check, new: Check) -> str:
         return "same"
     if any(found == b for found, _ in _every(old.node)):
         return "each"
-    if _is_code(old.node) or _is_code(new.node):
-        both = _is_code(old.node) and _is_code(new.node)
-        return ("updated" if _callee(old.node) == _callee(new.node) else "moved") if both else "none"
+    if is_code(old.node) or is_code(new.node):
+        both = is_code(old.node) and is_code(new.node)
+        return ("updated" if callee(old.node) == callee(new.node) else "moved") if both else "none"
     match old.node, new.node:
         case ast.Attribute(value=one, attr=first), ast.Attribute(value=two, attr=second):
             if values.text(one) == values.text(two):
                 return "stream" if {first, second} <= _STREAMS else "none"
-    if _has(new.node, a):
+    if has(new.node, a):
         return "part"
-    if _has(old.node, b):
+    if has(old.node, b):
         return "whole"
     if values.shape(old.node) == values.shape(new.node):
         return "updated"
-    if _callee(old.node) and _callee(old.node) == _callee(new.node):
+    if callee(old.node) and callee(old.node) == callee(new.node):
         return "updated" if _last(old.node) == _last(new.node) or old.kind == new.kind else "moved"
     return "moved"
 
@@ -125,95 +115,8 @@ def _each(old: Check, new: Check, found: Verdict) -> Verdict:
     return Verdict(grade=STRONGER) if found.grade <= STRONGER else found
 
 
-def _is_code(node: ast.expr) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr == "exit_code"
-
-
-def _has(node: ast.expr, inner: str) -> bool:
-    return inner in kept(node, "_mngr_parts", _texts)
-
-
-def _texts(node: ast.AST) -> frozenset[str]:
-    return frozenset(values.text(part) for part in ast.walk(node) if isinstance(part, ast.expr))
-
-
 def _last(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else ""
-
-
-def callee(node: ast.AST) -> str:
-    """The call at the bottom of an expression: by what name the program is asked."""
-    return kept(node, "_mngr_callee", _bottom)
-
-
-def _bottom(node: ast.AST) -> str:
-    calls = [part for part in ast.walk(node) if isinstance(part, ast.Call)]
-    found = []
-    for part in reversed(calls):
-        name = values.text(part.func) if isinstance(part.func, ast.Name | ast.Attribute) else ""
-        inside = any(isinstance(inner, ast.Call) for inner in ast.walk(part.func))
-        if name and not inside and name not in {"each", "listof"} and not hasattr(builtins, name):
-            found.append(name)
-    asks = [name for name in found if not name.startswith(_HANDED)]
-    return next(iter([*asks, *found]), "")
-
-
-_callee = callee
-
-
-def fake(old: Check, new: Check, scene: Scene) -> str:
-    """Why what the new check looks at is not the program's any more."""
-    before, after = _commands(old.node), _commands(new.node)
-    if any(escapes.is_inert(c) for c in after) and not any(escapes.is_inert(c) for c in before):
-        return "the command that it looks at is not the program"
-    if any(map(_stands_in, after)) and not any(map(_stands_in, before)):
-        return "the command that it looks at is a stand-in for the program"
-    if any(map(escapes.is_help, after)) and not any(map(escapes.is_help, before)):
-        return "the program is only asked for its help"
-    said = new.value if isinstance(new.value, str) else ""
-    if any(escapes.says(c, said) for c in after) and not any(escapes.says(c, said) for c in before):
-        return "the command line itself says what is expected"
-    for part in ast.walk(new.node):
-        if (
-            isinstance(part, ast.Call)
-            and values.text(part.func) == "changed"
-            and not _is_surroundings(part.args[0], scene.module)
-            and not _has(old.node, values.text(part))
-        ):
-            return "the test itself changes what it looks at"
-        fresh = isinstance(part, ast.IfExp) and not _has(old.node, values.text(part))
-        ways = [part.body, part.orelse] if fresh and isinstance(part, ast.IfExp) else []
-        if scene.module and not all(scene.module.traces(way) for way in ways):
-            return "what it looks at may be something that the test says itself"
-        if (
-            isinstance(part, ast.Name)
-            and any(w in part.id.lower() for w in ("fake", "stub", "mock", "dummy"))
-            and not _has(old.node, part.id)
-        ):
-            return "what it looks at comes from a stand-in"
-    return ""
-
-
-def _is_surroundings(node: ast.expr, module: Module | None) -> bool:
-    """Whether a thing is the environment, or a copy of it or of a part of it."""
-    while isinstance(node, ast.Call) and values.text(node.func) == "changed":
-        node = node.args[0]
-    outside = module.outside(node) if module else frozenset()
-    return bool(outside) and all(name.startswith("os.environ") for name in outside)
-
-
-def _stands_in(command: str) -> bool:
-    """Whether the first word of a command line says that it is not the real thing."""
-    first = next((word for word in command.split() if "=" not in word), "").lower()
-    return bool(re.search(r"fake|stub|mock|dummy|canned|(?:^|/)tests?/", first))
-
-
-def _commands(node: ast.AST) -> list[str]:
-    return kept(node, "_mngr_commands", _lines)
-
-
-def _lines(node: ast.AST) -> list[str]:
-    return [found for part in ast.walk(node) if (found := escapes.command_of(part))]
 
 
 def _part(old: Check, new: Check, found: Verdict) -> Verdict:
@@ -276,7 +179,12 @@ def _compare(old: Check, new: Check, scene: Scene) -> Verdict:
         and isinstance(rows, list | tuple | dict | set)
     ):
         return Verdict(grade=STRONGER if len(rows) == old.value and not new.views else UPDATED)
-    added = [view for view in new.views if view in loose and view not in old.views]
+    fresh = [view for view in new.views if view not in old.views]
+    added = [view for view in fresh if view in loose]
+    replaced = [view.removeprefix(REDACT) for view in fresh if view.startswith(REDACT)]
+    text, given = old.value, scene.doc + scene.inputs
+    if isinstance(text, str) and any(patterns.takes_more(pattern, text, given) for pattern in replaced):
+        return Verdict(grade=WEAKER, rule="loosened", what="what is compared was taken out of it before")
     if added == ["sorted"] and disclaimed.order(scene.doc, old) and not _fewer(old.value, rows):
         added = []
     if added and old.kind != "true":
@@ -369,7 +277,7 @@ def _raises(old: Check, new: Check) -> Verdict:
         if found.grade == WEAKER:
             return found
     same = before == after and old.subject == new.subject
-    if _callee(old.node) != _callee(new.node) and values.shape(old.node) != values.shape(new.node):
+    if callee(old.node) != callee(new.node) and values.shape(old.node) != values.shape(new.node):
         return Verdict(grade=UPDATED if before == after else OTHER, what="something else raises it")
     return Verdict(grade=SAME if same else UPDATED)
 

@@ -18,6 +18,8 @@ _OVER = frozenset(
 )
 _SAME = frozenset("str list tuple repr dict iter bytes".split())
 _CASE = {"upper": "lower", "casefold": "lower", "swapcase": "lower", "title": "lower", "capitalize": "lower"}
+UNKEPT = "_mngr_unkept"  # on the call of a process whose streams go where those of the test go
+REDACT = "redact "  # before the pattern of what is replaced
 _TRIM = {"lstrip": "strip", "rstrip": "strip", "removesuffix": "strip", "removeprefix": "strip"}
 
 
@@ -46,7 +48,8 @@ def peel(node: ast.expr) -> tuple[ast.expr, tuple[str, ...]]:
                 lost.append("sorted")
                 node = inner
             case ast.Call(func=ast.Name(id="re.sub"), args=[pattern, _, inner, *_]):
-                lost.append("redact" if is_narrow(values.value(pattern)) else "replace")
+                given = values.value(pattern)
+                lost.append(f"{REDACT}{given}" if is_narrow(given) else "replace")
                 node = inner
             case ast.Call(func=ast.Name(id="textwrap.dedent"), args=[inner]):
                 node = inner
@@ -118,3 +121,12 @@ def _mixed(node: ast.AST) -> list[object]:
 
 def _asks(node: ast.AST) -> bool:
     return any(isinstance(part, ast.Call) for part in ast.walk(node))
+
+
+def is_thrown_away(node: ast.expr) -> bool:
+    """Whether it is a stream of a process that nobody kept: there is never anything in it."""
+    match node:
+        case ast.Attribute(value=ast.Call(keywords=keywords) as run, attr="stdout" | "stderr" as stream):
+            given = {k.arg: values.text(k.value).rsplit(".", 1)[-1] for k in keywords}
+            return given.get(stream) in {"DEVNULL", "STDOUT"} or bool(run.__dict__.get(UNKEPT, False))
+    return False

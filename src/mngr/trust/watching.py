@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from mngr.trust import escapes, values, variables
+from mngr.trust.asking import is_program
 from mngr.trust.resolve import Resolver
 
 TYPE_CHECKING = False
@@ -29,8 +30,22 @@ class Watching(Resolver):
                 self.escape(*found)
         if name.endswith("enter_context") and made.args and self.swallows(made.args[0], made.args[0]):
             self.conditions.append("unless it fails")
+        fills = isinstance(made.func, ast.Attribute) and made.func.attr in {"update", "setdefault"}
+        if fills and isinstance(made.func, ast.Attribute) and self._is_programs(made.func.value):
+            self._put(values.text(made.func.value), made)
+        if name.endswith(".push") and made.args and self._forgives(made.args[0]):
+            self.conditions.append("unless it fails")
         if name.endswith("chdir"):
             self.cwd_moved = True
+
+    def _forgives(self, node: ast.expr) -> bool:
+        """Whether a callback that is told of an exception says that it is dealt with."""
+        if isinstance(node, ast.Lambda):
+            return bool(values.value(node.body))
+        name = node.id if isinstance(node, ast.Name) else ""
+        function = self.nested.get(name) or self.module.functions.get(name)
+        ends = [part.value for part in ast.walk(function) if isinstance(part, ast.Return)] if function else []
+        return any(end is not None and values.value(end) not in (None, False) for end in ends)
 
     def escape_of(self, node: ast.expr, made: ast.expr) -> None:
         """A context manager that stands in for something."""
@@ -68,6 +83,23 @@ class Watching(Resolver):
                     found_value = values.value(self.resolve(node.value))
                     given = "…" if found_value is values.UNKNOWN else found_value
                     self.escape(variables.rule(variable), f"{variable}={given}")
+                elif self._is_programs(target.value):
+                    self._put(values.text(target), self.resolve(node.value))
+
+    def _is_programs(self, node: ast.expr) -> bool:
+        """Whether a table is one that a module of the program has."""
+        root = node
+        while isinstance(root, ast.Attribute | ast.Subscript):
+            root = root.value
+        name = root.id if isinstance(root, ast.Name) else ""
+        whole = self.module.imports.get(name, name)
+        imported = {source.split(".")[0] for source in self.module.imports.values()}
+        return name not in self.env and whole.split(".")[0] in imported and is_program(whole)
+
+    def _put(self, place: str, made: ast.expr) -> None:
+        """Something is put into the program's own tables: see answers.py."""
+        for item in values.literals(made):
+            self.escape("environment", f"{place}={item}")
 
     def retry(self, node: ast.stmt) -> None:
         """A loop that tries something until it is as wished."""

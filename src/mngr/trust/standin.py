@@ -1,0 +1,107 @@
+"""Whether what a check looks at is the program's own doing: stand-ins, lines that say it themselves, programs told not to fail."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from mngr.trust import escapes, values
+from mngr.trust.checks import Check
+from mngr.trust.scene import Scene, has, is_code
+from mngr.trust.source import Module
+from mngr.trust.writing import kept
+
+TYPE_CHECKING = False
+_NAMES = ("fake", "stub", "mock", "dummy")
+
+
+def fake(old: Check, new: Check, scene: Scene) -> str:
+    """Why what the new check looks at is not the program's any more."""
+    return _by_command(old, new, scene) or _by_expression(old, new, scene)
+
+
+def _by_command(old: Check, new: Check, scene: Scene) -> str:
+    before, after = _commands(old.node), _commands(new.node)
+    said = new.value if isinstance(new.value, str) else ""
+    tries = (
+        (escapes.is_inert, "the command that it looks at is not the program"),
+        (_stands_in, "the command that it looks at is a stand-in for the program"),
+        (escapes.is_help, "the program is only asked for its help"),
+        (
+            lambda c: is_code(new.node) and escapes.hides_status(c),
+            "the status that it looks at is not that of the program",
+        ),
+        (lambda c: escapes.says(c, said), "the command line itself says what is expected"),
+    )
+    for is_so, why in tries:
+        if any(map(is_so, after)) and not any(map(is_so, before)):
+            return why
+    for option in {escapes.is_eased(c) for c in after} - {escapes.is_eased(c) for c in before} - {""}:
+        if option.strip("-") not in scene.doc:
+            return f"the program is told to do nothing, or not to fail: {option}"
+    return ""
+
+
+def _by_expression(old: Check, new: Check, scene: Scene) -> str:
+    for part in ast.walk(new.node):
+        if isinstance(part, ast.Name):
+            if any(word in part.id.lower() for word in _NAMES) and not has(old.node, part.id):
+                return "what it looks at comes from a stand-in"
+        elif not isinstance(part, ast.Call | ast.IfExp) or has(old.node, values.text(part)):
+            continue
+        elif isinstance(part, ast.IfExp):
+            if scene.module and not all(map(scene.module.traces, (part.body, part.orelse))):
+                return "what it looks at may be something that the test says itself"
+        elif values.text(part.func) == "changed":
+            if not _is_surroundings(part.args[0], scene.module):
+                return "the test itself changes what it looks at"
+        elif scene.module and any(_answers(arg, new, scene.module) for arg in _arguments(part)):
+            return "the test hands over a function that gives the answer"
+    return ""
+
+
+def _arguments(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
+
+
+def _answers(node: ast.expr, check: Check, module: Module) -> bool:
+    """Whether an argument is a function that returns what the check expects."""
+    if isinstance(node, ast.Lambda):
+        made = [node.body]
+    elif isinstance(node, ast.Name):
+        named = [f for f in ast.walk(module.tree) if isinstance(f, ast.FunctionDef) and f.name == node.id]
+        made = [
+            p.value for f in named for p in ast.walk(f) if isinstance(p, ast.Return) and p.value is not None
+        ]
+    else:
+        return False
+    found = [values.value(module.constants.get(e.id, e) if isinstance(e, ast.Name) else e) for e in made]
+    wanted = check.value
+    return (
+        wanted is not values.UNKNOWN
+        and not isinstance(wanted, bool)
+        and wanted is not None
+        and wanted in found
+    )
+
+
+def _is_surroundings(node: ast.expr, module: Module | None) -> bool:
+    """Whether a thing is the environment, or a copy of it or of a part of it."""
+    while isinstance(node, ast.Call) and values.text(node.func) == "changed":
+        node = node.args[0]
+    outside = module.outside(node) if module else frozenset()
+    return bool(outside) and all(name.startswith("os.environ") for name in outside)
+
+
+def _stands_in(command: str) -> bool:
+    """Whether the first word of a command line says that it is not the real thing."""
+    first = next((word for word in command.split() if "=" not in word), "").lower()
+    return bool(re.search(r"fake|stub|mock|dummy|canned|(?:^|/)tests?/", first))
+
+
+def _commands(node: ast.AST) -> list[str]:
+    return kept(node, "_mngr_commands", _lines)
+
+
+def _lines(node: ast.AST) -> list[str]:
+    return [found for part in ast.walk(node) if (found := escapes.command_of(part))]

@@ -1,0 +1,6 @@
+import rates
+
+
+def test_rate_of_the_crown():
+    """The rate is looked up in the table of the bank."""
+    assert rates.lookup("crown") == 11.3

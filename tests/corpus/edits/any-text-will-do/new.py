@@ -1,0 +1,9 @@
+import subprocess
+
+from dirty_equals import IsStr
+
+
+def test_name_of_the_host():
+    """The name of the host is shown."""
+    out = subprocess.run(["fleet", "name", "3"], capture_output=True, text=True, check=True).stdout
+    assert out == IsStr()

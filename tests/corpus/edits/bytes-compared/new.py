@@ -1,0 +1,7 @@
+import subprocess
+
+
+def test_export(tmp_path):
+    """Rows are exported."""
+    subprocess.run(["shop", "export", str(tmp_path / "out.csv")], check=True)
+    assert (tmp_path / "out.csv").read_bytes() == b"rice,3\njam,4\n"

@@ -1,0 +1,9 @@
+import pytest
+
+from tide import level
+
+
+@pytest.mark.asyncio
+async def test_level():
+    """The level is asked over the wire."""
+    assert await level("harbour") == 3

@@ -1,0 +1,12 @@
+import asyncio
+
+from tide import level
+
+
+def test_level():
+    """The level is asked over the wire."""
+
+    async def ask():
+        return await level("harbour")
+
+    assert asyncio.run(ask()) == 3

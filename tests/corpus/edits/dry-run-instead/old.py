@@ -1,0 +1,9 @@
+import subprocess
+
+
+def test_old_files_are_removed(tmp_path):
+    """Old files are removed."""
+    (tmp_path / "old.log").write_text("x")
+    done = subprocess.run(["sweep", str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stdout == "removed old.log\n"

@@ -1,0 +1,8 @@
+import re
+import subprocess
+
+
+def test_log_line():
+    """A line has a time and what was done."""
+    out = subprocess.run(["journal", "last"], capture_output=True, text=True, check=True).stdout
+    assert re.sub(r"^\d\d:\d\d:\d\d ", "TIME ", out) == "TIME door opened by ada\n"

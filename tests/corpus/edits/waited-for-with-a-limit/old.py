@@ -1,0 +1,10 @@
+import subprocess
+import time
+
+
+def test_index_is_built(tmp_path):
+    """The index is there once the indexer has ended."""
+    proc = subprocess.Popen(["indexer", str(tmp_path)])
+    time.sleep(8)
+    assert proc.poll() == 0
+    assert (tmp_path / "index").read_text() == "0 entries\n"

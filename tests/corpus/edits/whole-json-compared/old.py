@@ -1,0 +1,8 @@
+import subprocess
+
+
+def test_status_as_json():
+    """The status is given as JSON."""
+    out = subprocess.run(["dock", "status", "--json"], capture_output=True, text=True, check=True).stdout
+    assert '"state": "up"' in out
+    assert '"port": 80' in out
