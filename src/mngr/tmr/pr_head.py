@@ -113,14 +113,14 @@ def _prose(words: str) -> list[str]:
 
 
 def suite(facts: Facts, level: int = 0) -> str:
-    """What the suite does that is not the branch's doing."""
+    """What else was seen of the suite."""
     lines = []
     for name, noun in (("red_before", "red before and still"), ("flaky", "seen both ways")):
         if rows := facts.integration.get(name):
             lines.append(f"- {count(len(rows), 'test')} {noun}: {listed(rows, (10, 3)[min(level, 1)])}")
     if partly := facts.integration.get("partly"):
         lines.append(f"- {count(partly, 'commit')} below the head: only the nearest tests were run there")
-    return "## Not this branch's doing\n\n" + "\n".join(lines) if lines else ""
+    return "## The suite\n\n" + "\n".join(lines) if lines else ""
 
 
 def spent(facts: Facts, level: int = 0) -> str:

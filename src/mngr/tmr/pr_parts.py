@@ -196,21 +196,20 @@ def left(facts: Facts, level: int = 0) -> str:
 
 
 def _aside(row: Row, level: int) -> list[str]:
-    title, reason = (
-        text(_KIND.sub("", row["title"]), (100, 60, 40, 20)[min(level, 3)]),
-        text(row["reason"], (300, 160, 90, 70)[min(level, 3)]),
-    )
-    proof = row.get("proof")
-    seen = (
-        f"{code(proof['test'], (160, 80)[min(level, 1)])} {text(proof['before'])} → {text(proof['after'])}"
-        if proof
-        else ""
-    )
+    """Its reason, and the proof; what the one says already the other need not."""
+    at = min(level, 3)
+    proof = row.get("proof") or {}
+    why = str(proof.get("why") or "")
+    title = text(_KIND.sub("", row["title"]), (100, 60, 40, 20)[at])
+    reason = row["reason"].removesuffix(f": {why}") if why and level < 2 else row["reason"]
+    said = text(reason, (300, 160, 90, 70)[at])
     if level >= 2:
-        return [f"- {title} {code(row['change'])}: {reason}" + (f"; {seen}" if seen and level == 2 else "")]
-    who = f"{text(row['kind'])}, {listed(row['tasks'], (3, 1)[level])}"
-    why = f": {code(proof['why'], (160, 60)[level])}" if proof and proof.get("why") else ""
-    return [f"- **{title}** {code(row['change'])} ({who}): {reason}", *([f"  - {seen}{why}"] if seen else [])]
+        return [f"- {title} {code(row['change'])}: {said}"]
+    head = f"- **{title}** {code(row['change'])} ({text(row['kind'])}, {listed(row['tasks'], (3, 1)[at])}): {said}"
+    if not proof:
+        return [head]
+    seen = f"{code(proof['test'], (160, 80)[at])} {text(proof['before'])} → {text(proof['after'])}"
+    return [head, f"  - {seen}" + (f": {code(why, (160, 60)[at])}" if why else "")]
 
 
 def tasks(facts: Facts, level: int = 0) -> str:
