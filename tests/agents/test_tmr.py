@@ -53,7 +53,7 @@ def run(team: Mngr, *words: str, timeout: float) -> list[dict[str, Any]]:
 
 def test_a_run_by_a_coding_agent(team: Mngr) -> None:
     team.env["MNGR__PROJECT__PYTEST"] = f"{sys.executable} -m pytest -q -p no:cacheprovider"
-    shutil.copytree(ROOT / "examples" / "sample", team.repo, dirs_exist_ok=True)
+    shutil.copytree(ROOT / "src" / "mngr" / "sample", team.repo, dirs_exist_ok=True)
     commit = "sed -i 's/Things go in/Things come in/' tests/test_stock.py && git commit -qam '[IMPROVE_TEST] A word'"
     text = brief([{"sh": commit}, write("improved"), {"text": "Done."}])
     (team.repo / ".mngr" / "brief.md").write_text(text)

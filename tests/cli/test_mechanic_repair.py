@@ -11,7 +11,7 @@ from typing import Any
 from mngr.tmr.result import Result, read_result
 from tests.conftest import Mngr, git
 
-SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
+SAMPLE = Path(__file__).parents[2] / "src" / "mngr" / "sample"
 PYTEST = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "no:hypothesispytest"]
 
 

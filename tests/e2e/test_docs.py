@@ -28,7 +28,14 @@ from mngr.cli.table import ALIASES, COMMANDS, GROUPS, module_name
 from tests.conftest import BIN, Mngr, end_servers, git
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("examples/**/*.md"),
+        *ROOT.glob("src/mngr/sample/*.md"),
+    ]
+)
 BLOCK = re.compile(r"^```(\w+) (run|plugin)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 VARIES = re.compile(r"\b[0-9a-f]{7,64}\b|\b\d+(\.\d+)?(ms|s|m)\b|\d{4}-\d\d-\d\d[T ][\d:.]+Z?")
 

@@ -13,7 +13,7 @@ import pytest
 from mngr.mechanic import repair as job
 from tests.conftest import git
 
-SAMPLE = Path(__file__).parents[3] / "examples" / "sample"
+SAMPLE = Path(__file__).parents[3] / "src" / "mngr" / "sample"
 README = (SAMPLE / "README.md").read_text()
 PYTEST = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "no:hypothesispytest"]
 
