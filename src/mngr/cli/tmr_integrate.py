@@ -132,4 +132,25 @@ def code_of(data: dict[str, Any]) -> int:
 
 
 def _publish(cli: Cli, place: RunDir, data: dict[str, Any], args: Args) -> None:
-    raise NotImplementedError
+    """Push the branch and open a draft, or change the one that is open; or say how."""
+    import os
+
+    from mngr import git
+    from mngr.tmr.forge import open_pull_request, update_pull_request
+    from mngr.tmr.pullrequest import title_of
+
+    if data["delivered"] is None or data["verdict"] == "red":
+        cli.say("nothing was pushed: there is no green branch")
+        return
+    local, path = cli.context.local, os.path.join(place.path, "PR.md")
+    if args["pr"]:
+        repo = git.find_repo(local, place.root)
+        base = args["onto"] or (repo.branch if repo is not None else None) or "main"
+        done = open_pull_request(local, place.root, data["branch"], base, title_of(path), path)
+    else:
+        seen = f"refs/remotes/origin/{data['branch']}"
+        rewrite = (git.resolve(local, place.root, seen) or "") if args["rewrite"] else ""
+        done = update_pull_request(local, place.root, data["branch"], title_of(path), path, rewrite=rewrite)
+    lines = [line for line in (done.url, done.note, *([] if done.url else done.commands)) if line]
+    for line in lines:
+        cli.say(line)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from mngr import git
 from mngr.tmr.cluster import is_test_file
-from mngr.tmr.trees import PLAIN, blobs_of
+from mngr.tmr.trees import files_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def tutorial(local: Host, repo: str, file: str, tests: str) -> Check:
         from mngr.tutorial.check import compare
         from mngr.tutorial.citations import Citations, parse_tests
 
-        files = _files(local, repo, commit, [file, tests])
+        files = files_at(local, repo, commit, [file, tests], _LARGEST)
         script = files.pop(file, b"").decode("utf-8", "replace")
         read = [parse_tests(data, path) for path, data in files.items() if is_test_file(path)]
         every = Citations(
@@ -52,12 +51,3 @@ def tutorial(local: Host, repo: str, file: str, tests: str) -> Check:
         return not found, said[:_SHOWN]
 
     return check
-
-
-def _files(local: Host, repo: str, commit: str, paths: list[str]) -> dict[str, bytes]:
-    """The files of a commit at or below some paths."""
-    said = git.must(local, repo, *PLAIN, "ls-tree", "-r", "-z", commit, "--", *paths)
-    rows = [row.split("\t", 1) for row in said.split("\0") if "\t" in row]
-    names = {path: about.split(" ")[2] for about, path in rows if about.startswith("100")}
-    texts = blobs_of(local, repo, names.values(), _LARGEST)
-    return {path: texts[name] for path, name in sorted(names.items()) if name in texts}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mngr import git
+from mngr.tmr.trees import files_at
 from mngr.tutorial.citations import parse_tests
 
 TYPE_CHECKING = False
@@ -11,14 +11,16 @@ if TYPE_CHECKING:
 
     from mngr.host import Host
 
+_LARGEST = 1 << 22  # bytes of a file that is read
+
 
 def cited(local: Host, repo: str, commit: str, tests: Iterable[str]) -> dict[str, list[str]]:
     """The blocks of each test that cites one, as its file is at a commit."""
     wanted = set(tests)
     found: dict[str, list[str]] = {}
-    for path in sorted({test.partition("::")[0] for test in wanted}):
-        blob = git.run(local, repo, "cat-file", "blob", f"{commit}:{path}")
-        for citation in parse_tests(blob.out, path).citations if blob.code == 0 else ():
+    paths = {test.partition("::")[0] for test in wanted}
+    for path, data in files_at(local, repo, commit, paths, _LARGEST).items() if paths else ():
+        for citation in parse_tests(data, path).citations:
             if citation.test in wanted:
                 found.setdefault(citation.test, []).append(citation.text.strip("\n"))
     return found

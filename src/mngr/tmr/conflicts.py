@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from mngr.mapreduce.governor import Limits
+from mngr.mapreduce.state import add_usage
 from mngr.model import Record
+from mngr.tmr.culprit import wanted
+from mngr.tmr.mending import MINDLESS, SCRIPTED, Item, Mended, mend
 from mngr.tmr.merging import by_git, record, resolved, tool_of
 from mngr.tmr.trial import Aside
 
@@ -48,39 +52,76 @@ class Conflicts:
     def merge(
         self, settled: Settled, waiting: Sequence[tuple[Change, Aside]], known: dict[str, Change]
     ) -> Merged:
-        """Try one after the other, each on the branch as it is by then."""
+        """First what git or a tool knows, each on the branch as it is by then; then all the rest by agents at once."""
         solved: list[dict[str, Any]] = []
         asides: list[Aside] = []
+        rest: list[tuple[Change, Aside]] = []
         for change, aside in waiting:
-            settled, row, left = self._one(settled, change, aside, known)
-            solved += [row] if row is not None else []
-            asides += left
-        return Merged(settled=settled, solved=solved, asides=asides, spent={})
-
-    def _one(
-        self, settled: Settled, change: Change, aside: Aside, known: dict[str, Change]
-    ) -> tuple[Settled, dict[str, Any] | None, list[Aside]]:
+            found = by_git(self._local, self._run, settled.composed.head, change, self._tool)
+            if found is None:
+                rest.append((change, aside))
+                continue
+            answer = Mended(tree=found[0], by=found[1])
+            settled, row, left = self._tried(settled, settled.composed.head, change, aside, known, answer)
+            solved, asides = solved + row, asides + left
         head = settled.composed.head
-        others = [known[name] for name in aside.others if name in known]
-        found = by_git(self._local, self._run, head, change, self._tool)
-        if found is None:
-            return settled, None, [aside]
-        tree, by = found
-        return self._tried(settled, change, aside, others, tree, by, None)
+        spent: dict[str, Any] = {}
+        answers = self._asked(head, rest, known) if rest and self._order.rounds else {}
+        for change, aside in rest:
+            answer = answers.get(change.id, Mended(tree=None))
+            spent = add_usage(spent, answer.usage) if answer.usage else spent
+            if answer.tree is None:
+                why = f"{aside.reason}; {answer.reason}" if answer.reason else aside.reason
+                asides.append(aside.replace(reason=why))
+                continue
+            settled, row, left = self._tried(settled, head, change, aside, known, answer)
+            solved, asides = solved + row, asides + left
+        return Merged(settled=settled, solved=solved, asides=asides, spent=spent)
+
+    def _asked(
+        self, head: str, rest: Sequence[tuple[Change, Aside]], known: dict[str, Change]
+    ) -> dict[str, Mended]:
+        """What agents say: those that made the changes, and the integrator."""
+        kind, patience = self._order.agent, self._order.patience
+        if kind is None and self._plan.agent not in (*MINDLESS, SCRIPTED):
+            kind = self._plan.agent
+        items = [
+            Item(
+                change=change, head=head, others=[known[name] for name in aside.others if name in known],
+                tests=sorted({test for name in (change.id, *aside.others) if name in known for test in wanted(known[name])}),
+            )
+            for change, aside in rest
+        ]  # fmt: skip
+        limits = Limits(**self._plan.limits).replace(timeout=patience, deadline=patience)
+        return mend(
+            self._fleet,
+            self._run,
+            self._plan,
+            limits,
+            items,
+            kind if self._order.rounds > 1 else None,
+            self._hear,
+        )
+
+    def _hear(self, row: dict[str, Any]) -> None:
+        if row["type"] in ("alert", "alarm"):
+            self._say(str(row["text"]))
+        elif row["type"] in ("launched", "settled"):
+            self._say(f"{row['slug']}: {row.get('outcome') or 'asked'}")
 
     def _tried(
-        self, settled: Settled, change: Change, aside: Aside, others: Sequence[Change], tree: str, by: str, agent: str | None
-    ) -> tuple[Settled, dict[str, Any] | None, list[Aside]]:  # fmt: skip
+        self, settled: Settled, head: str, change: Change, aside: Aside, known: dict[str, Change], answer: Mended
+    ) -> tuple[Settled, list[dict[str, Any]], list[Aside]]:  # fmt: skip
         """The branch with an answer in it, if that is as green as without."""
-        head = settled.composed.head
-        anew = resolved(self._local, self._run.repo, change, head, tree, others)
+        assert answer.tree is not None
+        others = [known[name] for name in aside.others if name in known]
+        anew = resolved(self._local, self._run.repo, change, head, answer.tree, others)
         after = self._trial.settle([*settled.chosen, anew])
-        gone = {one.change for one in after.asides}
-        if gone:
+        if after.asides:
             why = next((one for one in after.asides if one.change == change.id), after.asides[0])
-            reason = f"{aside.reason}; merged by {by} it breaks the branch: {why.reason}"
-            return settled, None, [aside.replace(reason=reason, proof=why.proof)]
-        record(self._local, self._run, head, change, tree)
-        self._say(f"{change.id} was merged by {by}")
-        row = {"change": change.id, "by": by, "agent": agent, "others": aside.others}
-        return after, row, []
+            reason = f"{aside.reason}; as merged by {answer.by} it does not go: {why.reason}"
+            return settled, [], [aside.replace(reason=reason, proof=why.proof)]
+        record(self._local, self._run, head, change, answer.tree)
+        self._say(f"{change.id} was merged by {answer.by}")
+        row = {"change": change.id, "by": answer.by, "agent": answer.agent, "others": aside.others}
+        return after, [row], []

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from mngr.model import Record
-from mngr.tmr.compose import compose, rank
+from mngr.tmr.compose import compose
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from mngr.host import Host
@@ -35,8 +35,12 @@ def wanted(change: Change) -> set[str]:
 class Search:
     """Looks for who made tests red."""
 
-    def __init__(self, local: Host, repo: str, base: str, suite: Suite) -> None:
+    def __init__(
+        self, local: Host, repo: str, base: str, suite: Suite, loaded: Mapping[str, list[str] | None]
+    ) -> None:
         self._local, self._repo, self._base, self._suite = local, repo, base, suite
+        self._place: dict[str, int] = {}  # of each change among those that are looked at
+        self._loaded = loaded  # files that each test imports, as far as that is known
 
     def is_red(self, commit: str, test: str, *, alone: bool) -> bool:
         """Whether a test fails at a commit, run alone or with all others."""
@@ -46,6 +50,7 @@ class Search:
 
     def find(self, test: str, chosen: Sequence[Change], *, alone: bool) -> list[dict[str, Any]] | None:
         """What is to be put aside so that it is green again, with the proof; None when nobody can be found."""
+        self._place = {change.id: number for number, change in enumerate(chosen)}
         groups = _groups(chosen)
         places = {id(group): number for number, group in enumerate(groups)}
         makers = [group for group in groups if any(test in wanted(change) for change in group.changes)]
@@ -59,8 +64,9 @@ class Search:
             reason = f"{test} is red with it" + (" and what it needs" if len(makers[-1].changes) > 1 else "")
             proof = self._proof(test, order[: len(makers) - 1], order[: len(makers)])
             return [self._aside(name, reason, [], proof) for name in makers[-1].ids]
+        order = self._suspects(order, len(makers), test, alone)
         low, high = len(makers), len(order)  # green with `low` of them, red with `high`
-        if not self._red_with(order, test, alone):
+        if high == low:
             return None
         while high - low > 1:
             middle = (low + high) // 2
@@ -81,6 +87,24 @@ class Search:
             for name in (single or gone.ids)
         ]
 
+    def _suspects(self, order: list[Group], makers: int, test: str, alone: bool) -> list[Group]:
+        """Those with which it is red: the few that change what it imports, if that is enough; else all; or nobody but its makers."""
+        files = self._loaded.get(test)
+        near = {path for path in files or () if path.endswith(".py")}
+        few = [
+            *order[:makers],
+            *(
+                group
+                for group in order[makers:]
+                if any(
+                    path in near or not path.endswith(".py") for one in group.changes for path in one.paths
+                )
+            ),
+        ]
+        if files is not None and makers < len(few) < len(order) and self._red_with(few, test, alone):
+            return few
+        return order if self._red_with(order, test, alone) else order[:makers]
+
     def _single(self, test: str, gone: Group, rest: Sequence[Group], alone: bool) -> list[str]:
         """The one change of a task that is enough to take away; none when it must be all."""
         if len(gone.changes) < 2:
@@ -100,7 +124,10 @@ class Search:
 
     def _head(self, groups: Sequence[Group]) -> str:
         """A branch of only these."""
-        changes = rank([change for group in groups for change in group.changes])
+        changes = sorted(
+            (change for group in groups for change in group.changes),
+            key=lambda change: self._place[change.id],
+        )
         return compose(self._local, self._repo, self._base, changes).head
 
     def _proof(self, test: str, before: Sequence[Group], after: Sequence[Group]) -> dict[str, Any]:
@@ -124,7 +151,7 @@ def _groups(chosen: Sequence[Change]) -> list[Group]:
     known = {change.id: change for change in chosen}
     placed: set[str] = set()
     found: list[Group] = []
-    for change in rank(chosen):
+    for change in chosen:
         if change.id in placed:
             continue
         task = change.tasks[0] if change.tasks else change.id

@@ -12,6 +12,7 @@ from mngr.lock import Lock
 from mngr.model import Record
 from mngr.tmr import checks, hostile
 from mngr.tmr.baseline import verdict
+from mngr.tmr.citing import cited
 from mngr.tmr.compose import rank
 from mngr.tmr.conflicts import Conflicts
 from mngr.tmr.deliver import appended, branch_of, bring, carried, deliver, theirs
@@ -27,7 +28,7 @@ from mngr.tmr.suite import CHECK, Suite
 from mngr.tmr.trees import trees_of
 from mngr.tmr.trial import Aside, Before, Trial
 from mngr.tmr.walls import walls_of
-from mngr.tmr.wishes import along, find
+from mngr.tmr.wishes import along, find, shared
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,9 +126,13 @@ class _Integration:
             keys = {change.key for change in find(changes, what, commits)}
             rest = [{**row, "keys": [key for key in row["keys"] if key not in keys]} for row in rows]
             rows = [row for row in rest if row["keys"]]
+            Reasons(self._run.root).forget(keys)
         fresh = []
         for what in self._order.without:
             found = find(changes, what, commits)
+            if others := shared(changes, what):
+                names = ", ".join(change.id for change in others)
+                self._say(f"what others than {what} made, too, stays: {names}")
             reason = hostile.clean(self._order.reason, 1000)
             rows.append({"what": what, "keys": [change.key for change in found], "reason": reason})
             fresh += [reason_of(change, reason, self._run.name) for change in found] if reason else []
@@ -138,7 +143,9 @@ class _Integration:
 
     def _chosen(self, wishes: list[dict[str, Any]], only: str | None) -> tuple[list[Change], list[Aside]]:
         """The changes to begin with, best first, and those that nobody wants."""
-        changes = rank(self._gathered.changes)
+        changes = self._gathered.changes
+        tests = {test for change in changes for test in change.turned}
+        changes = rank(changes, blocks=cited(self._local, self._run.repo, self._gathered.base, tests))
         asides: dict[str, Aside] = {}
         for row in wishes:
             said = f"left out by wish{': ' + row['reason'] if row['reason'] else ''}"
@@ -245,6 +252,8 @@ class _Integration:
     ) -> dict[str, Any]:
         changes = {change.id: change for change in self._gathered.changes}
         composed = settled.composed
+        said = "others do the same, and the branch has it"
+        asides = [*asides, *(Aside(change=name, why="already", reason=said) for name in composed.already)]
         green = set(settled.red) | set(settled.red_before)
         commits = [
             {
@@ -264,7 +273,7 @@ class _Integration:
             "v": 1, "run": self._run.name, "at": clock.stamp(), "branch": branch_of(self._run), "base": self._gathered.base,
             "onto": onto, "head": composed.head, "tree": composed.tree,
             "verdict": "red" if settled.red else "green" if composed.commits else "empty",
-            "commits": commits, "already": composed.already, "left_out": left,
+            "commits": commits, "left_out": left,
             "red": [{"test": test, "why": why} for test, why in sorted(settled.red.items())],
             "red_before": settled.red_before, "flaky": settled.flaky, "partly": settled.partly, "wishes": wishes, "only": only,
             "delivered": self._last.get("delivered"),
@@ -312,6 +321,17 @@ def is_whole(data: dict[str, Any]) -> bool:
     return data["verdict"] != "red" and all(
         row["why"] in ("wish", "needs") and data["wishes"] for row in data["left_out"]
     )
+
+
+def missing(data: dict[str, Any]) -> list[dict[str, Any]]:
+    """What is not in the branch though nobody said so."""
+    wished = {row["change"] for row in data["left_out"] if row["why"] == "wish"}
+    return [
+        row
+        for row in data["left_out"]
+        if row["why"] not in ("wish", "already")
+        and not (row["why"] == "needs" and wished.intersection(row["others"]))
+    ]
 
 
 def red_again(before: dict[str, Any], after: dict[str, Any]) -> list[str]:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mngr.tmr.trees import Row
 
 MINDLESS = ("mechanic", "command")  # kinds that cannot be asked
-_SCRIPTED = "player"  # can, by those who want one: it knows what it was told beforehand
+SCRIPTED = "player"  # can, by those who want one: it knows what it was told beforehand
 _LARGEST = 8 << 20  # bytes of a file in which markers are looked for
 _SHOWN = 5  # others whose changes are shown in full
 
@@ -90,7 +90,7 @@ def mend(
     """
     local, place = fleet.context.local, _place(run)
     integrator = None if agent is None or agent in MINDLESS else agent
-    owners, used = _owners(fleet, plan, items, is_played=agent == _SCRIPTED)
+    owners, used = _owners(fleet, plan, items, is_played=agent == SCRIPTED)
     cases = [_case(local, run, item, owners.get(item.change.id)) for item in items]
     nobody = "there is nobody to ask: neither who made it nor an integrator has a mind of its own"
     found = {
@@ -128,7 +128,7 @@ def _owners(
     """Who made each change, if they can be asked, and what those have used so far."""
     if plan.transfer != "mirror":  # the user's own repository is where they work
         return {}, {}
-    dull = MINDLESS if is_played else (*MINDLESS, _SCRIPTED)
+    dull = MINDLESS if is_played else (*MINDLESS, SCRIPTED)
     able = {agent.name for agent in fleet.list().agents if agent.kind not in dull}
     owners = {
         item.change.id: next(maker.agent for maker in item.change.made_by if maker.agent in able)

@@ -162,6 +162,15 @@ def blobs_of(local: Host, repo: str, names: Iterable[str], most: int) -> dict[st
     return found
 
 
+def files_at(local: Host, repo: str, commit: str, paths: Iterable[str], most: int) -> dict[str, bytes]:
+    """The files of a commit at or below some paths, of at most so many bytes each."""
+    said = git.must(local, repo, *PLAIN, "ls-tree", "-r", "-z", commit, "--", *sorted(set(paths)))
+    rows = [row.split("\t", 1) for row in said.split("\0") if "\t" in row]
+    names = {path: about.split(" ")[2] for about, path in rows if about.startswith("100")}
+    texts = blobs_of(local, repo, names.values(), most)
+    return {path: texts[name] for path, name in sorted(names.items()) if name in texts}
+
+
 def merge_all(local: Host, repo: str, pairs: Sequence[tuple[str, str]]) -> list[Merged]:
     """How the commits of each pair go together, from where they part."""
     if not pairs:

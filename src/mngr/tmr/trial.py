@@ -59,7 +59,7 @@ class Trial:
         self._local, self._repo, self._base, self._suite, self._say = local, repo, base, suite, say
         self._before = before
         self.flaky = {test for test, word in before.verdicts.items() if word == "flaky"}
-        self._search = Search(local, repo, base, suite)
+        self._search = Search(local, repo, base, suite, before.loaded)
         self._steps = Steps(suite, before.loaded)
         self._unexplained: dict[str, str] = {}
 
@@ -116,7 +116,7 @@ class Trial:
             bad = self._bad(composed.head, self._red(composed.head), chosen)
         found: list[Aside] = []
         left = list(chosen)
-        for test in _one_of_a_kind(bad):
+        for test in bad:
             composed = compose(self._local, self._repo, self._base, left) if found else composed
             if found and not self._search.is_red(composed.head, test, alone=bad[test] != _TOGETHER):
                 continue
@@ -131,16 +131,20 @@ class Trial:
         return found
 
     def _bad(self, head: str, red: dict[str, str], chosen: Sequence[Change]) -> dict[str, str]:
-        """What of the red was green, or is said to be green, and is red whenever we look."""
+        """One of each kind of what is red, was green or is said to be green, and is red whenever we look."""
         asked = {test for change in chosen for test in wanted(change)}
-        bad: dict[str, str] = {}
+        red = {test: why for test, why in red.items() if test not in self.flaky | self._unexplained.keys()}
+        unknown = [test for test in red if test not in asked and test not in self._before.verdicts]
+        was = self._suite.some(self._base, unknown).outcomes
+        kinds: dict[str, str] = {}
         for test, why in sorted(red.items()):
-            if test in self.flaky or test in self._unexplained:
-                continue
-            if test not in asked and self._was_red(test):
-                continue
-            if self._search.is_red(head, test, alone=True):
-                bad[test] = why
+            if test in asked or not self._was_red(test, was):
+                kinds.setdefault(volatile(why), test)
+        alone = self._suite.some(head, kinds.values()).red
+        bad: dict[str, str] = {}
+        for test in kinds.values():
+            if test in alone:
+                bad[test] = red[test]
             elif test not in asked and test in self._suite.whole(self._base).red:
                 continue  # beside others it was red before, too
             elif test in self._suite.again(head).red:
@@ -149,13 +153,12 @@ class Trial:
                 self.flaky.add(test)
         return bad
 
-    def _was_red(self, test: str) -> bool:
-        """Whether it is red on the base: by the baseline, else by trying; a new one was not."""
+    def _was_red(self, test: str, outcomes: dict[str, str]) -> bool:
+        """Whether it is red on the base: by the baseline, else by what was tried there; a new one was not."""
         known = self._before.verdicts.get(test)
         if known is not None:
             return known == "fail"
-        outcome = self._suite.some(self._base, [test]).outcomes.get(test)
-        return outcome not in ("pass", "skip", "missing", None)
+        return outcomes.get(test) not in ("pass", "skip", "missing", None)
 
 
 _TOGETHER = "only beside others"
@@ -173,11 +176,3 @@ def needing(chosen: Sequence[Change], gone: set[str]) -> list[Aside]:
         Aside(change=change.id, why="needs", reason=f"{why}, which is not there", others=change.needs)
         for change, why in along(chosen, gone)
     ]
-
-
-def _one_of_a_kind(bad: dict[str, str]) -> list[str]:
-    """Of all that fail alike one, and all that fail only beside others."""
-    kinds: dict[str, str] = {}
-    for test, why in sorted(bad.items(), key=lambda row: (row[1] == _TOGETHER, row[0])):
-        kinds.setdefault(test if why == _TOGETHER else volatile(why), test)
-    return list(kinds.values())
