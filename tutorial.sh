@@ -405,6 +405,9 @@ mngr tmr resume greet
 # do a task again, with a hint
 mngr tmr retry tests/test_greet.py::test_greet -m 'mind the word'
 
+# tell the agent that made a change what you want otherwise, in the conversation that it has; the one here understands no words
+mngr tmr redo "$(mngr tmr changes greet --format '{id}')" -m 'leave out the comma' || test $? -eq 1
+
 # believe nobody: is what a branch does to the tests honest, and do they pass? this one says less than before, and is refuted
 git switch -q -c easier
 sed -i 's/welcome to the old shop/shop/' tests/test_greet.py

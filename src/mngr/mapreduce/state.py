@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 # queued: to be launched. launching: being made, or being told. working. parked: limited by its model. talking: being
 # reminded. pulling: its work is being brought home. checking: its claim is being checked. settled.
 BUSY = ("launching", "working", "talking", "pulling")  # have an agent that may run
+_ONCE = ("who", "branch", "spend", "tell", "answered")  # what a task's data say about one time only
 COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 
@@ -155,6 +156,13 @@ _STEPS: dict[str, Callable[[TaskState, dict[str, Any]], dict[str, Any]]] = {
     },
     "again": lambda one, row: {
         "state": "queued", "outcome": None, "reason": None, "ended_at": None,
-        "task": one.task.replace(data={**one.task.data, **row.get("data", {})}),
+        "task": one.task.replace(
+            data={
+                **{key: value for key, value in one.task.data.items() if key not in _ONCE}, **row.get("data", {})
+            }
+        ),
+    },
+    "restored": lambda one, row: {
+        "state": "settled", **{key: row[key] for key in ("commit", "claim", "check", "outcome", "reason")}, "ended_at": row["at"],
     },
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import os
 
@@ -127,12 +128,14 @@ class Tests:
     # What agents are told
 
     def base(self, one: TaskState) -> str | None:
-        """With the fixes that are confirmed so far."""
-        return self._base
+        """With the fixes that are confirmed so far; who is told to go on has a base."""
+        return one.base if "who" in one.task.data else self._base
 
     def prompt(self, one: TaskState) -> str:
-        """The brief."""
+        """The brief, or what somebody wants of its work."""
         data = one.task.data
+        if "tell" in data:
+            return str(data["tell"])
         cause = None
         if data["kind"] == "cause":
             cause = next(cause for cause in self._causes if cause["id"] == data["cause"])
@@ -175,6 +178,10 @@ class Tests:
             return Judgement(problem=brief.remind(found))
         with open(os.path.join(folder, "result.json"), "w", encoding="utf-8") as file:
             json.dump(found.to_dict(), file, indent=1)
+        if one.task.data.get("answered") == print_of(found.to_dict()):
+            return Judgement(
+                claim=found.to_dict(), problem=brief.remind(["result.json is still the one from before."])
+            )
         return Judgement(claim=found.to_dict())
 
     def is_known(self, one: TaskState) -> bool:
@@ -252,6 +259,11 @@ class Tests:
         if receipt["verdict"] == "confirmed":
             return str(claimed), _problem(one)
         return str(receipt["verdict"]), str(receipt["reason"])
+
+
+def print_of(claim: dict[str, Any]) -> str:
+    """What a result is known by."""
+    return hashlib.sha256(json.dumps(claim, sort_keys=True).encode()).hexdigest()
 
 
 def _has_claim(one: TaskState) -> bool:

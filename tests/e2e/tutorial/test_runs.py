@@ -97,6 +97,10 @@ def test_a_run_and_all_that_can_be_done_with_it(e2e: E2eSession, toy: Path) -> N
     mngr tmr retry tests/test_greet.py::test_greet -m 'mind the word'
     """)
     e2e.write_tutorial_block("""
+    # tell the agent that made a change what you want otherwise, in the conversation that it has; the one here understands no words
+    mngr tmr redo "$(mngr tmr changes greet --format '{id}')" -m 'leave out the comma' || test $? -eq 1
+    """)
+    e2e.write_tutorial_block("""
     # a receipt can be made again by anybody, from the commits alone
     mngr tmr verify --receipt .mngr/runs/greet/tasks/*/receipt.json
     """)
@@ -146,6 +150,11 @@ def test_a_run_and_all_that_can_be_done_with_it(e2e: E2eSession, toy: Path) -> N
     prompt = next(toy.glob(".mngr/runs/greet/tasks/*/prompt.md")).read_text()
     assert "mind the word" in prompt
     assert len(agents(e2e)) == 2
+    told = "mngr tmr redo \"$(mngr tmr changes greet --format '{id}')\" -m 'leave out the comma'"
+    result = e2e.run(told, comment="what you want otherwise")
+    expect(result).to_fail(1).to_contain(
+        "of kind mechanic, which understands no words", "mngr tmr retry test-greet-"
+    )
     result = e2e.run("mngr tmr verify --receipt .mngr/runs/greet/tasks/*/receipt.json", comment="once more")
     expect(result).to_succeed().to_contain("the same again: confirmed, it passed 3 of 3 times")
     expect(e2e.run("mngr tmr memory list")).to_succeed().to_match(

@@ -1,0 +1,97 @@
+"""A change that a person wants otherwise: the agent that made it is told so, in the same conversation, and its task is done again."""
+
+from __future__ import annotations
+
+from mngr import git
+from mngr.errors import MngrError, NotFound
+from mngr.mapreduce.journal import Journal
+from mngr.mapreduce.repo import keep
+from mngr.mapreduce.state import fold
+from mngr.model import Record
+from mngr.tmr.hostile import clean
+from mngr.tmr.mending import MINDLESS
+from mngr.tmr.recipe import print_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mngr.fleet import Fleet
+    from mngr.host import Host
+    from mngr.mapreduce.rundir import RunDir
+    from mngr.mapreduce.state import TaskState
+    from mngr.model import AgentView
+    from mngr.tmr.changes import Change
+
+_TEXT = """Your work on {task} was looked at by a person, who wants it otherwise:
+
+{message}
+
+Your commits are on the branch {branch}; go on there (`git switch {branch}` if you are elsewhere). Commit what you change, one commit for each kind, and write $MNGR_OUTPUT_DIR/result.json anew, in one step, as your first instructions say: about all that you did for this task, not only about what is new. Then stop.
+
+(Word {number} after your work was taken home.)
+"""
+
+
+class Asked(Record):
+    """Who was told, and how the task stood before."""
+
+    agent: str
+    others: list[str]  # who made the same and were not told
+    before: TaskState
+
+
+def redo(fleet: Fleet, run: RunDir, changes: Sequence[Change], message: str) -> Asked:
+    """Put the task behind a change back, for the agent that did it; raises NotFound, MngrError."""
+    makers = {maker.agent: maker.task for change in changes for maker in change.made_by}
+    agent = _maker(fleet, list(makers), makers, message)
+    slug = makers[agent.name]
+    with Journal(run.journal) as journal:
+        one = fold(journal.rows).tasks[slug]
+        if one.state != "settled":
+            raise MngrError(
+                f"{slug} is not settled yet: it is {one.state}", f"go on: mngr tmr resume {run.name}"
+            )
+        told = [row for row in journal.rows if row["type"] == "again" and "tell" in (row.get("data") or {})]
+        text = _TEXT.format(
+            task=clean(one.task.title), message=message.strip(), branch=agent.branch,
+            number=1 + sum(row["slug"] == slug for row in told),
+        )  # fmt: skip
+        data = {"who": agent.name, "tell": text, "answered": _print(one), "spend": "redo"}
+        journal.write("again", slug=slug, data=data)
+    return Asked(agent=agent.name, others=[name for name in makers if name != agent.name], before=one)
+
+
+def _maker(fleet: Fleet, names: list[str], tasks: dict[str, str], message: str) -> AgentView:
+    """The first of those who made it that is there and understands words."""
+    there = {agent.name: agent for agent in fleet.list().agents}
+    found = [there[name] for name in names if name in there]
+    able = [agent for agent in found if agent.kind not in MINDLESS]
+    if able:
+        return able[0]
+    task = tasks[names[0]]
+    again = f"have another do it: mngr tmr retry {task} -m {clean(message, 60)!r} --agent KIND"
+    if found:
+        raise MngrError(f"{names[0]} is of kind {found[0].kind}, which understands no words", again)
+    raise NotFound(f"{' and '.join(names)} is not there any more", f"mngr undestroy --list; or {again}")
+
+
+def restore(local: Host, run: RunDir, before: TaskState) -> str | None:
+    """Leave everything as it was if nothing came of it; why nothing came, None when something did."""
+    slug = before.task.slug
+    with Journal(run.journal) as journal:
+        one = fold(journal.rows).tasks[slug]
+        if one.outcome != "failed" and _print(one) != _print(before):
+            return None
+        if before.commit is not None and git.resolve(local, run.repo, before.commit):
+            keep(local, run, slug, before.commit)
+        journal.write(
+            "restored", slug=slug, commit=before.commit, claim=before.claim, check=before.check, outcome=before.outcome,
+            reason=before.reason,
+        )  # fmt: skip
+    return one.reason or "it did not answer"
+
+
+def _print(one: TaskState) -> str:
+    """What an agent said, without what we said of it."""
+    return print_of({key: value for key, value in one.claim.items() if key not in ("closed", "problem")})
