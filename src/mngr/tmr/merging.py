@@ -81,8 +81,13 @@ def tool_of(settings: Settings) -> str | None:
 
 
 def by_git(local: Host, run: RunDir, head: str, change: Change, tool: str | None) -> tuple[str, str] | None:
-    """The tree of a commit and a change that does not merge with it, and who knew it: `rerere` or `tool`; None when neither."""
+    """The tree of a commit and a change that did not merge, and who knew it: `rerere` or `tool`; None when neither.
+
+    It is `git` where there is nothing to know, because what was in its way is not there.
+    """
     clash = _clash(local, run.repo, head, change)
+    if not clash.paths:
+        return clash.tree, "git"
     if not clash.spots:
         return None
     known = _replayed(local, run, clash.spots)

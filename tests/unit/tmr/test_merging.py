@@ -131,6 +131,10 @@ def test_what_is_not_about_lines_is_left_to_others(field: Field) -> None:
     gone: Files = {"src/other.py": None}
     head, change = pair(field, gone, {"src/other.py": "A = 2\n\n\nB = 2\n\n\nC = 3\n"})
     assert merging.by_git(field.local, field.run, head, change, "cp {ours} {out}") is None
+    assert merging.by_git(field.local, field.run, field.base, change, None) == (
+        field.git("rev-parse", f"{change.commit}^{{tree}}"),
+        "git",
+    ), "what was in its way is gone"
     merging.record(field.local, field.run, head, change, merged(field, head, {"src/other.py": "A = 2\n"}))
 
 
