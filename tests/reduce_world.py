@@ -206,6 +206,7 @@ def _baseline(world: World) -> list[dict[str, Any]]:
             "failures": [failure] if is_red else [], "reruns": 0, "command": " ".join([*PYTEST, name]), "imported_from": {"shop": "shop/__init__.py"},
             "wrong_code": [], "resolved": {}, "output": "", "transcripts": {}, "artifacts": [], "left": 0,
             "environment": {"python": "3.11", "pytest": "9", "platform": "linux"}, "walls": "on", "findings": [], "lines": {},
+            "loaded": sorted(_loaded(world.shop.files, test["path"])),
         }})  # fmt: skip
     counts = {"pass": world.tests - len(world.red), "fail": len(world.red)}
     rows.append({"type": "standing", "tests": world.tests, "counts": counts, "skipped": 0, "causes": 0})
@@ -220,6 +221,18 @@ def _tests(path: str, text: str) -> list[dict[str, Any]]:
         for node in ast.parse(text).body
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
     ]  # fmt: skip
+
+
+def _loaded(files: dict[str, str], path: str) -> set[str]:
+    """The files that come with one, by what it imports."""
+    names = [
+        node.module.replace(".", "/")
+        for node in ast.walk(ast.parse(files[path]))
+        if isinstance(node, ast.ImportFrom) and node.module
+    ]
+    below = [f"{name}.py" for name in names] + [f"tests/{name}.py" for name in names]
+    more = (_loaded(files, name) for name in below if name in files)
+    return {path, "shop/__init__.py", "tests/conftest.py"}.union(*more)
 
 
 def _worked(world: World, slug: str) -> list[dict[str, Any]]:
