@@ -1,11 +1,14 @@
-# demo.sh [TEST…]: a small real session on agents of this machine, in a directory of its own that is gone afterwards.
+# demo.sh [TEST…]: a small real session on agents of this machine, in a directory of its own. Of that only the last project stays,
+# with the branch, the pull request and the report that it ends with; nothing does when it fails.
 # Needs git, tmux and mngr on the PATH; no account, no model, no network.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 only=$* # tests of the sample project; all without
 place=$(mktemp -d "${TMPDIR:-/tmp}/mngr-demo.XXXXXX")
+kept=
 unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE
-HOME=$place MNGR_HOME=$place/.mngr
+HOME=$place/home MNGR_HOME=$place/home/.mngr
+mkdir "$HOME"
 export HOME MNGR_HOME
 
 clean_up() {
@@ -14,7 +17,8 @@ clean_up() {
         tmux -S "$socket" kill-server 2>/dev/null || true
         rm -f "$socket"
     fi
-    rm -rf "$place"
+    rm -rf "$HOME" "$place/shop"
+    [ -n "$kept" ] || rm -rf "$place"
 }
 trap clean_up EXIT
 trap 'exit 130' INT TERM
@@ -88,4 +92,17 @@ run 'cat .mngr/runs/demo/tasks/test-list-sorted-*/result.json'
 run 'head -n 5 .mngr/runs/demo/tasks/test-list-sorted-*/receipt.json'
 run 'git -C .mngr/runs/demo/repo.git show --stat --format=%s "$(git -C .mngr/runs/demo/repo.git for-each-ref --format="%(refname)" "refs/mngr/runs/demo/test-list-sorted-*")"'
 
-say "That was a real session; $place is gone now. Next: README.md, tutorial.sh, mngr --help"
+say 'What was confirmed becomes one branch. All tests are run on it; who makes one red is put aside. Your checkout is not touched.'
+[ -f .mngr/runs/demo/integration.json ] || run 'mngr tmr integrate demo || test $? -eq 4'
+run 'git status --short --branch'
+run 'git log --stat --format="%n%h %s" "$(git rev-parse HEAD)"..mngr/demo/integrated'
+say 'The pull request, as its reader finds it; the rest of it is in the file.'
+run 'sed -n 1,40p .mngr/runs/demo/PR.md'
+
+kept=$place/pantry
+say "That was a real session, and all its agents are gone. The project with its branch is in $kept:
+  cd $kept && git log --stat mngr/demo/integrated
+  $kept/.mngr/runs/demo/PR.md
+  $kept/.mngr/runs/demo/report/index.html (open it in a browser)
+  rm -r $place (when you have seen enough)
+The same in a place of your own: mngr demo. Next: README.md, tutorial.sh, mngr --help"

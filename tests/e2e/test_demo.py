@@ -1,11 +1,11 @@
-"""`make demo`: a real session that says what it does and leaves nothing behind."""
+"""`make demo`: a real session that says what it does, and leaves nothing behind but what it ends with."""
 
 from __future__ import annotations
 
 import subprocess
 from pathlib import Path
 
-from tests.conftest import FULL
+from tests.conftest import FULL, git
 
 DEMO = Path(__file__).parents[2] / "examples" / "demo.sh"
 
@@ -13,7 +13,7 @@ DEMO = Path(__file__).parents[2] / "examples" / "demo.sh"
 def test_the_demo_does_what_it_shows_and_cleans_up(tmp_path: Path, env: dict[str, str]) -> None:
     place = tmp_path / "tmp"
     place.mkdir()
-    only = [] if FULL else ["tests/test_look.py::test_list_sorted", "tests/test_begin.py"]
+    only = [] if FULL else ["tests/test_look.py::test_list_sorted", "tests/test_begin.py::test_init"]
     done = subprocess.run(
         ["sh", DEMO, *only], cwd=tmp_path, env={**env, "TMPDIR": str(place)}, stdin=subprocess.DEVNULL,
         capture_output=True, text=True, timeout=240, check=False,
@@ -25,9 +25,16 @@ def test_the_demo_does_what_it_shows_and_cleans_up(tmp_path: Path, env: dict[str
     )
     assert "the test passes" in done.stdout
     assert "fixed\tconfirmed\ttests/test_look.py::test_list_sorted" in done.stdout
-    assert "[FIX_TEST]" in done.stdout
-    assert list(place.iterdir()) == []
+    assert "mngr/demo/integrated: green" in done.stdout
+    assert "[FIX_TEST] test_list_sorted: " in done.stdout.partition("$ git log --stat")[2]
     assert not Path(env["MNGR_HOME"]).exists()
+    (top,) = place.iterdir()
+    assert [path.name for path in top.iterdir()] == ["pantry"]
+    run = top / "pantry/.mngr/runs/demo"
+    assert done.stdout.rpartition("\n# ")[2].count(str(run)) == 2
+    assert "test_list_sorted" in (run / "PR.md").read_text()
+    assert "test_list_sorted" in (run / "report/index.html").read_text()
+    assert "mngr/demo/integrated" in git(top / "pantry", "branch", "--list")
 
 
 def test_a_demo_that_fails_cleans_up_and_says_so(tmp_path: Path, env: dict[str, str]) -> None:

@@ -1,0 +1,165 @@
+"""`mngr demo`."""
+
+from __future__ import annotations
+
+import os
+
+from mngr.cli import render
+from mngr.cli.pipeline import Progress, exit_code, parked
+from mngr.cli.run import is_terminal
+from mngr.cli.spec import Argument, Command, Option
+from mngr.cli.table import COMMANDS
+from mngr.cli.tmr_integrate import summary
+from mngr.cli.web import open_page
+from mngr.errors import MngrError, PartialFailure
+from mngr.model import Record
+from mngr.paths import Home, default_home
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.cli.parse import Args
+    from mngr.cli.run import Cli
+    from mngr.fleet import Fleet
+
+COMMAND = Command(
+    name="demo",
+    summary=COMMANDS["demo"][1],
+    description=(
+        "Copies a small program with a tutorial and 24 tests, most of them in trouble, to a directory, makes a repository of it,\n"
+        "and does what tmr run does, with an agent that needs no model: every test is run untouched, has an agent, and what that\n"
+        "claims is run again by us. What is confirmed becomes one branch, which is run as a whole, with a PR.md and a report.\n"
+        "No account and no network are needed; it takes about a minute. What needs thought ends as blocked, and that is no failure."
+    ),
+    arguments=(
+        Argument(name="PATH", help="tests of the sample to work on, as for pytest (default: all)", many=True, required=False),
+    ),
+    options=(
+        Option(flags=("--dir",), metavar="DIR", default="mngr-demo", help="where to; must not be there, or be empty", complete="files"),
+        Option(flags=("--open",), help="open the report in a browser (default: on a terminal)"),
+    ),
+    examples=(
+        ("mngr demo", "all of it, in ./mngr-demo"),
+        ("mngr demo tests/test_order.py --dir /tmp/pantry --no-open", "a few tests, elsewhere, without a browser"),
+    ),
+)  # fmt: skip
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Make the project, see a run through, and say what came of it."""
+    from mngr.fleet import Fleet
+    from mngr.ops.context import Context
+    from mngr.tmr.demo import check
+
+    place = os.path.realpath(cli.context.path(args["dir"]))
+    _must_be_free(place)
+    check(cli.fleet)
+    context = Context(cli.context.home.root, cwd=place, settings=cli.assignments, note=cli.say)
+    try:
+        made = _play(cli, Fleet(context=context), place, args["path"] or [])
+    except BaseException:
+        cli.say(f"what is there so far can go: {_removal(cli, place)}")
+        raise
+    finally:
+        context.close()
+    render.one(cli, made.to_dict(), render.clean(_human(cli, made)))
+    if args["open"] if "open" in args.chosen else is_terminal():
+        open_page(f"file://{made.report}")
+    return 0 if made.is_done else PartialFailure.exit_code
+
+
+class Made(Record):
+    """What came of it."""
+
+    dir: str
+    run: str
+    before: dict[str, int]  # tests, untouched, by verdict
+    counts: dict[str, int]  # tasks by outcome
+    tasks: list[dict[str, Any]]
+    branch: str
+    verdict: str
+    commits: list[dict[str, Any]]
+    pr: str
+    report: str
+    said: str  # of the branch, in a line
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every task came to an end of its own, and the branch is as green as it should be."""
+        return self.verdict != "red" and not {"failed", "unverified"} & set(self.counts)
+
+
+def _must_be_free(place: str) -> None:
+    if os.path.isdir(place) and not os.listdir(place):
+        return
+    if os.path.lexists(place):
+        what = "is not empty" if os.path.isdir(place) else "is no directory"
+        raise MngrError(f"{place} {what}", "name another place with --dir, or remove it")
+
+
+def _play(cli: Cli, fleet: Fleet, place: str, paths: list[str]) -> Made:
+    """From the copy to the report."""
+    from mngr.mapreduce.governor import Limits
+    from mngr.tmr.demo import begin_run, lay_out
+    from mngr.tmr.integrate import Order, integrate
+    from mngr.tmr.run import go
+    from mngr.tmr.status import status
+    from mngr.web.report import write_report
+
+    lay_out(fleet, place)
+    cli.say(f"a small program, its tutorial and its tests are in {place}")
+    run = begin_run(fleet, place, paths)
+    say = Progress(cli)
+    try:
+        state = go(fleet, run, Limits(), say)
+    finally:
+        say.close()
+    if exit_code(state) == 5:
+        raise parked(f"cd {place}; mngr tmr resume")
+    data = integrate(fleet, run, Order(), cli.say)
+    found = status(run)
+    tasks = [{key: one[key] for key in ("task", "outcome", "verdict", "reason")} for one in found["tasks"]]
+    return Made(
+        dir=place, run=run.name, before=state.facts["standing"][-1]["counts"], counts=found["counts"], tasks=tasks,
+        branch=data["branch"], verdict=data["verdict"], said=summary(data),
+        commits=[{key: row[key] for key in ("commit", "kind", "subject")} for row in data["commits"]],
+        pr=os.path.join(run.path, "PR.md"), report=write_report(fleet.context.local, run),
+    )  # fmt: skip
+
+
+def _human(cli: Cli, made: Made) -> str:
+    """What there was, what became of it, and where to look."""
+    lines = [f"There were {sum(made.before.values())} tests, untouched: {_counted(made.before)}."]
+    lines.append(f"Each has had an agent, or shared one with those that fail alike: {_counted(made.counts)}.")
+    for one in made.tasks:
+        if one["outcome"] != "unchanged":
+            lines.append(
+                f"  {one['outcome']:9} {one['task']}" + (f": {one['reason']}" if one["reason"] else "")
+            )
+    lines.append(f"What was confirmed, as one branch that was run: {made.said}")
+    lines += [f"  {row['commit'][:10]} {row['subject']}" for row in made.commits]
+    lines += [
+        f"The pull request:  {made.pr}",
+        f"The report:        {made.report}",
+        f"Look around:       cd {made.dir}; mngr tmr status; mngr tmr changes" + (f"; git log --stat {made.branch}" if made.commits else ""),
+        "What is blocked needs thought: mngr tmr run --only failing --agent claude",
+        f"Remove everything: {_removal(cli, made.dir)}",
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def _counted(counts: dict[str, int]) -> str:
+    return ", ".join(f"{number} {word}" for word, number in sorted(counts.items())) or "none"
+
+
+def _removal(cli: Cli, place: str) -> str:
+    """What takes all of it away again, agents first."""
+    import shlex
+
+    away = f"rm -r {shlex.quote(place)}"
+    if not os.path.isdir(os.path.join(place, ".mngr", "runs")):
+        return away
+    home = cli.context.home.root
+    chosen = "" if home == Home(default_home()).root else f" --home {shlex.quote(home)}"
+    return f"(cd {shlex.quote(place)} && mngr{chosen} tmr clean) && {away}"
