@@ -399,6 +399,14 @@ mngr tmr report greet --export ../greet.zip
 mngr tmr changes greet
 mngr tmr changes greet "$(mngr tmr changes greet --format '{id}')" --diff
 
+# the branch that the run made at its end, and what a reviewer reads: tests and texts in one commit, then each fix in one of its own; all of it was run
+git log --oneline mngr/greet/integrated
+cat .mngr/runs/greet/PR.md
+
+# leave a change out and say why, which later agents are told; then take it in again: what was run once is not run again
+mngr tmr integrate greet --without "$(mngr tmr changes greet --format '{id}')" --reason 'the old shop it is'
+mngr tmr integrate greet --with "$(mngr tmr changes greet --format '{id}')"
+
 # go on with a run; nothing that is settled is done again
 mngr tmr resume greet
 

@@ -54,6 +54,7 @@ def _run(world: World, tasks: int, slots: int, seconds: float = 1.0) -> Case:
     words = [
         "tmr",
         "run",
+        "--no-integrate",
         "--agent",
         "player",
         "--agent-arg",

@@ -79,6 +79,7 @@ def order(name: str, cases: dict[str, list[object]]) -> list[str]:
         "1",
         "--verify-runs",
         "1",
+        "--no-integrate",
     ]
 
 

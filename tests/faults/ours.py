@@ -38,7 +38,7 @@ class Tmr:
         scenario = repo.parent / "scenario.json"
         scenario.write_text(json.dumps({"steps": [], "cases": cases}))
         words = [
-            "run", "--name", "r", "--agent", wish.agent, "--pytest", PYTEST, "--runs", "1", "--verify-runs", "1",
+            "run", "--name", "r", "--no-integrate", "--agent", wish.agent, "--pytest", PYTEST, "--runs", "1", "--verify-runs", "1",
             "--max-agents", str(wish.slots), "--timeout", f"{wish.task_seconds}s", "--stall", f"{wish.stall_seconds}s",
             "--canary", "0", "--alarm", str(wish.alarm), "--on-alarm", "probe" if wish.probe else "pause",
         ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mngr.cli import render
 from mngr.cli.pipeline import exit_code, parked, root_of, summary
 from mngr.cli.spec import Argument
+from mngr.errors import MngrError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,19 +48,42 @@ def finish(
     finally:
         say.close()
         pages.close()
+    made = _integrated(cli, place) if state.is_over else None
     if cli.format != "jsonl":
-        report = status(place)
-        render.rows(
-            cli,
-            "tasks",
-            report["tasks"],
-            f"{summary(state)}: {place.path}" + (f"\nlook at it: {pages.first}" if pages.first else ""),
-            **{k: v for k, v in report.items() if k != "tasks"},
-        )
+        report = status(place, cli.context.local)
+        lines = [f"{summary(state)}: {place.path}"]
+        lines += [made["summary"]] if made else []
+        lines += [f"look at it: {pages.first}"] if pages.first else []
+        more = {key: value for key, value in report.items() if key != "tasks"}
+        render.rows(cli, "tasks", report["tasks"], "\n".join(lines), **more, integration=made)
     code = max(exit_code(state, BAD), 4 if state.facts.get("held") else 0)
+    code = max(code, 0 if made is None or made["is_whole"] else 4)
     if code == 5:
         raise parked(f"mngr tmr resume {place.name}")
     return code
+
+
+def _integrated(cli: Cli, place: RunDir) -> dict[str, Any] | None:
+    """What came of putting it all together, in short; None when that was not asked for."""
+    from mngr.cli.tmr_integrate import summary as said
+    from mngr.tmr.integrate import Order, integrate, is_whole
+    from mngr.tmr.plan import load_plan
+    from mngr.web.report import write_report
+
+    if not load_plan(place).integrate:
+        return None
+    try:
+        data = integrate(cli.fleet, place, Order(), cli.say)
+        write_report(cli.context.local, place)
+    except MngrError as error:
+        why = f"not integrated: {error.message}" + (f" ({error.hint})" if error.hint else "")
+        return {
+            "verdict": None,
+            "is_whole": False,
+            "summary": f"{why}; again: mngr tmr integrate {place.name}",
+        }
+    kept = {key: data[key] for key in ("branch", "head", "verdict", "left_out", "red", "red_before")}
+    return {**kept, "is_whole": is_whole(data), "summary": said(data)}
 
 
 def run_of(cli: Cli, args: Args) -> RunDir:

@@ -42,8 +42,9 @@ COMMAND = Command(
         "Collects the tests, runs each of them untouched, puts those together that fail for one cause, and makes an agent for\n"
         "each cause and each test: to repair it, or to make it better. What an agent claims is fetched into the run's own\n"
         "repository and run again by us in a clean copy; only that counts. No agent is made while the tests cannot be collected\n"
-        "or would not run the copy's own code. Everything is journaled: tmr resume goes on after a crash.\n"
-        "Exit code 4 when something is blocked or refuted, 5 when time or money ran out and the rest is parked."
+        "or would not run the copy's own code. Everything is journaled: tmr resume goes on after a crash. At the end all that was\n"
+        "confirmed becomes one branch, as tmr integrate makes it.\n"
+        "Exit code 4 when something is blocked, refuted or not integrated, 5 when time or money ran out and the rest is parked."
     ),
     arguments=(Argument(name="PATH", help="the tests to work on, as for pytest (default: all)", many=True, required=False, complete="files"),),
     options=(
@@ -57,6 +58,7 @@ COMMAND = Command(
         WALLS,
         Option(flags=("--test-timeout",), metavar="TIME", kind="length", default=600.0, help="how long one test may take"),
         Option(flags=("--tries",), metavar="N", kind="int", default=3, help="agents for one shared cause"),
+        Option(flags=("--no-integrate",), help="make no branch of it at the end; mngr tmr integrate does so later"),
         Option(flags=("--dry-run",), help="say what would be done and what it would take; no agent is made"),
         Option(flags=("--yes",), help="ask nothing"),
         Option(flags=("--detach",), help="run it as an agent of its own, and return"),
@@ -184,5 +186,5 @@ def _plan(cli: Cli, args: Args, root: str) -> Plan:
         transfer=wish.transfer or "mirror", sandbox=wish.sandbox, network=wish.network, yolo=wish.yolo, only=args["only"],
         changed_since=since, k=args["runs"], verify_k=args["verify_runs"], verify=args["verify"],
         verify_on=at_host(args["verify_on"]), walls=args["walls"], policy=settings.table("policy"), test_timeout=args["test_timeout"],
-        tutorial=tutorial if os.path.exists(os.path.join(root, tutorial)) else None, tries=1 if wish.agent == "mechanic" else args["tries"],  # it would do the same again
+        tutorial=tutorial if os.path.exists(os.path.join(root, tutorial)) else None, integrate=not args["no_integrate"], tries=1 if wish.agent == "mechanic" else args["tries"],  # it would do the same again
     )  # fmt: skip

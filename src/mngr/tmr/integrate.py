@@ -189,13 +189,15 @@ class _Integration:
         runs = baseline_runs(self._gathered.state.facts)
         seconds = {test: max(ran.seconds for ran in some) for test, some in runs.items()}
         suite = Suite(self._local, self._run.repo, plan, rooms, Shelf(self._run.root, "suite"), seconds)
-        command = context.settings.get("project.lint")
-        if command:
-            suite.checks["lint"] = checks.lint(str(command))
+        if command := self._lint():
+            suite.checks["lint"] = checks.lint(command)
         if plan.tutorial:
             tests = str(context.settings.get("tutorial.tests") or "tests")
             suite.checks["tutorial"] = checks.tutorial(self._local, self._run.repo, plan.tutorial, tests)
         return suite
+
+    def _lint(self) -> str:
+        return str(self._fleet.context.settings.get("project.lint") or "")
 
     def _settle(
         self, trial: Trial, onto: str, chosen: list[Change]
@@ -237,7 +239,10 @@ class _Integration:
         for name in suite.checks:
             tried = suite.some(head, [CHECK + name])
             said = tried.whys.get(CHECK + name, "")
-            rows.append({"name": name, "ok": not tried.red, "output": hostile.clean_body(said)})
+            command = "mngr tutorial check" if name == "tutorial" else self._lint()
+            rows.append(
+                {"name": name, "command": command, "ok": not tried.red, "output": hostile.clean_body(said)}
+            )
         return rows
 
     # What is told

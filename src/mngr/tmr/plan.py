@@ -42,6 +42,7 @@ class Plan(Record):
     test_timeout: float = 600.0
     tutorial: str | None = None  # the script, from the root of the project
     tries: int = 3  # agents for one shared cause
+    integrate: bool = True  # at the end
     limits: dict[str, Any] = {}
 
 

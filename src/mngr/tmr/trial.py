@@ -88,7 +88,7 @@ class Trial:
             chosen = [change for change in chosen if change.id not in {one.change for one in found}]
 
     def _settled(self, composed: Composed, chosen: list[Change], asides: list[Aside]) -> Settled:
-        red = self._red(composed.head)
+        red = self._red(composed.head) if composed.commits else {}
         still = sorted(test for test in red if test not in self._unexplained and test not in self.flaky)
         return Settled(
             composed=composed, chosen=chosen, asides=asides, red={test: why for test, why in red.items() if test in self._unexplained},

@@ -89,6 +89,16 @@ def test_a_run_and_all_that_can_be_done_with_it(e2e: E2eSession, toy: Path) -> N
     mngr tmr changes greet "$(mngr tmr changes greet --format '{id}')" --diff
     """)
     e2e.write_tutorial_block("""
+    # the branch that the run made at its end, and what a reviewer reads: tests and texts in one commit, then each fix in one of its own; all of it was run
+    git log --oneline mngr/greet/integrated
+    cat .mngr/runs/greet/PR.md
+    """)
+    e2e.write_tutorial_block("""
+    # leave a change out and say why, which later agents are told; then take it in again: what was run once is not run again
+    mngr tmr integrate greet --without "$(mngr tmr changes greet --format '{id}')" --reason 'the old shop it is'
+    mngr tmr integrate greet --with "$(mngr tmr changes greet --format '{id}')"
+    """)
+    e2e.write_tutorial_block("""
     # go on with a run; nothing that is settled is done again
     mngr tmr resume greet
     """)
@@ -140,6 +150,18 @@ def test_a_run_and_all_that_can_be_done_with_it(e2e: E2eSession, toy: Path) -> N
     one = "mngr tmr changes greet \"$(mngr tmr changes greet --format '{id}')\" --diff"
     result = e2e.run(one, comment="one of them, line by line")
     expect(result).to_succeed().to_contain("made by:\n  test-greet-", "\n-", "welcome to the old shop")
+    log = e2e.run("git log --oneline mngr/greet/integrated", comment="the branch")
+    expect(log).to_succeed().to_match("^[0-9a-f]+ .*test_greet.*\\n[0-9a-f]+ A toy$")
+    expect(e2e.run("cat .mngr/runs/greet/PR.md", comment="what a reviewer reads")).to_succeed().to_contain(
+        "**Green.**", "test_greet"
+    )
+    one = "\"$(mngr tmr changes greet --format '{id}')\""
+    result = e2e.run(f"mngr tmr integrate greet --without {one} --reason 'the old shop it is'", comment="no")
+    expect(result).to_succeed().to_contain("left out by wish: the old shop it is")
+    expect(e2e.run('test "$(git rev-parse mngr/greet/integrated)" = "$(git rev-parse HEAD)"')).to_succeed()
+    result = e2e.run(f"mngr tmr integrate greet --with {one}", comment="yes, after all")
+    expect(result).to_succeed().to_contain("mngr/greet/integrated: green")
+    expect(e2e.run("git log --oneline mngr/greet/integrated")).to_equal(log.stdout)
     expect(e2e.run("mngr tmr resume greet", comment="nothing is done again")).to_succeed().not_to_contain(
         "runs on"
     )
