@@ -76,7 +76,7 @@ class Search:
                 low = middle
         proof = self._proof(test, order[:low], order[:high])
         late = order[low]
-        if makers and places[id(makers[-1])] > places[id(late)]:
+        if makers and places[id(makers[-1])] > places[id(late)] and not self._breaks(late, test):
             gone, stays = makers[-1], late  # the better one stays, though it is the other's test that fails
         else:
             gone, stays = late, makers[-1] if makers else Group(changes=[])
@@ -86,6 +86,14 @@ class Search:
             self._aside(name, f"together with it {test} is red: {proof['why']}", stays.ids, proof)
             for name in (single or gone.ids)
         ]
+
+    def _breaks(self, group: Group, test: str) -> bool:
+        """Whether a group alone makes a test red that is green on the base, whoever else works on it."""
+        before, after = (
+            self._suite.some(commit, [test]).outcomes.get(test)
+            for commit in (self._base, self._head([group]))
+        )
+        return before in ("pass", "skip") and after not in ("pass", "skip", "missing")
 
     def _suspects(self, order: list[Group], makers: int, test: str, alone: bool) -> list[Group]:
         """Those with which it is red: the few that change what it imports, if that is enough; else all; or nobody but its makers."""
@@ -111,6 +119,8 @@ class Search:
             return []
         for change in sorted(gone.changes, key=lambda one: (one.kind != "fix", one.id)):
             kept = [one for one in gone.changes if one.id != change.id and change.id not in one.needs]
+            if any(one.kind == "fix" and test in wanted(one) for one in kept):
+                continue  # without its test nobody would see that it does not do what it is there for
             asked = {name for one in kept for name in wanted(one)} - {test}
             groups = [*rest, Group(changes=kept)]
             if not self._red_with(groups, test, alone) and not any(
