@@ -335,6 +335,7 @@ class Engine:
         if home.is_final:
             if one.agent_id:
                 self._watch.drop(one.agent_id)
+                self._slugs.pop(one.agent_id, None)  # another task may be for it
             self._check(one)
         else:
             self._remind(one, "result", home.judgement.problem or "")

@@ -196,13 +196,16 @@ class _Questions:
     # What is asked
 
     def more(self, state: RunState) -> list[dict[str, Any]]:
-        """For each the first who can be asked, and the next when that one did not know."""
+        """For each the first who can be asked, and the next when that one did not know; nobody two things at once."""
         rows = []
+        busy = {one.task.data.get("who") for one in state.tasks.values() if one.state != "settled"}
         for case in self._cases:
             for who, slug in case.rounds:
                 one = state.tasks.get(slug)
                 if one is None and self._is_there(case, who):
-                    rows.append(self._task(case, who, slug))
+                    if who == "integrator" or case.owner not in busy:
+                        rows.append(self._task(case, who, slug))
+                        busy |= {case.owner} if who == "owner" else set()
                     break
                 if one is not None and (one.state != "settled" or one.outcome == "merged"):
                     break
