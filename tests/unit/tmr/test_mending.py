@@ -78,7 +78,7 @@ def test_the_owner_is_asked_then_an_integrator_and_nobody_twice(mngr: Mngr) -> N
         fleet.stop([f"tmr-r-{name}"])
     plan = Plan(base=field.base, pytest=["pytest"], agent="player", agent_args=[script])
     rows: list[dict[str, Any]] = []
-    limits = Limits(timeout=20.0, budget=5.0)
+    limits = Limits(timeout=60.0, budget=5.0)
     found = mend(fleet, field.run, plan, limits, items, "player", rows.append)
     assert {row["slug"] for row in rows if row["type"] == "remind"} == {
         _slug(rows, one, "-own"), _slug(rows, three, "-own").removesuffix("-own"),
