@@ -48,20 +48,31 @@ class Steps:
             if row.kind != "fix":
                 continue
             below = rows[number - 1].commit if number else base
-            for test, why in self._suite.some(
-                row.commit, self._targets(row.commit, below, row.changes)
-            ).red.items():
+            targets = self._targets(below, row.commit, composed.head)
+            for test, why in self._suite.some(row.commit, targets).red.items():
                 if test not in self._suite.some(below, [test]).red:
                     reason = f"it leaves {test} red until another fix is there: {why}"
-                    proof = {"test": test, "before": "pass", "after": "fail", "why": why, "commit": row.commit}
+                    proof = {
+                        "test": test,
+                        "before": "pass",
+                        "after": "fail",
+                        "why": why,
+                        "commit": row.commit,
+                    }
                     return Step(change=row.changes[0], reason=reason, proof=proof)
         return None
 
-    def _targets(self, commit: str, below: str, changes: list[str]) -> list[str]:
-        paths = self._suite.paths(below, commit)
-        may = [test for test, files in self._loaded.items() if files is None or not paths.isdisjoint(files)]
-        if any(not path.endswith(".py") and not _is_text(path) for path in paths):
+    def _targets(self, below: str, commit: str, head: str) -> list[str]:
+        """The tests that may end otherwise than before the commit, and otherwise than at the head, where they were run."""
+        here, later = self._suite.paths(below, commit), self._suite.paths(commit, head)
+        if any(not path.endswith(".py") and not _is_text(path) for path in here | later):
             may = list(self._loaded)
+        else:
+            may = [
+                test
+                for test, files in self._loaded.items()
+                if files is None or not (here.isdisjoint(files) or later.isdisjoint(files))
+            ]
         if self._suite.counts["tests"] + len(may) <= _MOST * len(self._loaded):
             return may
         self.partly += 1

@@ -7,7 +7,7 @@ from mngr.tmr.cluster import volatile
 from mngr.tmr.compose import compose
 from mngr.tmr.culprit import Search, wanted
 from mngr.tmr.steps import Steps
-from mngr.tmr.suite import CHECK
+from mngr.tmr.suite import ALL, CHECK
 from mngr.tmr.wishes import along
 
 TYPE_CHECKING = False
@@ -62,6 +62,7 @@ class Trial:
         self._search = Search(local, repo, base, suite, before.loaded)
         self._steps = Steps(suite, before.loaded)
         self._unexplained: dict[str, str] = {}
+        self._watched: list[str] = []  # red when the whole suite was last run
 
     def settle(self, changes: Sequence[Change]) -> Settled:
         """As many of the changes as go together, no redder than the base and none of its commits redder than the one before."""
@@ -108,12 +109,18 @@ class Trial:
             return []
         few = self._steps.affected([path for change in chosen for path in change.paths])
         bad: dict[str, str] = {}
-        if few is not None:
-            self._say(f"{len(few)} tests that {len(chosen)} changes touch")
-            bad = self._bad(composed.head, self._suite.some(composed.head, few).red, chosen)
+        for some in (
+            self._watched,
+            few,
+        ):  # what was red a moment ago, then what the changes touch, and then everything
+            if some and not bad:
+                self._say(f"{len(some)} tests with {len(chosen)} changes")
+                bad = self._bad(composed.head, self._suite.some(composed.head, some).red, chosen)
         if not bad:
             self._say(f"the whole suite with {len(chosen)} changes")
-            bad = self._bad(composed.head, self._red(composed.head), chosen)
+            red = self._red(composed.head)
+            bad = self._bad(composed.head, red, chosen)
+            self._watched = sorted(test for test in red if test != ALL) if bad else []
         found: list[Aside] = []
         left = list(chosen)
         for test in bad:
