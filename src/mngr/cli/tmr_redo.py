@@ -66,7 +66,7 @@ def run(cli: Cli, args: Args) -> int:
     finally:
         say.close()
     if one.state != "settled":
-        raise parked(f"mngr tmr resume {place.name}, then mngr tmr integrate {place.name}")
+        raise parked(f"mngr tmr resume {place.name}")
     nothing = restore(cli.context.local, place, asked.before)
     if nothing:
         cli.say(f"{slug}: all stays as it was: {clean(nothing)}")
