@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from mngr import clock
@@ -39,7 +40,7 @@ def status(run: RunDir, local: Host | None = None) -> dict[str, Any]:
         "skipped": [{"test": row["test"], "why": row["why"]} for row in skipped],
         "alerts": [{"at": row["at"], "type": row["type"], "text": row["text"]} for row in state.alerts],
         "alarm": None if state.open_alarm is None else state.open_alarm["text"],
-        "budget": _budget(tasks),
+        "budget": _budget(tasks, _on_conflicts(run)),
         "counts": counts,
         **({} if local is None else {"converging": _converging(local, run, state)}),
     }
@@ -103,10 +104,18 @@ def _task(one: TaskState) -> dict[str, Any]:
     }
 
 
-def _budget(tasks: list[dict[str, Any]]) -> dict[str, Any]:
-    """What was used in all, and what for; tokens before the first edit, of those that made one."""
+def _on_conflicts(run: RunDir) -> dict[str, Any]:
+    """What was used to merge what did not merge."""
     total: dict[str, Any] = {}
-    spend: dict[str, dict[str, Any]] = {}
+    for one in fold(read_journal(os.path.join(run.path, "integrate", "journal.jsonl"))).tasks.values():
+        total = add_usage(total, one.usage) if one.usage else total
+    return total
+
+
+def _budget(tasks: list[dict[str, Any]], conflicts: dict[str, Any]) -> dict[str, Any]:
+    """What was used in all, and what for; tokens before the first edit, of those that made one."""
+    total: dict[str, Any] = conflicts
+    spend: dict[str, dict[str, Any]] = {"conflicts": conflicts} if conflicts else {}
     for task in tasks:
         total = add_usage(total, task["usage"]) if task["usage"] else total
         for kind, used in task["spend"].items():
