@@ -350,6 +350,9 @@ mngr tutorial coverage ../tour.sh ../tests --program mngr
 # Many at once
 ##################################################
 
+# all of it on a sample project that mngr brings along: its tests, an agent for each, one branch, PR.md and a report; here for one test
+mngr demo tests/test_look.py::test_list_sorted --dir ../pantry --no-open
+
 # an agent for each item; what it leaves in its output directory and what it commits are brought home
 mngr map red green blue -- sh -c 'echo "$0 is a colour" > "$MNGR_OUTPUT_DIR/said.txt"' {item}
 

@@ -130,22 +130,20 @@ def _play(cli: Cli, fleet: Fleet, place: str, paths: list[str]) -> Made:
 
 def _human(cli: Cli, made: Made) -> str:
     """What there was, what became of it, and where to look."""
-    lines = [f"There were {sum(made.before.values())} tests, untouched: {_counted(made.before)}."]
-    lines.append(f"Each has had an agent, or shared one with those that fail alike: {_counted(made.counts)}.")
+    lines = [f"Tests, untouched:  {_counted(made.before)}", f"An agent for each: {_counted(made.counts)}"]
     for one in made.tasks:
         if one["outcome"] != "unchanged":
             lines.append(
                 f"  {one['outcome']:9} {one['task']}" + (f": {one['reason']}" if one["reason"] else "")
             )
-    lines.append(f"What was confirmed, as one branch that was run: {made.said}")
+    lines.append(f"What is confirmed: {made.said}")
     lines += [f"  {row['commit'][:10]} {row['subject']}" for row in made.commits]
-    lines += [
-        f"The pull request:  {made.pr}",
-        f"The report:        {made.report}",
-        f"Look around:       cd {made.dir}; mngr tmr status; mngr tmr changes" + (f"; git log --stat {made.branch}" if made.commits else ""),
-        "What is blocked needs thought: mngr tmr run --only failing --agent claude",
-        f"Remove everything: {_removal(cli, made.dir)}",
-    ]  # fmt: skip
+    branch = f"; git log --stat {made.branch}" if made.commits else ""
+    lines += [f"The pull request:  {made.pr}", f"The report:        {made.report}"]
+    lines += [f"Look around:       cd {made.dir}; mngr tmr status; mngr tmr changes{branch}"]
+    if "blocked" in made.counts:
+        lines.append("What is blocked:   needs thought; mngr tmr run --only failing --agent claude")
+    lines.append(f"Remove everything: {_removal(cli, made.dir)}")
     return "\n".join(lines)
 
 
