@@ -89,8 +89,8 @@ def test_one_connection_serves_all_commands(away: Mngr, farm: Farm) -> None:
     away("create", "foo@h1", "--", "cat")
     logins = farm.hosts["h1"].log.read_text().count("Accepted publickey")
     for _ in range(3):
-        away("exec", "foo", "--", "true")
-        away("list")
+        assert away("exec", "foo", "--", "echo", "there").out == "there\n"
+        assert away.agent("foo")["state"] == "RUNNING"
     assert farm.hosts["h1"].log.read_text().count("Accepted publickey") == logins
 
 
