@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.bench.agents import agents
 from tests.bench.hosts import hosts
 from tests.bench.measure import HEAD, Case
+from tests.bench.reduce import reduce
 from tests.bench.runs import idle, receipts, runs
 from tests.bench.world import BIN, World
 
@@ -149,6 +150,8 @@ def main() -> None:
             print(measured.show(), flush=True)
         for case in [*runs(world), receipts(world)]:
             print(case.show(), flush=True)
+        for promise in reduce(world):
+            print(promise.show(), flush=True)
         print("\n" + growth(world, small))
         share = idle(world)
         verdict = "PASS" if share <= 0.02 else "OVER"
