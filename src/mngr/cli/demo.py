@@ -80,6 +80,7 @@ class Made(Record):
     branch: str
     verdict: str
     commits: list[dict[str, Any]]
+    left_out: list[dict[str, Any]]
     pr: str
     report: str
     said: str  # of the branch, in a line
@@ -119,13 +120,17 @@ def _play(cli: Cli, fleet: Fleet, place: str, paths: list[str]) -> Made:
         raise parked(f"cd {place}; mngr tmr resume")
     data = integrate(fleet, run, Order(), cli.say)
     found = status(run)
-    tasks = [{key: one[key] for key in ("task", "outcome", "verdict", "reason")} for one in found["tasks"]]
     return Made(
-        dir=place, run=run.name, before=state.facts["standing"][-1]["counts"], counts=found["counts"], tasks=tasks,
+        dir=place, run=run.name, before=state.facts["standing"][-1]["counts"], counts=found["counts"],
+        tasks=_some(found["tasks"], "task", "outcome", "verdict", "reason"),
         branch=data["branch"], verdict=data["verdict"], said=summary(data),
-        commits=[{key: row[key] for key in ("commit", "kind", "subject")} for row in data["commits"]],
+        commits=_some(data["commits"], "commit", "kind", "subject"), left_out=_some(data["left_out"], "change", "title", "why", "reason"),
         pr=os.path.join(run.path, "PR.md"), report=write_report(fleet.context.local, run),
     )  # fmt: skip
+
+
+def _some(rows: list[dict[str, Any]], *keys: str) -> list[dict[str, Any]]:
+    return [{key: row[key] for key in keys} for row in rows]
 
 
 def _human(cli: Cli, made: Made) -> str:
@@ -138,6 +143,7 @@ def _human(cli: Cli, made: Made) -> str:
             )
     lines.append(f"What is confirmed: {made.said}")
     lines += [f"  {row['commit'][:10]} {row['subject']}" for row in made.commits]
+    lines += [f"  left out: {row['title']}: {row['reason']}" for row in made.left_out]
     branch = f"; git log --stat {made.branch}" if made.commits else ""
     lines += [f"The pull request:  {made.pr}", f"The report:        {made.report}"]
     lines += [f"Look around:       cd {made.dir}; mngr tmr status; mngr tmr changes{branch}"]
