@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import zlib
 from typing import Any
 
@@ -47,7 +48,7 @@ def _put(place: str, real: list[str] | None = None) -> str:
 
 
 def _write(name: str, data: dict[str, Any]) -> None:
-    fresh = os.path.join(ROOT, f"{name}.{os.getpid()}")
+    fresh = os.path.join(ROOT, f"{name}.{os.getpid()}.{threading.get_ident()}")
     with open(fresh, "w", encoding="utf-8") as file:
         json.dump(data, file)
     os.replace(fresh, os.path.join(ROOT, name))
@@ -81,12 +82,14 @@ def _place() -> tuple[str, int]:
     own, inner = None, None
     frame: Any = sys._getframe(2)
     while frame is not None:
-        full = os.path.realpath(frame.f_code.co_filename)
+        name, line, frame = frame.f_code.co_filename, frame.f_lineno, frame.f_back
+        if not os.path.isabs(name):  # no file: <string>
+            continue
+        full = os.path.realpath(name)
         if full == _now["file"]:
-            own = (full, frame.f_lineno)
+            own = (full, line)
         elif inner is None and probe.is_project(full):
-            inner = (full, frame.f_lineno)
-        frame = frame.f_back
+            inner = (full, line)
     full, line = own or inner or (_now["file"], 0)
     return (os.path.relpath(full, probe.WORK) if probe.is_project(full) else full), line
 
@@ -117,7 +120,8 @@ def _words(words: list[str], cwd: str) -> list[str]:
     last = ""
     for at, word in enumerate(words):
         if word == "-c" and os.path.basename(last) in _SHELLS and words[at + 1 :]:
-            return [*words[: at + 1], _line(words[at + 1], cwd), *words[at + 2 :]]
+            rest = [_redirect(word, cwd) for word in words[at + 2 :]]  # what the line runs as "$@"
+            return [*words[: at + 1], _line(words[at + 1], cwd), *rest]
         if word == "-m" and _PYTHON.fullmatch(os.path.basename(last)) and words[at + 1 : at + 2] == [NAME]:
             return [_put("module", [sys.executable, "-m", NAME]), *words[at + 2 :]]
         if not _is_before(word, last):
@@ -154,7 +158,7 @@ def _watch_popen() -> None:
     init: Any = subprocess.Popen.__init__
 
     def watched(self: Any, args: Any, *rest: Any, **options: Any) -> None:
-        cwd = os.fspath(options.get("cwd") or os.getcwd())
+        cwd = os.fspath(options.get("cwd") or os.curdir)  # which may be gone
         cwd = cwd.decode() if isinstance(cwd, bytes) else cwd
         if isinstance(args, str):
             args = _line(args, cwd) if options.get("shell") else _redirect(args, cwd)
@@ -168,7 +172,7 @@ def _watch_popen() -> None:
 
     subprocess.Popen.__init__ = watched  # type: ignore[method-assign]
     system = os.system
-    os.system = lambda command: system(_line(os.fsdecode(command), os.getcwd()))
+    os.system = lambda command: system(_line(os.fsdecode(command), os.curdir))
 
 
 # What is left.

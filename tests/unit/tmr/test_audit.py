@@ -52,6 +52,16 @@ FILES = {
             assert subprocess.check_output(["sh", str(BIN / "note"), "add", "x"], cwd=place) is not None
 
 
+        def test_as_the_arguments_of_a_line(place):
+            subprocess.run(["sh", "-c", '"$@"', "sh", BIN / "note", "add", "x"], cwd=place, check=True)
+
+
+        def test_from_a_place_that_is_gone(place, monkeypatch):
+            monkeypatch.chdir(place)
+            place.rmdir()
+            subprocess.run([BIN / "note"], check=True)
+
+
         def test_in_a_line(place):
             assert sh("note add x --loud >/dev/null && note list | tr x y", place) == "y!\\n"
 
@@ -113,7 +123,15 @@ def line(text: str) -> int:
     return next(number for number, row in enumerate(source, 1) if text in row)
 
 
-@pytest.mark.parametrize("name", ["test_by_its_path", "test_by_another_program"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "test_by_its_path",
+        "test_by_another_program",
+        "test_as_the_arguments_of_a_line",
+        "test_from_a_place_that_is_gone",
+    ],
+)
 def test_a_program_that_does_nothing_is_not_noticed(world: World, name: str) -> None:
     assert holes(world, name) == [("vacuous", "nop"), ("vacuous", "help")]
 
