@@ -88,7 +88,7 @@ say 'Each test is run untouched, then gets an agent, here one that needs no mode
 run "mngr tmr run $only --runs 1 --name demo || test \$? -eq 4"
 run 'mngr tmr status demo --format "{outcome}\t{verdict}\t{task}" | sort'
 say 'One of them: what the agent claims, what we saw, and its commit.'
-run 'cat .mngr/runs/demo/tasks/test-list-sorted-*/result.json'
+run 'cat .mngr/runs/demo/tasks/test-list-sorted-*/result.json && echo'
 run 'head -n 5 .mngr/runs/demo/tasks/test-list-sorted-*/receipt.json'
 run 'git -C .mngr/runs/demo/repo.git show --stat --format=%s "$(git -C .mngr/runs/demo/repo.git for-each-ref --format="%(refname)" "refs/mngr/runs/demo/test-list-sorted-*")"'
 
