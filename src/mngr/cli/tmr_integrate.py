@@ -37,6 +37,7 @@ COMMAND = Command(
         Option(flags=("--with",), metavar="CHANGE|TASK|SHA", many=True, help="take it in again"),
         Option(flags=("--only",), metavar="WHAT", choices=("impl", "tests", "all"), help="only fixes of the implementation, or only the rest"),
         Option(flags=("--onto",), metavar="REF", help="what the branch stands on (default: what the run started from)"),
+        Option(flags=("--verify",), metavar="LEVEL", choices=("quick", "full"), default="quick", help="full: first check each claim with an audit, and faults put into the code"),
         Option(flags=("--integrator",), metavar="KIND", help="an agent for what nobody else could merge", complete="kinds"),
         Option(flags=("--conflict-rounds",), metavar="N", kind="int", default=2, help="agents that are asked about one conflict; 0 asks nobody"),
         Option(flags=("--conflict-timeout",), metavar="TIME", kind="length", default=1800.0, help="how long all conflicts may take"),
@@ -77,7 +78,7 @@ def _order(args: Args) -> Order:
     return Order(
         without=args["without"] or [], reason=args["reason"] or "", back=args["with"] or [], only=args["only"], onto=args["onto"],
         agent=args["integrator"], rounds=args["conflict_rounds"], patience=args["conflict_timeout"],
-        is_kept=args["update_pr"] and not args["rewrite"],
+        is_deep=args["verify"] == "full", is_kept=args["update_pr"] and not args["rewrite"],
     )  # fmt: skip
 
 
@@ -121,7 +122,11 @@ def summary(data: dict[str, Any]) -> str:
     left = f", {len(data['left_out'])} left out" if data["left_out"] else ""
     word = "green" if data["verdict"] == "green" else "RED, and not delivered"
     still = f" (but for {len(data['red_before'])} that were red before)" if data["red_before"] else ""
-    return f"{data['branch']}: {word}{still}: {len(ids)} changes in {len(data['commits'])} commits, {fixes} of them fixes{left}"
+    return f"{data['branch']}: {word}{still}: {_count(len(ids), 'change')} in {_count(len(data['commits']), 'commit')}, {fixes} of them {'a fix' if fixes == 1 else 'fixes'}{left}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def code_of(data: dict[str, Any]) -> int:

@@ -7,7 +7,7 @@ import os
 import time
 
 from mngr import clock, git
-from mngr.errors import MngrError, NotFound, UsageError
+from mngr.errors import MngrError, NotFound
 from mngr.lock import Lock
 from mngr.model import Record
 from mngr.tmr import checks, hostile
@@ -15,6 +15,7 @@ from mngr.tmr.baseline import verdict
 from mngr.tmr.citing import cited
 from mngr.tmr.compose import rank
 from mngr.tmr.conflicts import Conflicts
+from mngr.tmr.deepen import deepen
 from mngr.tmr.deliver import appended, branch_of, bring, carried, deliver, theirs
 from mngr.tmr.gather import gather, integration
 from mngr.tmr.graph import clashes, largest
@@ -22,12 +23,11 @@ from mngr.tmr.plan import load_plan
 from mngr.tmr.prepare import baseline_runs
 from mngr.tmr.pullrequest import write_pr
 from mngr.tmr.reasons import Reasons, reason_of
-from mngr.tmr.rooms import Rooms
+from mngr.tmr.run import judges_of
 from mngr.tmr.shelf import Shelf
 from mngr.tmr.suite import CHECK, Suite
 from mngr.tmr.trees import trees_of
 from mngr.tmr.trial import Aside, Before, Trial
-from mngr.tmr.walls import walls_of
 from mngr.tmr.wishes import along, find, shared
 
 TYPE_CHECKING = False
@@ -59,6 +59,7 @@ class Order(Record):
     agent: str | None = None  # who merges what does not merge
     rounds: int = 2
     patience: float = 1800.0  # seconds for all conflicts
+    is_deep: bool = False  # each claim is first checked in full
     is_kept: bool = False  # no commit of the branch may go: what is taken back is reverted
 
 
@@ -77,6 +78,8 @@ class _Integration:
         self._plan: Plan = load_plan(run)
         self._began = time.monotonic()
         self._last = integration(run) or {}
+        if order.is_deep:
+            deepen(fleet, run, say)
         self._gathered: Gathered = gather(self._local, run)
 
     def run(self) -> dict[str, Any]:
@@ -175,17 +178,7 @@ class _Integration:
 
     def _suite(self) -> Suite:
         plan, context = self._plan, self._fleet.context
-        show = context.settings_at(None).get("sandbox.show") or []
-        walls = walls_of(plan.walls, plan.pytest[0], show)
-        rooms = Rooms(
-            self._fleet,
-            self._run.name,
-            self._run.repo,
-            at_once=1,
-            walls=walls,
-            on=plan.verify_on,
-            called="jury",
-        )
+        rooms = judges_of(self._fleet, self._run, plan, called="jury", at_once=1)
         runs = baseline_runs(self._gathered.state.facts)
         seconds = {test: max(ran.seconds for ran in some) for test, some in runs.items()}
         suite = Suite(self._local, self._run.repo, plan, rooms, Shelf(self._run.root, "suite"), seconds)
@@ -203,10 +196,12 @@ class _Integration:
         self, trial: Trial, onto: str, chosen: list[Change]
     ) -> tuple[Settled, list[Aside], list[dict[str, Any]], dict[str, Any]]:
         """The largest set without a clash, then what still goes beside it, then what must be merged by somebody."""
+        stood = self._stood(onto, chosen)
+        chosen = [change for change in chosen if change.id not in {one.change for one in stood}]
         first = largest(chosen, clashes(self._local, self._run.repo, chosen))
-        self._say(f"{len(chosen)} changes, {len(first)} of them without a clash")
+        self._say(f"changes: {len(chosen)}, without a clash: {len(first)}")
         settled = trial.settle(first)
-        asides = [*settled.asides]
+        asides = [*stood, *settled.asides]
         ids = {change.id for change in first}
         rest = [change for change in chosen if change.id not in ids]
         if rest:
@@ -233,6 +228,24 @@ class _Integration:
                 one for one in asides if one.change not in {change.id for change in late}
             ] + settled.asides
         return settled, asides, done.solved, done.spent
+
+    def _stood(self, onto: str, chosen: Sequence[Change]) -> list[Aside]:
+        """What was put aside before and need not be tried again: those that it breaks with are there, and nothing new is at its place."""
+        last = self._last
+        if last.get("onto") != onto or "keys" not in last:
+            return []
+        news = {path for change in chosen if change.key not in last["keys"] for path in change.paths}
+        found = []
+        for row in last["left_out"]:
+            change = next((one for one in chosen if one.key == row["key"]), None)
+            others = [one.id for one in chosen if any(one.key.startswith(name) for name in row["others"])]
+            if row["why"] not in ("breaks", "redder") or change is None or not news.isdisjoint(change.paths):
+                continue
+            if len(others) == len(row["others"]):
+                known = {key: row[key] for key in ("why", "reason", "proof")}
+                found.append(Aside(change=change.id, others=others, **known))
+        ids = {one.change for one in found}
+        return [one for one in found if ids.isdisjoint(one.others)]
 
     def _checked(self, suite: Suite, head: str) -> list[dict[str, Any]]:
         rows = []
@@ -269,7 +282,7 @@ class _Integration:
         ]
         left = [
             {
-                **one.to_dict(), "title": changes[one.change].title, "kind": changes[one.change].kind,
+                **one.to_dict(), "key": changes[one.change].key, "title": changes[one.change].title, "kind": changes[one.change].kind,
                 "tasks": changes[one.change].tasks,
             }
             for one in sorted(asides, key=lambda one: (one.why, one.change))
@@ -281,7 +294,7 @@ class _Integration:
             "commits": commits, "left_out": left,
             "red": [{"test": test, "why": why} for test, why in sorted(settled.red.items())],
             "red_before": settled.red_before, "flaky": settled.flaky, "partly": settled.partly, "wishes": wishes, "only": only,
-            "delivered": self._last.get("delivered"),
+            "keys": sorted(change.key for change in self._gathered.changes), "delivered": self._last.get("delivered"),
         }  # fmt: skip
 
     def _deliver(self, data: dict[str, Any], settled: Settled, suite: Suite) -> None:
@@ -323,9 +336,7 @@ def _write(path: str, data: dict[str, Any]) -> None:
 
 def is_whole(data: dict[str, Any]) -> bool:
     """Whether everything that was confirmed is in the branch, but for what nobody wants."""
-    return data["verdict"] != "red" and all(
-        row["why"] in ("wish", "needs") and data["wishes"] for row in data["left_out"]
-    )
+    return data["verdict"] != "red" and not missing(data)
 
 
 def missing(data: dict[str, Any]) -> list[dict[str, Any]]:
@@ -342,9 +353,3 @@ def missing(data: dict[str, Any]) -> list[dict[str, Any]]:
 def red_again(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """Tests that an earlier branch had green, and this one has not."""
     return sorted(set(after["red_before"]) - set(before.get("red_before") or ()))
-
-
-def check_only(word: str | None) -> None:
-    """UsageError for what `--only` does not know."""
-    if word not in (None, "all", *_KINDS):
-        raise UsageError(f"--only: {word!r} is none of impl, tests, all", "leave it out for everything")

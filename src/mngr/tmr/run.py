@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mngr.tmr.flaky import Flaky
     from mngr.tmr.prepare import Prepared
     from mngr.tmr.testing import TestRun
+    from mngr.tmr.walls import Walls
 
     Say = Callable[[dict[str, Any]], None]
 
@@ -47,12 +48,8 @@ def go(
     plan = load_plan(run)
     local = fleet.context.local
     with Journal(run.journal) as journal:
-        show = fleet.context.settings_at(None).get("sandbox.show") or []
-        walls = walls_of(plan.walls, plan.pytest[0], show)
-        rooms = Rooms(fleet, run.name, run.repo, walls=walls)
-        judges = rooms
-        if plan.verify_on:
-            judges = Rooms(fleet, run.name, run.repo, walls=walls, on=plan.verify_on, called="judge")
+        rooms = Rooms(fleet, run.name, run.repo, walls=walls_for(fleet, plan))
+        judges = judges_of(fleet, run, plan) if plan.verify_on else rooms
         judges.sweep()
         prepared = prepare(local, run, plan, rooms, journal, say)
         _write(os.path.join(run.path, "clusters.json"), {"v": 1, "clusters": prepared.causes})
@@ -72,6 +69,20 @@ def go(
             remember(local, run, plan, fold(journal.rows), prepared)
             note_flaky(local, run, plan, fold(journal.rows), list(recipe.seen.values()))
             judges.close()
+
+
+def walls_for(fleet: Fleet, plan: Plan) -> Walls | None:
+    """What is around the tests that we run."""
+    show = fleet.context.settings_at(None).get("sandbox.show") or []
+    return walls_of(plan.walls, plan.pytest[0], show)
+
+
+def judges_of(
+    fleet: Fleet, run: RunDir, plan: Plan, called: str = "judge", at_once: int | None = None
+) -> Rooms:
+    """Rooms in which claims are checked."""
+    walls = walls_for(fleet, plan)
+    return Rooms(fleet, run.name, run.repo, walls=walls, on=plan.verify_on, called=called, at_once=at_once)
 
 
 def wish_of(plan: Plan) -> Wish:

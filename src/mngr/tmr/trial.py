@@ -83,7 +83,8 @@ class Trial:
             if not found:
                 return self._settled(composed, chosen, asides)
             for one in found:
-                self._say(f"{one.change} is put aside: {one.reason}")
+                if one.proof is not None:
+                    self._say(f"{one.change} is put aside: {one.reason}")
             found += needing(chosen, {one.change for one in found})
             asides += found
             chosen = [change for change in chosen if change.id not in {one.change for one in found}]
@@ -109,18 +110,13 @@ class Trial:
             return []
         few = self._steps.affected([path for change in chosen for path in change.paths])
         bad: dict[str, str] = {}
-        for some in (
-            self._watched,
-            few,
-        ):  # what was red a moment ago, then what the changes touch, and then everything
+        for some in (self._watched, few):  # red a moment ago; touched
             if some and not bad:
-                self._say(f"{len(some)} tests with {len(chosen)} changes")
-                bad = self._bad(composed.head, self._suite.some(composed.head, some).red, chosen)
+                self._say(f"tests: {len(some)}, changes: {len(chosen)}")
+                bad = self._looked(composed.head, self._suite.some(composed.head, some).red, chosen)
         if not bad:
-            self._say(f"the whole suite with {len(chosen)} changes")
-            red = self._red(composed.head)
-            bad = self._bad(composed.head, red, chosen)
-            self._watched = sorted(test for test in red if test != ALL) if bad else []
+            self._say(f"the whole suite, changes: {len(chosen)}")
+            bad = self._looked(composed.head, self._red(composed.head), chosen)
         found: list[Aside] = []
         left = list(chosen)
         for test in bad:
@@ -136,6 +132,12 @@ class Trial:
             found += new
             left = [change for change in left if change.id not in {one.change for one in found}]
         return found
+
+    def _looked(self, head: str, red: dict[str, str], chosen: Sequence[Change]) -> dict[str, str]:
+        """What of it somebody is to be found for; the same tests are looked at first the next time."""
+        bad = self._bad(head, red, chosen)
+        self._watched = sorted(test for test in red if test != ALL) if bad else []
+        return bad
 
     def _bad(self, head: str, red: dict[str, str], chosen: Sequence[Change]) -> dict[str, str]:
         """One of each kind of what is red, was green or is said to be green, and is red whenever we look."""

@@ -91,7 +91,11 @@ class _Named:
         """A change that was not merged, and the proof."""
         name = row.get("change") or row.get("id")
         what = self.change(str(name)) if name else self._who([row.get("task")])
-        return f'{what}<p class="why">{shown(row.get("reason"), 2000)}</p>'
+        proof = row.get("proof")
+        seen = ""
+        if isinstance(proof, dict):
+            seen = f'<p class="why"><code>{plain(proof.get("test"), 300)}</code> {chip(proof.get("before"))} → {chip(proof.get("after"))}</p>'
+        return f'{what}<p class="why">{shown(row.get("reason"), 2000)}</p>{seen}'
 
     def cause(self, row: dict[str, Any]) -> str:
         """Why some tasks have nothing to merge."""
