@@ -40,9 +40,7 @@ class Side:
         self.actions = actions
         self.checks = checks
         self.set = {e.what for e in around if e.rule in {"environment", "program-replaced"}}
-        looked = [part for check in checks for part in ast.walk(check.node) if isinstance(part, ast.Call)]
-        inner = [part for action in actions for part in ast.walk(action) if isinstance(part, ast.Call)]
-        self.calls = [*inner, *looked]
+        self.calls = values.calls(*actions, *(check.node for check in checks))
         whole = list(dict.fromkeys(c for part in self.calls if (c := escapes.command_of(part))))
         self.commands = list(dict.fromkeys(command[:_LONG] for command in whole))
         self.unread = [command for command in whole if len(command) > _LONG]

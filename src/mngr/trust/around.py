@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 from mngr.model import Record
+from mngr.trust import examples
+from mngr.trust.checks import Check
 from mngr.trust.resolve import Escape
 
 TYPE_CHECKING = False
@@ -18,13 +21,18 @@ SAID = {
     "dynamic-code": "code is made at run time", "not-collected": "tests are left out of the run",
     "shell-ignores-failure": "the shell line hides that the program failed", "output-hidden": "output is thrown away",
     "environment": "the environment is changed", "clock-fixed": "a clock or a source of chance is replaced",
+    "silenced": "less of the log is recorded",
     "warnings-ignored": "a warning is no error any more",
     "input-given": "input is given in another way", "program-path": "a directory is added to where programs are found",
 }  # fmt: skip
-_NOTED = frozenset(("environment", "clock-fixed", "input-given", "program-path", "timeout-dropped"))
+_NOTED = frozenset(
+    ("silenced", "environment", "clock-fixed", "input-given", "program-path", "timeout-dropped")
+)
 _KEPT_BY_COUNT = frozenset(
     ("mock", "writes-program", "shell-ignores-failure", "program-replaced", "output-hidden")
 )
+_APART = frozenset(("timeout", "sleep", "retry", "warnings-checked", "given", "example"))
+_LOGS = re.compile(r"\b(?:caplog|recwarn|logs?|records|capsys|capfd)\b|\.(?:stderr|err)\b")
 _DEFAULT_TIMEOUT = 60.0
 
 
@@ -41,7 +49,8 @@ class Added(Record):
 def added(old: list[Escape], new: list[Escape], callees: frozenset[str]) -> list[Added]:
     """What the new test has that the old one had not."""
     found = [*_times(old, new), *_sleeps(old, new), *_retries(old, new, callees), *_warnings(old, new)]
-    plain = [e for e in new if e.rule not in {"timeout", "sleep", "retry", "warnings-checked"}]
+    found += _cases(old, new)
+    plain = [e for e in new if e.rule not in _APART]
     before = Counter((e.rule, e.what) for e in old)
     rules = Counter(e.rule for e in old)
     seen: Counter[tuple[str, str]] = Counter()
@@ -58,6 +67,12 @@ def added(old: list[Escape], new: list[Escape], callees: frozenset[str]) -> list
         if not any(a.rule == escape.rule and a.line == escape.line for a in found):
             found.append(_made(escape.rule, level, escape))
     return found
+
+
+def silent(found: list[Added], checks: list[Check]) -> list[Added]:
+    """Where nothing must be in the log, less of it may not be recorded."""
+    absent = [c for c in checks if c.kind in {"empty", "notin", "nomatch"} and _LOGS.search(c.subject)]
+    return [one.replace(level="refuse") if one.rule == "silenced" and absent else one for one in found]
 
 
 def _made(rule: str, level: str, escape: Escape) -> Added:
@@ -104,6 +119,16 @@ def _warnings(old: list[Escape], new: list[Escape]) -> list[Added]:
     strict = [e for e in old if e.rule == "warnings-checked"]
     kept = any(e.rule == "warnings-checked" for e in new)
     return [_made("warnings-ignored", "refuse", strict[0])] if strict and not kept else []
+
+
+def _cases(old: list[Escape], new: list[Escape]) -> list[Added]:
+    """Cases that a library makes up, or that it is given besides, are not to become fewer."""
+    made = [[e for e in given if e.rule == "given"] for given in (old, new)]
+    texts = [[e.what for e in given] for given in made]
+    if made[1] and (why := examples.narrowed(*texts)):
+        return [_made("examples", "refuse", made[1][0]).replace(shown=why)]
+    told = {e.what for e in new if e.rule == "example"}
+    return [_made("examples", "refuse", e) for e in old if e.rule == "example" and e.what not in told][:1]
 
 
 def _retries(old: list[Escape], new: list[Escape], callees: frozenset[str]) -> list[Added]:

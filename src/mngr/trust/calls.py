@@ -6,7 +6,8 @@ import ast
 import functools
 
 from mngr.trust import driven, places, values, written
-from mngr.trust.resolve import TooLong, joined
+from mngr.trust.asking import is_program
+from mngr.trust.resolve import TooLong, call, joined
 from mngr.trust.said import QUIET, Said
 from mngr.trust.source import Function
 from mngr.trust.views import UNKEPT
@@ -19,6 +20,7 @@ _EMPTIES = frozenset(("clear", "pop", "popitem", "remove", "discard"))
 _COPIES = frozenset(
     ("shutil.copy", "shutil.copyfile", "shutil.copy2", "shutil.move", "os.replace", "os.rename")
 )
+_STREAMS = frozenset(("io.StringIO()", "io.BytesIO()"))
 _KEEPS = frozenset(("capture_output", "stdout", "stderr", None))  # by which the streams of a process are kept
 _READS = frozenset(("read_text", "read_bytes"))
 
@@ -74,6 +76,7 @@ class Calls(Said):
         if (through := self._indirect(func, name, args, node)) is not None:
             return through
         self.watch(name, made)
+        self._filled(node, made)
         self.written += [(place, content, self.line) for place, content in written.of_call(name, made)]
         if (said := self.says(name, made)) is not None:
             return said
@@ -89,6 +92,31 @@ class Calls(Said):
             plain.__dict__[UNKEPT] = True
         same = places.plain(name, plain)
         return same if same is not None else plain
+
+    def _filled(self, node: ast.Call, made: ast.Call) -> None:
+        """What the program is given to put something into, by way of a callback or as a stream, is its doing from then on."""
+        given = [*node.args, *(keyword.value for keyword in node.keywords)]
+        names = {name for arg in given for name in self._fills(arg)}
+        if not names or not any(map(is_program, self.module.outside(made))):
+            return
+        for name in names:
+            self.env[name] = call("gathered", self.env[name], made)
+
+    def _fills(self, node: ast.expr) -> set[str]:
+        """The test's own empty lists, tables and streams that a callback, or whoever has it, can fill."""
+        if isinstance(node, ast.Name) and node.id in self.env:
+            return {node.id} if values.text(self.env[node.id]) in _STREAMS else set()
+        body: ast.AST | None = node if isinstance(node, ast.Lambda | ast.Attribute) else None
+        if isinstance(node, ast.Name):
+            body = self.nested.get(node.id)
+        found = set()
+        for part in ast.walk(body) if body is not None else ():
+            match part:
+                case ast.Attribute(value=ast.Name(id=name), attr=attr) if attr in _MUTATE:
+                    found.add(name)
+                case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()):
+                    found.add(name)
+        return {name for name in found if name in self.env and _is_empty(self.env[name])}
 
     # Helpers.
 
@@ -290,6 +318,18 @@ class Calls(Said):
                 if own and (self.cwd_moved or not roots.isdisjoint(_names(written))):
                     del self.files[written]
         return None
+
+
+def _is_empty(node: ast.expr) -> bool:
+    """Whether it is a list or table with nothing in it yet, or one that is filled already by the program."""
+    plain = isinstance(node, ast.List | ast.Dict | ast.Call) and values.text(node) in {
+        "[]",
+        "{}",
+        "set()",
+        "list()",
+        "dict()",
+    }
+    return plain or values.text(node).startswith("gathered(")
 
 
 @functools.lru_cache(maxsize=4096)

@@ -37,7 +37,7 @@ def promised(check: Check, scene: Scene, beside: list[Check]) -> bool:
         return True
     if isinstance(check.node, ast.Attribute) and check.node.attr == "exit_code":
         return True
-    if "raised(" in check.subject:
+    if "raised(" in check.subject or check.subject.startswith("gathered("):
         return True
     same = [one for one in beside if one.subject == check.subject and one.moment == check.moment]
     same = [one for one in same if not one.empty and not one.conditions and one.kind not in NEGATIVE]

@@ -21,7 +21,7 @@ _STUBS = ("Mock", "MagicMock", "AsyncMock", "NonCallableMock", "PropertyMock", "
 _CLOCKS = frozenset(("time", "random", "datetime", "uuid", "locale"))
 _INPUTS = re.compile(r"\bsys\W+(argv|stdin)\b|\bbuiltins\W+input\b")
 _DYNAMIC = frozenset(("exec", "eval", "globals", "__import__", "builtins.exec", "builtins.eval"))
-_INERT = frozenset(("echo", "printf", "true", ":", "cat", "exit", "test", "false", "yes", "tee", "seq", "["))
+INERT = frozenset(("echo", "printf", "true", ":", "cat", "exit", "test", "false", "yes", "tee", "seq", "["))
 
 _SHELL = (
     ("shell-ignores-failure", re.compile(r"\|\|\s*(?:true|:|exit 0|echo\b)|;\s*(?:true|:|exit 0)\s*$|\bset \+e\b|\|\s*(?:true|cat)\s*$")),
@@ -29,10 +29,10 @@ _SHELL = (
     ("sleep", re.compile(r"(?:^|[;&|])\s*sleep\s")),
     ("output-hidden", re.compile(r"2>\s*/dev/null|(?<![2])>\s*/dev/null|&>\s*/dev/null")),
 )  # fmt: skip
-_FILTERS = frozenset("head tail tee sort uniq tr cut wc sed awk cat less more nl rev column fold".split())
-_EASES = re.compile(
-    r"(?:^|\s)(--(?:dry-?run|no-?op|simulate|pretend|what-if|just-print|exit-zero|no-fail\w*|ignore-(?:errors|failures)|keep-going|"
-    r"lenient|permissive|no-verify|no-checks?|no-strict|skip-[\w-]+|allow-fail\w*))(?![\w-])"
+_TOLERANT = re.compile(
+    r"toler|lenient|ignor|swallow|suppress|flak|retr(?:y|ies)|rerun|allow_fail|may_fail|can_fail|best_effort|quarantin|known_\w+|"
+    r"skip|xfail|expect\w*_fail|disabled?$|broken",
+    re.I,
 )
 _STOPS = re.compile(r"\bos\.(?:_exit|abort)\b")
 _LONG = 4_000  # characters of a line that are looked at, at both of its ends
@@ -51,6 +51,8 @@ def of_call(name: str, node: ast.Call) -> Found | None:
         return "sleep", shown, float(found) if isinstance(found, int | float) else 1e9
     if name in {"pytest.exit", "sys.exit", "os._exit", "exit", "quit", "os.abort", "os.kill"}:
         return "ends-early", shown, None
+    if last in {"set_level", "at_level", "setLevel", "disable"} and any(map(_is_high, node.args[:1])):
+        return "silenced", shown, None
     if any(_STOPS.search(values.text(arg)) for arg in (*node.args, *(k.value for k in node.keywords))):
         return "ends-early", shown, None
     if name in {"warnings.simplefilter", "warnings.filterwarnings"} and node.args:
@@ -66,6 +68,14 @@ def of_call(name: str, node: ast.Call) -> Found | None:
     if last in {"addopts", "deselect"}:
         return "not-collected", shown, None
     return _stand_in(name, last, node, shown)
+
+
+def _is_high(level: ast.expr) -> bool:
+    """Whether only errors, or not even these, are recorded from this level on."""
+    found = values.value(level)
+    return (isinstance(found, int) and found >= 40) or bool(
+        re.search(r"\b(?:ERROR|CRITICAL|FATAL)\b", values.text(level))
+    )
 
 
 def _marked(mark: ast.expr, shown: str) -> Found | None:
@@ -97,7 +107,7 @@ def _stand_in(name: str, last: str, node: ast.Call, shown: str) -> Found | None:
     if name in {"unittest.skip", "unittest.skipIf", "unittest.skipUnless"}:
         return "skip", shown, None
     if last in {"write_text", "write_bytes", "write"} and any(
-        _is_program(item) for item in values.literals(node)
+        _isprogram(item) for item in values.literals(node)
     ):
         return "writes-program", shown, None
     if last == "allow_path":
@@ -122,7 +132,7 @@ def _patched(last: str, node: ast.Call, shown: str) -> Found | None:
     return None
 
 
-def _is_program(found: object) -> bool:
+def _isprogram(found: object) -> bool:
     plain = found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
     return plain.lstrip().startswith("#!")
 
@@ -149,10 +159,16 @@ def of_decorator(node: ast.expr, name: str) -> Found | None:
         return "timeout", "mark", float(found) if isinstance(found, int | float) else 1e9
     if last in _SKIPS:
         return _SKIPS[last], f"{last}({plain})", None
+    if _TOLERANT.search(last):
+        return "xfail", f"{last}({plain})", None
     if last == "filterwarnings" and arguments:
         return ("warnings-checked", "error", None) if values.value(arguments[0]) == "error" else None
+    if last == "example":
+        return "example", f"example({plain})", None
     if last == "given" and ("just(" in plain or ".filter(" in plain):
         return "examples", f"given({plain})", None
+    if last == "given":
+        return "given", f"given({plain})", None
     if last == "settings":
         few = [k for k in keywords if k.arg == "max_examples" and _is_few(values.value(k.value))]
         return ("examples", f"settings({plain})", None) if few else None
@@ -211,7 +227,7 @@ def command_of(node: ast.AST) -> str | None:
 def is_inert(command: str) -> bool:
     """Whether a command line runs nothing that could be the program: what it prints, the test says itself."""
     lines = [part.strip() for part in re.split(r"&&|\|\||[;|\n]", command) if part.strip()]
-    return bool(lines) and all(_program(part) in _INERT or _says_itself(part) for part in lines)
+    return bool(lines) and all(program(part) in INERT or _says_itself(part) for part in lines)
 
 
 def is_help(command: str) -> bool:
@@ -219,37 +235,17 @@ def is_help(command: str) -> bool:
     return bool(re.search(r"(?:^|\s)(?:--help|-h|--version|--usage)(?:\s|$)|^\S+ help\b", command))
 
 
-def is_eased(command: str) -> str:
-    """The option by which a program is told to do nothing, or not to fail."""
-    found = _EASES.search(command)
-    return found[1] if found else ""
-
-
-def hides_status(command: str) -> bool:
-    """Whether the status of a line is not that of the program in it, but of what comes after it."""
-    line = command.strip()
-    if re.search(r"(?<!&)&$", line) or re.match(r"!\s|if\s", line):
-        return True
-    ends = [part.strip() for part in re.split(r"&&|\|\||[;\n]", line) if part.strip()]
-    piped = [part.strip() for part in ends[-1].split("|")] if ends else []
-    if len(piped) > 1 and _program(piped[-1]) in _FILTERS and "pipefail" not in line:
-        return not all(_program(part) in _INERT for part in piped)
-    joints = re.findall(r"&&|\|\||[;\n]", line.rstrip(";\n "))
-    last_alone = bool(joints) and joints[-1] != "&&" and _program(ends[-1]) in _INERT | _FILTERS
-    strict = bool(re.search(r"\bset -\w*e", line)) and joints[-1:] != ["||"]
-    return last_alone and not strict and not all(_program(part) in _INERT for part in ends)
-
-
 def says(command: str, text: str) -> bool:
     """Whether a line of shell prints these words by itself."""
     parts = [part.strip() for part in re.split(r"&&|\|\||[;|\n]", command)]
     plain = [row.strip() for row in text.splitlines() if row.strip()]
     return any(
-        _program(part) in {"echo", "printf", "cat"} and any(row in part for row in plain) for part in parts
+        program(part) in {"echo", "printf", "cat"} and any(row in part for row in plain) for part in parts
     )
 
 
-def _program(part: str) -> str:
+def program(part: str) -> str:
+    """The program that a command runs."""
     rows = [word for word in part.split() if not re.match(r"\w+=", word)]
     return rows[0].rsplit("/", 1)[-1] if rows else ""
 

@@ -14,6 +14,7 @@ from mngr.trust.values import UNKNOWN
 TYPE_CHECKING = False
 SAME, STRONGER, UPDATED, WEAKER, OTHER = range(5)
 _TEXTUAL = frozenset(("eq", "full", "starts", "in", "search", "any"))
+_ENDLESS = re.compile(r"\b(?:maxsize|inf|infinity|Infinity|float_info)\b")
 _FAILING = re.compile(
     r"\b(fail|fails|error|errors|refus\w*|reject\w*|invalid|unknown|not allowed|exit code [1-9])\b", re.I
 )
@@ -140,6 +141,8 @@ def _near(old: Check, new: Check) -> Verdict:
 
 def _bound(old: Check, new: Check) -> Verdict:
     a, b = old.value, new.value
+    if b is UNKNOWN and new.expected is not None and _ENDLESS.search(values.text(new.expected)):
+        return _less("the bound is larger than anything", "bound-raised")
     if not isinstance(a, int | float) or not isinstance(b, int | float):
         return Verdict(
             grade=SAME

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from mngr.model import Record
 from mngr.trust import answers, asking, escapes, handed, hardness, hooks, prepared, reach, values, written
-from mngr.trust.around import added
+from mngr.trust.around import added, silent
 from mngr.trust.checks import Check
 from mngr.trust.finding import Finding
 from mngr.trust.matching import Matcher
@@ -45,6 +45,7 @@ class Unit(Record):
     escapes: list[Escape]
     actions: list[ast.Call]
     asked: asking.Asked
+    side: answers.Side
     written: list[written.Written]
     text: str = ""  # its own, to be compared
     doc: str = ""
@@ -94,6 +95,7 @@ class _Guard:
         self.made: list[Finding] = []
         self.cut = False
         self.units: list[Unit] = []  # all of the new file that may have changed
+        self.calls: list[ast.Call] = []  # those in them
 
     def say(self, rule: str, level: str, line: int, what: str, old: str = "", new: str = "") -> None:
         self.made.append(_finding(rule, level, self.path, line, what, old, new))
@@ -181,6 +183,8 @@ class _Guard:
                 mark, name = made, values.text(made.func)
             if found := escapes.of_decorator(mark, name):
                 walk.escape(*found)
+            elif name.rsplit(".", 1)[-1] in {"property", "cached_property", "contextmanager"}:
+                walk.escape("not-collected", f"@{name}")
             elif name in module.functions and escapes.hides(module.functions[name]):
                 walk.escape("ends-early", f"@{name}")
         if isinstance(node, ast.AsyncFunctionDef) and not any(
@@ -232,16 +236,18 @@ class _Guard:
                 "expectation-changed", "note", after.line, f"{old.name}: {what}", before.code, after.code
             )
         is_hook = new.name.startswith("pytest_")  # see outcomes.py
-        for extra in added(old.escapes, new.escapes, scene.callees) if not is_hook else []:
+        around = silent(added(old.escapes, new.escapes, scene.callees), new.checks)
+        for extra in around if not is_hook else []:
             line = extra.line or new.line
             self.say(extra.rule, extra.level, line, f"{new.name}: {extra.what}", "", extra.shown)
-        for line, what, shown in answers.own(_side(old), _side(new), old.doc):
+        for line, what, shown in answers.own(old.side, new.side, old.doc):
             self.say("own-answer", "refuse", line or new.line, f"{new.name}: {what}", "", shown)
         planted = list(written.planted(old.written, new.written, old.checks, new.checks))
-        planted += prepared.with_answers(_side(old), _side(new), old.written, new.written)
+        for find in (prepared.with_answers, prepared.scripts):
+            planted += find(old.side, new.side, old.written, new.written)
         for line, what in planted:
             self.say("own-answer", "refuse", line or new.line, f"{new.name}: {what}")
-        for command in answers.unread(_side(old), _side(new)):
+        for command in answers.unread(old.side, new.side):
             self.say(
                 "long-line",
                 "note",
@@ -267,10 +273,11 @@ class _Guard:
                 self.say(rule, level, new.line, f"{new.name} {what}")
 
     def _easier(self, old: Unit, new: Unit) -> None:
-        calls = [call for unit in self.units for call in _side(unit).calls]
         if self.new is None:
             return
-        if gone := hardness.lost(_side(old).calls, _side(new).calls, calls, self.new):
+        if not self.calls:
+            self.calls = [call for unit in self.units for call in unit.side.calls]
+        if gone := hardness.lost(old.side.calls, new.side.calls, self.calls, self.new):
             self.say("input-weakened", "refuse", new.line, f"{new.name}: what it gives has lost {gone}")
 
     def _gone(self, old: Unit, after: dict[str, Unit], pool: list[Check]) -> None:
@@ -365,11 +372,8 @@ def _seen(walk: Walk) -> dict[str, Any]:
         "actions": walk.actions,
         "written": walk.written,
         "asked": asking.Asked(walk),
+        "side": answers.Side(walk.actions, walk.checks, walk.escapes),
     }
-
-
-def _side(unit: Unit) -> answers.Side:
-    return answers.Side(unit.actions, unit.checks, unit.escapes)
 
 
 def _marks(found: ast.expr | None) -> list[ast.expr]:

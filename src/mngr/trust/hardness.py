@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from mngr.trust import asking, values
 from mngr.trust.escapes import command_of
@@ -32,29 +32,23 @@ _LINE = 4_000
 _HUGE = 2**31
 
 
-def lost(
-    old: Iterable[ast.Call], new: Iterable[ast.Call], all_new: Iterable[ast.Call], module: Module
-) -> str:
+def lost(old: list[ast.Call], new: list[ast.Call], all_new: list[ast.Call], module: Module) -> str:
     """What was hard about what an old test gave, and is not there any more where the new one gives something else."""
-    before, after, everywhere = _inside(old), _inside(new), _inside(all_new)
+    before, after = _telling(old), _telling(new)
     known = {values.text(call) for call in before}
     still = {values.text(call) for call in after}
-    names = {_last(call) for call in before}
     fresh = {_last(call) for call in after if values.text(call) not in known and _says(call)}
-    kept: set[str] = set()
-    for call in everywhere:
+    changed = [call for call in before if values.text(call) not in still and _last(call) in fresh]
+    hard = {name: None for call in changed for name in sorted(_hard(call, module))}
+    names = {_last(call) for call in before}
+    for call in _telling(all_new) if hard else ():
         if _last(call) in names or _asks(call, module):
-            kept |= _hard(call, module)
-    gone: dict[str, None] = {}
-    for call in before:
-        if values.text(call) not in still and _last(call) in fresh:
-            gone.update(dict.fromkeys(sorted(_hard(call, module) - kept)))
-    return ", ".join(gone)
+            hard = {name: None for name in hard if name not in _hard(call, module)}
+    return ", ".join(hard)
 
 
-def _inside(calls: Iterable[ast.Call]) -> list[ast.Call]:
-    found = {id(part): part for call in calls for part in ast.walk(call) if isinstance(part, ast.Call)}
-    return [part for part in found.values() if _last(part) not in _PLAIN]
+def _telling(calls: list[ast.Call]) -> list[ast.Call]:
+    return [call for call in calls if _last(call) not in _PLAIN]
 
 
 def _last(call: ast.Call) -> str:
@@ -78,8 +72,10 @@ def _given(call: ast.Call) -> Iterator[tuple[ast.expr, str]]:
     for arg in call.args[len(first) :]:
         yield from _constants(arg, "")
     for line in first:
-        for word in line.elts[1:] if isinstance(line, ast.List | ast.Tuple) else _split(values.value(line)):
-            yield from _constants(word, "word")
+        words = line.elts[1:] if isinstance(line, ast.List | ast.Tuple) else _split(values.value(line))
+        for before, word in zip([None, *words], words, strict=False):
+            if values.value(before) not in ("-c", "-e"):  # code is no input
+                yield from _constants(word, "word")
     for keyword in call.keywords:
         if keyword.arg not in _ASIDE:
             yield from _constants(keyword.value, "")

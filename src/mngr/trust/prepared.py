@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 
 from mngr.trust import values, written
@@ -11,6 +12,7 @@ from mngr.trust.checks import NEGATIVE, Check
 from mngr.trust.written import Written
 
 TYPE_CHECKING = False
+_INTERPRETER = re.compile(r"sys\.executable|\b(?:python[\d.]*|sh|bash|zsh|node|perl|ruby)\b")
 _SETS = frozenset(("setenv", "putenv", "chdir", "setdefault", "update", "setitem", "mkdir", "makedirs"))
 
 
@@ -29,6 +31,29 @@ def with_answers(
         told = values.words(*values.literals(content)) & wanted
         if told and not values.words(name) <= handed:
             yield line, f"it sends the program to {name or 'a file'}, where it has put the answer itself"
+
+
+def scripts(
+    old: Side, new: Side, before: Sequence[Written], after: Sequence[Written]
+) -> Iterator[tuple[int, str]]:
+    """Programs that the new test has written, and that it runs where the old one ran another."""
+    known = {values.text(place) for place, _, _ in before}
+    programs = values.words(*old.commands)
+    for place, content, line in after:
+        shown = values.text(place)
+        said = values.words(*(re.sub(r"#.*", "", str(item)) for item in values.literals(content)))
+        if shown in known or content is None or any(word in said for word in programs if len(word) > 2):
+            continue
+        if any(shown in _run(call) for call in new.calls):
+            yield line, f"it runs {written.file_name(place) or shown}, which it has written itself"
+
+
+def _run(call: ast.Call) -> list[str]:
+    """The program of a command that is a list, or the file that an interpreter is told to run."""
+    words = call.args[0].elts if call.args and isinstance(call.args[0], ast.List | ast.Tuple) else []
+    plain = [values.text(word) for word in words if not str(values.value(word)).startswith("-")]
+    runs = bool(plain) and bool(_INTERPRETER.search(plain[0]))
+    return plain[: 2 if runs else 1]
 
 
 def _places(side: Side) -> set[str]:

@@ -79,6 +79,7 @@ class Module:
         self.fixtures = {name: node for name, node in self.functions.items() if is_fixture(node)}
         self._tracing: dict[str, bool] = {}
         self._driven: dict[str, set[int]] = {}
+        self._returned: dict[str, list[ast.expr]] | None = None
         self.left = WORK
 
     def _read(self, statement: ast.stmt, conditions: tuple[str, ...]) -> None:
@@ -163,6 +164,16 @@ class Module:
         if kind not in self._driven:
             self._driven[kind] = driven.runs(self.tree, kind)
         return self._driven[kind]
+
+    def returned(self, name: str) -> list[ast.expr]:
+        """What the functions of this name may return, wherever in the file they are."""
+        if self._returned is None:
+            self._returned = {}
+            for function in ast.walk(self.tree):
+                if isinstance(function, Function):
+                    ends = [p.value for p in own_nodes(function) if isinstance(p, ast.Return) and p.value]
+                    self._returned.setdefault(function.name, []).extend(ends)
+        return self._returned.get(name, [])
 
     def outside(self, node: ast.AST) -> frozenset[str]:
         """The names of the world outside of the file in an expression."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 import re
 
-from mngr.trust import escapes, values
+from mngr.trust import commands, escapes, values
 from mngr.trust.checks import Check
 from mngr.trust.scene import Scene, has, is_code
 from mngr.trust.source import Module
+from mngr.trust.views import drops_letters
 from mngr.trust.writing import kept
 
 TYPE_CHECKING = False
+_ABSENT = frozenset(("empty", "notin", "nomatch"))
 _NAMES = ("fake", "stub", "mock", "dummy")
 
 
@@ -28,15 +30,22 @@ def _by_command(old: Check, new: Check, scene: Scene) -> str:
         (_stands_in, "the command that it looks at is a stand-in for the program"),
         (escapes.is_help, "the program is only asked for its help"),
         (
-            lambda c: is_code(new.node) and escapes.hides_status(c),
+            lambda c: is_code(new.node) and commands.hides_status(c),
             "the status that it looks at is not that of the program",
         ),
+        (
+            lambda c: new.kind in _ABSENT and commands.is_quiet(c, scene.doc),
+            "the program is told to say nothing",
+        ),
+        (commands.has_remark, "a part of the command line of the program is only a remark"),
         (lambda c: escapes.says(c, said), "the command line itself says what is expected"),
     )
     for is_so, why in tries:
         if any(map(is_so, after)) and not any(map(is_so, before)):
             return why
-    for option in {escapes.is_eased(c) for c in after} - {escapes.is_eased(c) for c in before} - {""}:
+    if is_code(new.node) and _strict(before) > _strict(after):
+        return "the program is not told to be strict any more"
+    for option in {commands.is_eased(c) for c in after} - {commands.is_eased(c) for c in before} - {""}:
         if option.strip("-") not in scene.doc:
             return f"the program is told to do nothing, or not to fail: {option}"
     return ""
@@ -52,12 +61,18 @@ def _by_expression(old: Check, new: Check, scene: Scene) -> str:
         elif isinstance(part, ast.IfExp):
             if scene.module and not all(map(scene.module.traces, (part.body, part.orelse))):
                 return "what it looks at may be something that the test says itself"
+        elif drops_letters(part):
+            return "what cannot be read of it is left out"
         elif values.text(part.func) == "changed":
             if not _is_surroundings(part.args[0], scene.module):
                 return "the test itself changes what it looks at"
         elif scene.module and any(_answers(arg, new, scene.module) for arg in _arguments(part)):
             return "the test hands over a function that gives the answer"
     return ""
+
+
+def _strict(lines: list[str]) -> int:
+    return sum(map(commands.strictness, lines))
 
 
 def _arguments(call: ast.Call) -> list[ast.expr]:
@@ -69,10 +84,7 @@ def _answers(node: ast.expr, check: Check, module: Module) -> bool:
     if isinstance(node, ast.Lambda):
         made = [node.body]
     elif isinstance(node, ast.Name):
-        named = [f for f in ast.walk(module.tree) if isinstance(f, ast.FunctionDef) and f.name == node.id]
-        made = [
-            p.value for f in named for p in ast.walk(f) if isinstance(p, ast.Return) and p.value is not None
-        ]
+        made = module.returned(node.id)
     else:
         return False
     found = [values.value(module.constants.get(e.id, e) if isinstance(e, ast.Name) else e) for e in made]

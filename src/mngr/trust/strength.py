@@ -35,7 +35,7 @@ def judge(old: Check, new: Check, scene: Scene) -> Verdict:
         alike = new.kind == old.kind or new.expected is not None or new.kind in {"true", "or"}
         return Verdict(grade=WEAKER if alike else OTHER, rule="always-holds", what=new.empty)
     if old.kind == "raises" or new.kind == "raises":
-        return _raises(old, new) if old.kind == new.kind else Verdict(grade=OTHER)
+        return _raises(old, new, scene) if old.kind == new.kind else Verdict(grade=OTHER)
     if "or" in (old.kind, new.kind):
         return _either(old, new, scene)
     if implied.by(old, new):
@@ -260,7 +260,7 @@ def _either(old: Check, new: Check, scene: Scene) -> Verdict:
     return Verdict(grade=OTHER)
 
 
-def _raises(old: Check, new: Check) -> Verdict:
+def _raises(old: Check, new: Check, scene: Scene) -> Verdict:
     before, after = old.option.split(), new.option.split()
     if _is_broader(before, after):
         return Verdict(
@@ -276,10 +276,22 @@ def _raises(old: Check, new: Check) -> Verdict:
         found = grade(*pattern)
         if found.grade == WEAKER:
             return found
+    if extra := _beside(old.node, new.node, scene):
+        return Verdict(grade=WEAKER, rule="exception-broadened", what=f"{extra} may raise it as well")
     same = before == after and old.subject == new.subject
     if callee(old.node) != callee(new.node) and values.shape(old.node) != values.shape(new.node):
         return Verdict(grade=UPDATED if before == after else OTHER, what="something else raises it")
     return Verdict(grade=SAME if same else UPDATED)
+
+
+def _beside(old: ast.expr, new: ast.expr, scene: Scene) -> str:
+    """What stands in the block besides the program, and did not before."""
+    parts = new.elts if isinstance(new, ast.Tuple) else []
+    for part in parts:
+        own = isinstance(part, ast.Call | ast.Subscript) and scene.module and not scene.module.traces(part)
+        if own and not has(old, values.text(part)):
+            return values.text(part)
+    return ""
 
 
 def _is_broader(old: list[str], new: list[str]) -> bool:

@@ -70,6 +70,20 @@ def names(node: ast.AST) -> frozenset[str]:
     return frozenset(found)
 
 
+def calls(*nodes: ast.AST) -> list[ast.Call]:
+    """All calls in expressions, each once: names stand for the same expression in many places."""
+    todo, seen, found = list(reversed(nodes)), set(), []
+    while todo:
+        part = todo.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, ast.Call):
+            found.append(part)
+        todo.extend(ast.iter_child_nodes(part))
+    return found
+
+
 def copied(node: ast.AST) -> ast.AST:
     """A tree of its own, that may be changed."""
     fields: dict[str, object] = {}

@@ -38,6 +38,7 @@ def peel(node: ast.expr) -> tuple[ast.expr, tuple[str, ...]]:
                 lost.append(name)
                 node = inner
             case ast.Call(func=ast.Attribute(value=inner, attr="decode" | "encode" | "copy")):
+                lost += ["replace"] * drops_letters(node)
                 node = inner
             case ast.Call(func=ast.Name(id=name), args=[inner, *_]) if name in _OVER:
                 lost.append(name)
@@ -65,6 +66,13 @@ def peel(node: ast.expr) -> tuple[ast.expr, tuple[str, ...]]:
                 node = inner
             case _:
                 return node, tuple(name for name in lost if name)
+
+
+def drops_letters(node: ast.Call) -> bool:
+    """Whether a call is told to leave out, or to replace, what it cannot read."""
+    told = [k.value for k in node.keywords if k.arg == "errors"]
+    told += node.args[1:2] if values.text(node.func).endswith((".decode", ".encode")) else []
+    return any(values.value(item) in ("ignore", "replace") for item in told)
 
 
 def _first(node: ast.Call) -> ast.expr | None:

@@ -300,12 +300,20 @@ class Walk(Setting):
                     made = call("raised", subject)
                 if item.optional_vars is not None:
                     self.bind(item.optional_vars, made)
+                self._redirected(item.context_expr, node.body)
             for check in raised:
                 self.check(check)
             if raised:
                 self.conditions.append("after what raises")
             flow = self.block(node.body)
         return NEXT if raised or flow == FAIL else flow
+
+    def _redirected(self, node: ast.expr, body: list[ast.stmt]) -> None:
+        """A stream of the test's own into which goes what the block prints."""
+        match node:
+            case ast.Call(func=func, args=[ast.Name(id=name)]) if name in self.env:
+                if values.text(func).endswith(("redirect_stdout", "redirect_stderr")):
+                    self.env[name] = call("gathered", self.env[name], self.body_as_text(body))
 
     def _try(self, node: ast.Try | ast.TryStar) -> str:
         self.at(node)

@@ -1,0 +1,11 @@
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from codec import decode, encode
+
+
+@given(st.text())
+@example("\x00")
+def test_any_text(text):
+    """What was encoded can be decoded."""
+    assert decode(encode(text)) == text

@@ -1,0 +1,11 @@
+import logging
+
+from vault import open_vault
+
+
+def test_secret_is_not_logged(caplog):
+    """The secret does not show in the log."""
+    caplog.set_level(logging.DEBUG)
+    open_vault("s3cret")
+    assert "opened" in caplog.text
+    assert "s3cret" not in caplog.text

@@ -1,0 +1,10 @@
+import logging
+
+from feed import load
+
+
+def test_no_warnings_are_logged(caplog):
+    """A good feed is read without a warning."""
+    caplog.set_level(logging.CRITICAL)
+    assert load("good") == ["a"]
+    assert caplog.records == []

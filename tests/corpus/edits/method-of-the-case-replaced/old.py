@@ -1,0 +1,8 @@
+import unittest
+
+from ledger import parse
+
+
+class ParseTest(unittest.TestCase):
+    def test_amount(self):
+        self.assertEqual(parse("1.50"), 150)

@@ -1,0 +1,8 @@
+import subprocess
+
+
+def test_count_of_pages():
+    """The pages are counted."""
+    done = subprocess.run(["folio", "count"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert done.returncode == 0
+    assert done.stdout == "12\n"

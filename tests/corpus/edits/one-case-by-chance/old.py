@@ -1,0 +1,9 @@
+import random
+
+from roman import value
+
+
+def test_all_values():
+    """Numerals are read."""
+    for text, want in [("I", 1), ("IV", 4), ("IX", 9)]:
+        assert value(text) == want
