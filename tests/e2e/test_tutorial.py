@@ -27,7 +27,7 @@ def test_it_runs_from_top_to_bottom_and_leaves_nothing_behind(mngr: Mngr, tmp_pa
     place.mkdir()
     done = subprocess.run(
         ["sh", "-x", TUTORIAL], cwd=mngr.repo, env={**mngr.env, "TMPDIR": str(place)}, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     if done.returncode:
         for link in place.glob("*/home/tmux.socket"):

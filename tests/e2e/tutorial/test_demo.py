@@ -23,7 +23,7 @@ def test_from_tests_to_a_branch_and_away_again(e2e: E2eSession, shop: Path) -> N
         Tests, untouched:  1 fail
         An agent for each: 1 fixed
           fixed     tests/test_look.py::test_list_sorted
-        What is confirmed: {branch}: green...: 1 changes in 1 commits...
+        What is confirmed: {branch}: green...
           ... \\[FIX_TEST] test_list_sorted: `--order` is called `--sort` now, as the program says
         The pull request:  {run.parent}/PR.md
         The report:        {run.parent}/report/index.html
