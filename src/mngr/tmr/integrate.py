@@ -238,7 +238,7 @@ class _Integration:
         found = []
         for row in last["left_out"]:
             change = next((one for one in chosen if one.key == row["key"]), None)
-            others = [one.id for one in chosen if any(one.key.startswith(name) for name in row["others"])]
+            others = [one.id for name in row["others"] for one in chosen if one.key.startswith(name)]
             if row["why"] not in ("breaks", "redder") or change is None or not news.isdisjoint(change.paths):
                 continue
             if len(others) == len(row["others"]):

@@ -60,6 +60,7 @@ class Suite:
     ) -> None:
         self._local, self._repo, self._plan, self._rooms, self._shelf = local, repo, plan, rooms, shelf
         self._seconds = seconds  # what each test takes, as far as that is known
+        self.expected = sum(seconds.values())
         self.checks: dict[str, Check] = {}  # what else must hold, by name
         self._stack = contextlib.ExitStack()
         self._room: Room | None = None

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     Say = Callable[[str], None]
 
+_LONG = 30.0  # seconds of a suite that is worth a look at only what the changes touch, before all of it
+
 
 class Before(Record):
     """How tests stand without any change, as far as that is known."""
@@ -108,7 +110,9 @@ class Trial:
         """Who made the branch red; none when it is as green as the base, or when nobody can be found."""
         if not composed.commits:
             return []
-        few = self._steps.affected([path for change in chosen for path in change.paths])
+        few = None
+        if self._suite.expected > _LONG:
+            few = self._steps.affected([path for change in chosen for path in change.paths])
         bad: dict[str, str] = {}
         for some in (self._watched, few):  # red a moment ago; touched
             if some and not bad:
