@@ -67,6 +67,8 @@ class Calls(Said):
             made = self.inline(method[1], node.args, node.keywords, True, method[0], held)
             if made is not None:
                 return made
+        if values.text(func) == "request.getfixturevalue" and node.args:
+            return self._by_name(values.value(self.resolve(node.args[0])))
         args = [self.resolve(arg) for arg in node.args]
         keywords = [ast.keyword(arg=k.arg, value=self.resolve(k.value)) for k in node.keywords]
         made = ast.Call(func=func, args=args, keywords=keywords)
@@ -92,6 +94,16 @@ class Calls(Said):
             plain.__dict__[UNKEPT] = True
         same = places.plain(name, plain)
         return same if same is not None else plain
+
+    def fixture(self, name: str) -> ast.expr:
+        """What a fixture of the file hands out."""
+        raise NotImplementedError
+
+    def _by_name(self, name: object) -> ast.expr:
+        """A fixture that a test asks for by its name while it runs."""
+        if isinstance(name, str) and name in self.module.fixtures:
+            return self.fixture(name)
+        return _name(name if isinstance(name, str) and name.isidentifier() else "some_fixture")
 
     def _filled(self, node: ast.Call, made: ast.Call) -> None:
         """What the program is given to put something into, by way of a callback or as a stream, is its doing from then on."""

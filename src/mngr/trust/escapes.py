@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 
 from mngr.trust import values
@@ -211,6 +212,8 @@ def of_command(command: str) -> list[Found]:
 def command_of(node: ast.AST) -> str | None:
     """The command line of a call that has one: a text, or a list of words."""
     if not isinstance(node, ast.Call) or not node.args:
+        return None
+    if isinstance(node.func, ast.Name) and hasattr(builtins, node.func.id):
         return None
     first = node.args[0]
     if isinstance(first, ast.Call) and isinstance(first.func, ast.Name) and first.func.id == "text":

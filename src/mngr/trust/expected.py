@@ -242,6 +242,8 @@ def grade(old: Check, new: Check, given: str = "") -> Verdict:
     if new.option != "lines" and not new.option.startswith("re "):
         if plain and plain in after.fixed:
             return Verdict(grade=STRONGER)
+        if old.kind == new.kind == "in" and _worded(plain, after.fixed):
+            return Verdict(grade=STRONGER)
         if after.fixed.strip() and after.fixed.strip() in plain and old.option != "lines":
             return _less("a shorter text is looked for")
         enough = after.weight >= 0.5 * before.weight and after.weight >= min(3.0, before.weight)
@@ -282,6 +284,14 @@ def _within(part: str, whole: str) -> bool:
     """Whether the characters come in this order."""
     rest = iter(whole)
     return all(char in rest for char in part)
+
+
+def _worded(plain: str, whole: str) -> bool:
+    """Whether all words of a text come in a longer one, in the same order and one close to the other."""
+    words, rest = re.findall(r"\w+", plain), re.findall(r"\w+", whole)
+    if len(words) < 3 or len(rest) <= len(words):
+        return False
+    return any(rest[at : at + len(words)] == words for at in range(len(rest) - len(words) + 1))
 
 
 def _valued(old: Check, new: Check) -> Verdict:

@@ -110,8 +110,9 @@ def _constants(node: ast.AST, inside: str) -> Iterator[tuple[ast.expr, str]]:
         case ast.BinOp(op=ast.Div()):
             for part in ast.iter_child_nodes(node):
                 yield from _constants(part, "word")
-        case ast.Starred(value=inner):
-            yield from _constants(inner, inside)
+        case ast.Starred(value=ast.List(elts=elts) | ast.Tuple(elts=elts)):
+            for part in elts:
+                yield from _constants(part, "word")
 
 
 def _hard(call: ast.Call, module: Module) -> set[str]:

@@ -45,6 +45,9 @@ class Matcher:
         self.pool = pool
         self.scene = scene
         self.used: set[int] = set()
+        self.serves: set[int] = (
+            set()
+        )  # new checks that make good for old ones, and so are no others brought up to date
         self.updates: list[tuple[Check, Check, str]] = []
         self.safe = {check.subject for check in own if _shows(check)}
 
@@ -87,13 +90,15 @@ class Matcher:
                 other = new.key != old.key and self._reached(old, new)
                 if other and judge(old, new, self.scene).grade <= STRONGER:
                     self.left.remove(old)
+                    self.serves.add(id(new))
                     break
 
     def _updated(self, candidates: list[Check]) -> None:
         pairs: list[tuple[float, int, int, Check, Check, str]] = []
         for i, old in enumerate(self.left):
             for j, new in enumerate(candidates):
-                if id(new) in self.used or new.key == old.key or not self._reached(old, new):
+                taken = id(new) in self.used or (id(new) in self.serves and new.kind in {"in", "search"})
+                if taken or new.key == old.key or not self._reached(old, new):
                     continue
                 found = judge(old, new, self.scene)
                 if found.grade <= UPDATED:

@@ -11,6 +11,7 @@ from mngr.trust.scene import Scene, has, is_code
 from mngr.trust.source import Module
 from mngr.trust.views import drops_letters
 from mngr.trust.writing import kept
+from mngr.trust.written import open_parts
 
 TYPE_CHECKING = False
 _ABSENT = frozenset(("empty", "notin", "nomatch"))
@@ -52,6 +53,7 @@ def _by_command(old: Check, new: Check, scene: Scene) -> str:
 
 
 def _by_expression(old: Check, new: Check, scene: Scene) -> str:
+    seen = {id(part) for part in open_parts(new.node)}
     for part in ast.walk(new.node):
         if isinstance(part, ast.Name):
             if any(word in part.id.lower() for word in _NAMES) and not has(old.node, part.id):
@@ -59,7 +61,8 @@ def _by_expression(old: Check, new: Check, scene: Scene) -> str:
         elif not isinstance(part, ast.Call | ast.IfExp) or has(old.node, values.text(part)):
             continue
         elif isinstance(part, ast.IfExp):
-            if scene.module and not all(map(scene.module.traces, (part.body, part.orelse))):
+            own = scene.module and not all(map(scene.module.traces, (part.body, part.orelse)))
+            if own and id(part) in seen:  # and not in what the program is given
                 return "what it looks at may be something that the test says itself"
         elif drops_letters(part):
             return "what cannot be read of it is left out"

@@ -56,6 +56,7 @@ def judge(old: Check, new: Check, scene: Scene) -> Verdict:
         plain = old.kind == new.kind and values.text(old.expected or _NONE) == values.text(
             new.expected or _NONE
         )
+        plain = plain or _asked_better(old, new)
         return Verdict(grade=UPDATED, what="it looks at something else") if plain else Verdict(grade=OTHER)
     if relation in {"updated", "stream"} and found.grade < UPDATED:
         return Verdict(grade=UPDATED, what="what it looks at is made in another way")
@@ -63,6 +64,18 @@ def judge(old: Check, new: Check, scene: Scene) -> Verdict:
 
 
 _NONE = ast.Constant(value=None)
+
+
+def _asked_better(old: Check, new: Check) -> bool:
+    """Whether the same program is asked the same in another form, and all of the answer is compared."""
+    roots = {callee(node).split(".")[0] for node in (old.node, new.node)}
+    if new.kind != "eq" or new.views or old.kind not in {"in", "search", "starts"} or len(roots) != 1:
+        return False
+    asked = [
+        {item for item in values.literals(node) if isinstance(item, str)} for node in (old.node, new.node)
+    ]
+    said = [values.words(*values.literals(check.expected)) for check in (old, new)]
+    return bool(asked[0]) and asked[0] <= asked[1] and bool(said[0]) and said[0] <= said[1]
 
 
 def related(old: Check, new: Check) -> str:

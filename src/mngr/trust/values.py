@@ -50,6 +50,9 @@ _FUNCTIONS = {
 }
 
 
+_TYPES = {kind.__name__: kind for kind in (str, bytes, int, float, bool, list, tuple, dict, set)}
+
+
 def is_big(node: ast.AST, most: int = 250) -> bool:
     """Whether an expression has more parts than anybody would read."""
     todo, seen = [node], 0
@@ -248,6 +251,8 @@ def _call(node: ast.Call) -> object:
         found = getattr(base, node.func.attr)(*_items(node.args), **options)
         return list(found) if node.func.attr in {"keys", "values", "items"} else found
     name = text(node.func)
+    if name == "isinstance" and len(node.args) == 2 and text(node.args[1]) in _TYPES:
+        return isinstance(_value(node.args[0]), _TYPES[text(node.args[1])])
     if name not in _FUNCTIONS:
         raise _Not
     arguments = _items(node.args)

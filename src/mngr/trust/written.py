@@ -136,7 +136,7 @@ def reads(check: Check, place: ast.expr) -> bool:
     if check.option == "tree" and isinstance(check.expected, ast.Dict):
         return any(base(values.value(key)) == name for key in check.expected.keys if key is not None)
     mine = steps(place)
-    parts = list(_open_parts(check.node))
+    parts = list(open_parts(check.node))
     inner = {
         id(p) for part in parts if isinstance(part, ast.BinOp | ast.Call) for p in ast.iter_child_nodes(part)
     }
@@ -153,10 +153,10 @@ def reads(check: Check, place: ast.expr) -> bool:
 
 
 def _looked(node: ast.expr) -> str:
-    return "\n".join(values.text(part) for part in _open_parts(node) if isinstance(part, ast.expr))
+    return "\n".join(values.text(part) for part in open_parts(node) if isinstance(part, ast.expr))
 
 
-def _open_parts(node: ast.AST) -> Iterator[ast.AST]:
+def open_parts(node: ast.AST) -> Iterator[ast.AST]:
     """All of an expression but what a command or the program is given."""
     todo = [node]
     while todo:
