@@ -24,7 +24,7 @@ _INT, _KILL = 2, 9
 _GRACE = 3.0  # seconds for a test to put away what it made, after it was interrupted
 _DRAIN = 2.0  # seconds to read what is left in the pipes, and to see the last process go
 _INERT = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")  # a test may have set them
-_TICK = 0.05  # seconds between looks at what the command uses
+_TICK = 0.05  # seconds between looks at what the command uses, and at who has ended
 _FOUND = "__pycache__"  # not taken away: what Python makes of sources is as good as they are
 
 
@@ -274,18 +274,18 @@ class Command:
             left = None if end is None else end - time.monotonic()
             if left is not None and left <= 0:
                 return False
-            tick = 0.02 if self._exit < 0 else _TICK if self._limits and not self.ended else None
-            if tick is not None:
-                left = tick if left is None else min(left, tick)
-            self._read(left)
+            tick = 0.02 if self._exit < 0 else _TICK
+            self._read(tick if left is None else min(left, tick))
             if self._limits and not self.ended and time.monotonic() >= self._look:
                 self._look = time.monotonic() + _TICK
                 self.ended = self._limits.broken()
                 if self.ended:
                     self._signal(_KILL)
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
+            pid = -1
+            while pid and self.code is None:  # orphans as well: the command may wait until they are gone
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == self.pid:
+                    self.code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
         if self._exit >= 0:
             self._poll.unregister(self._exit)
             os.close(self._exit)

@@ -181,6 +181,11 @@ def test_nothing_outlives_a_test(world: World) -> None:
     wait_for(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
+def test_an_orphan_that_has_ended_is_gone(world: World) -> None:
+    line = "pid=$(sleep 0.1 >/dev/null & echo $!); while kill -0 $pid 2>/dev/null; do sleep 0.02; done"
+    assert not world.room.run(["sh", "-c", line], timeout=5.0).timed_out
+
+
 def test_what_runs_ends_with_who_wanted_to_know(world: World) -> None:
     """The orchestrator may be killed at any moment, and nobody else knows of the command."""
     room = world.room
