@@ -17,10 +17,12 @@ from mngr.mapreduce.rundir import RunDir, new_run, slug_of
 from tests import reduce_shop as plants
 from tests.reduce_shop import Branch, Shop
 
-PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+PLUGINS = (
+    "cacheprovider xdist xdist.looponfail hypothesispytest mngr-e2e".split()
+)  # of no use here, and slow to load
+PYTEST = [sys.executable, "-m", "pytest", "-q", *(word for name in PLUGINS for word in ("-p", f"no:{name}"))]
 BEGAN = 1_790_000_000
 WHO = "Shop <shop@example.invalid>"
-OUT = ("conflict", "breaks", "redder", "needs")  # why something is not held that could not be
 # What stands in each round: 10 textual conflicts of 15 branches.
 ROUND = (
     plants.features,
@@ -57,10 +59,6 @@ class World:
     def git(self, *words: str, cwd: str | Path | None = None) -> str:
         argv = ["git", "-C", str(cwd or self.root), *words]
         return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.removesuffix("\n")
-
-    def judge(self, found: dict[str, Any]) -> list[str]:
-        """What is wrong with an integration.json, in sentences; nothing when all that can be held is held, and the rest named."""
-        return _Judge(self, found).all()
 
 
 def make_world(
@@ -310,95 +308,9 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-# The truth
-
-
-class _Judge:
-    """Compares what became of each task with what may."""
-
-    def __init__(self, world: World, found: dict[str, Any]) -> None:
-        self.world, self.found = world, found
-        text = Path(world.run.path, "changes.json").read_text()
-        self.changes: dict[str, dict[str, Any]] = {row["id"]: row for row in json.loads(text)["changes"]}
-        self.held = [name for row in found["commits"] for name in row["changes"]]
-        self.out: dict[str, dict[str, Any]] = {row["change"]: row for row in found["left_out"]}
-        self.wrong: list[str] = []
-
-    def all(self) -> list[str]:
-        for name in self.changes:
-            times = self.held.count(name) + (name in self.out)
-            if times != 1:
-                self.wrong.append(f"the change {name} is named {times} times")
-        groups: dict[int, list[str]] = {}
-        for slug, one in self.world.tasks.items():
-            groups.setdefault(one.group, []).append(slug)
-        for group, slugs in groups.items():
-            whole = [slug for slug in slugs if not self._missing(slug)]
-            most = self.world.shop.most[group]
-            if len(whole) != most:
-                self._say(slugs[0], f"{len(whole)} of {slugs} are held, not {most}")
-            for slug in set(slugs).difference(whole):
-                self._judge(slug, whole)
-        return self.wrong
-
-    def _say(self, slug: str, what: str) -> None:
-        self.wrong.append(f"{self.world.tasks[slug].kind}: {what}")
-
-    def _of(self, slug: str) -> list[str]:
-        return [name for name, row in self.changes.items() if slug in row["tasks"]]
-
-    def _missing(self, slug: str) -> list[dict[str, Any]]:
-        rows = [self.out[name] for name in self._of(slug) if name in self.out]
-        return [row for row in rows if row["why"] != "already"]
-
-    def _judge(self, slug: str, held: list[str]) -> None:
-        """One that is not held as a whole."""
-        one, rows = self.world.tasks[slug], self._missing(slug)
-        whys = [row["why"] for row in rows]
-        if not set(whys).issubset(OUT):
-            self._say(slug, f"{slug} is left out because of {whys}")
-        kept = [self.changes[name] for name in self._of(slug) if name in self.held]
-        if one.kind == "breaks":
-            kept = [row for row in kept if row["kind"] != "fix" or not one.flagged]
-        if kept:
-            self._say(
-                slug,
-                f"{slug} is held in part: {[row['title'] for row in kept]}, not {[row['title'] for row in rows]}",
-            )
-        if one.kind == "text":
-            self._text(slug, [row for row in rows if row["why"] == "conflict"], held)
-        elif one.kind in ("semantic", "breaks"):
-            wanted = ("breaks", "redder") if one.kind == "breaks" else ("breaks",)
-            proven = [row for row in rows if row["why"] in wanted and row["proof"]]
-            if not proven:
-                self._say(
-                    slug, f"{slug} is left out without proof: {[(row['why'], row['reason']) for row in rows]}"
-                )
-            for row in proven:
-                self._proof(slug, row["proof"])
-
-    def _text(self, slug: str, rows: list[dict[str, Any]], held: list[str]) -> None:
-        others = {task for row in rows for name in row["others"] for task in self.changes[name]["tasks"]}
-        if not others.intersection(held):
-            self._say(
-                slug,
-                f"{slug} does not say that it is in conflict with one of {held}, but with {sorted(others)}",
-            )
-
-    def _proof(self, slug: str, proof: dict[str, Any]) -> None:
-        test, own = proof["test"], self.world.tasks[slug]
-        if (proof["before"], proof["after"] == "pass") != ("pass", False):
-            self._say(slug, f"the proof of {slug} is {proof['before']}, then {proof['after']}")
-        near = {self.world.tasks[other].test.partition("::")[0] for other in self.world.members(own.group)}
-        if own.kind == "semantic" and test.partition("::")[0] not in near:
-            self._say(slug, f"the proof of {slug} is {test}, which is none of {sorted(near)}")
-        if own.kind == "breaks" and test not in self.world.shop.tests:
-            self._say(slug, f"the proof of {slug} is {test}, which is no test of the base")
-
-
 def run_tests(place: Path, *words: str) -> dict[str, bool]:
     """Each test in a directory and whether it passed, by a pytest of our own; a file that cannot be read counts as one."""
-    env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     argv = [*PYTEST, "-rA", "--tb=no", "--continue-on-collection-errors", *words]
     done = subprocess.run(argv, cwd=place, env=env, capture_output=True, text=True, check=False)
     rows = [

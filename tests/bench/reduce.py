@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.bench.measure import Case
 from tests.bench.world import BIN, World
+from tests.reduce_judge import judge
 from tests.reduce_world import PYTEST, make_world
 
 WORDS = "tmr integrate r -q --format json"
@@ -38,7 +39,7 @@ def reduce(world: World, branches: int = 100, each: float = 0.05) -> list[Case |
     made = make_world(place, branches=branches, seconds=each)
     first = _integrated(world, place)
     data = json.loads(Path(made.run.path, "integration.json").read_text())
-    wrong = made.judge(data)
+    wrong = judge(made, data)
     if wrong or data["verdict"] != "green":
         raise SystemExit(f"the branch is {data['verdict']}\n" + "\n".join(wrong))
     floor = _bare(world, place, data["head"], sorted(made.shop.tests), data["runs"])

@@ -12,6 +12,7 @@ import pytest
 
 from mngr.contract.program import clean_up, new_env
 from tests.conftest import Mngr, git
+from tests.reduce_judge import judge
 from tests.reduce_world import World, make_world, run_tests
 from tests.repos import refs, status, tree
 
@@ -92,7 +93,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
 
 def test_all_that_can_be_held_is_and_the_rest_is_named(small: Made) -> None:
     data = small.data
-    assert small.world.judge(data) == []
+    assert judge(small.world, data) == []
     assert (data["verdict"], data["red"], data["red_before"]) == ("green", [], [])
     assert git(small.world.root, "rev-parse", BRANCH) == data["head"] == data["delivered"]
     assert data["onto"] == data["base"] == small.world.base
@@ -144,7 +145,7 @@ def test_the_same_commits_wherever_it_is_done(tmp_path: Path, seed: int) -> None
     for place in places:
         place.mkdir(parents=True)
     one, other = (make(place, 12, seed) for place in places)
-    assert one.world.judge(one.data) == []
+    assert judge(one.world, one.data) == []
     for name in ("head", "tree", "commits", "left_out", "red_before"):
         assert one.data[name] == other.data[name]
     clean_up(tmp_path)
@@ -154,7 +155,7 @@ def test_the_same_commits_wherever_it_is_done(tmp_path: Path, seed: int) -> None
 def test_a_hundred_branches(tmp_path: Path) -> None:
     made = make(tmp_path, 100)
     world, data = made.world, made.data
-    assert world.judge(data) == []
+    assert judge(world, data) == []
     assert (data["verdict"], data["red"], data["red_before"]) == ("green", [], [])
     assert red_at(world, tmp_path / "checkout", data["head"]) == set()
     assert state(world.root) == made.before
