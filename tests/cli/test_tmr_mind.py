@@ -180,3 +180,23 @@ def test_bad_input_is_told(project: Mngr) -> None:
     assert "--rewrite without --update-pr" in project("tmr", "integrate", "r", "--rewrite", code=2).err
     assert "there is no commit 'nowhere'" in project("tmr", "integrate", "r", "--onto", "nowhere", code=1).err
     assert "no agent kind 'nobody'" in project("tmr", "integrate", "r", "--integrator", "nobody", code=1).err
+
+
+def test_a_test_that_comes_and_goes_blames_nobody(project: Mngr, tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    git(project.repo, "switch", "-q", "-c", "moved")
+    flaky = project.repo / "tests/test_flaky.py"
+    flaky.write_text(
+        "import pathlib\n\n\ndef test_flaky():\n"
+        f"    at = pathlib.Path({str(count)!r})\n"
+        "    at.write_text(at.read_text() + 'x' if at.exists() else 'x')\n"
+        "    assert len(at.read_text()) % 2 == 0\n"
+    )
+    git(project.repo, "add", "-A")
+    git(project.repo, "commit", "-qm", "a test that fails now and then")
+    path = Path(project.repo, ".mngr/runs/r/run.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "walls": "off"}))
+    project("tmr", "integrate", "r", "--onto", "moved")
+    found = integrated(project)
+    assert (found["verdict"], found["left_out"]) == ("green", [])
+    assert found["flaky"] == ["tests/test_flaky.py::test_flaky"]

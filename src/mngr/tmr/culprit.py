@@ -49,7 +49,7 @@ class Search:
         return test in self._suite.whole(commit).red
 
     def find(self, test: str, chosen: Sequence[Change], *, alone: bool) -> list[dict[str, Any]] | None:
-        """What is to be put aside so that it is green again, with the proof; None when nobody can be found."""
+        """What is to be put aside so that it is green again, with the proof; None when nobody can be found, nothing for a flaky one."""
         self._place = {change.id: number for number, change in enumerate(chosen)}
         groups = _groups(chosen)
         places = {id(group): number for number, group in enumerate(groups)}
@@ -74,6 +74,8 @@ class Search:
                 high = middle
             else:
                 low = middle
+        if not self._suite.steady(self._head(order[:low]), [test], red=False, times=1):
+            return []
         proof = self._proof(test, order[:low], order[:high])
         late = order[low]
         if makers and places[id(makers[-1])] > places[id(late)] and not self._breaks(late, test):

@@ -95,7 +95,7 @@ class _Integration:
             settled, more, solved, spent = self._settle(trial, onto, chosen)
             data = self._data(settled, [*asides, *more], wishes, only, onto)
             data |= {"resolved": solved, "spend": {"conflicts": spent} if spent else {}}
-            data["checks"] = self._checked(suite, settled.composed.head)
+            data["checks"] = self._checked(suite, settled.composed.head, onto)
             self._deliver(data, settled, suite)
         finally:
             suite.close()
@@ -247,15 +247,19 @@ class _Integration:
         ids = {one.change for one in found}
         return [one for one in found if ids.isdisjoint(one.others)]
 
-    def _checked(self, suite: Suite, head: str) -> list[dict[str, Any]]:
+    def _checked(self, suite: Suite, head: str, onto: str) -> list[dict[str, Any]]:
+        """The other checks at the head, and whether one that does not hold has held before."""
         rows = []
         for name in suite.checks:
-            tried = suite.some(head, [CHECK + name])
-            said = tried.whys.get(CHECK + name, "")
-            command = "mngr tutorial check" if name == "tutorial" else self._lint()
+            target = CHECK + name
+            tried = suite.some(head, [target])
             rows.append(
-                {"name": name, "command": command, "ok": not tried.red, "output": hostile.clean_body(said)}
-            )
+                {
+                    "name": name, "command": "mngr tutorial check" if name == "tutorial" else self._lint(), "ok": not tried.red,
+                    "was_ok": not tried.red or not suite.some(onto, [target]).red,
+                    "output": hostile.clean_body(tried.whys.get(target, "")),
+                }
+            )  # fmt: skip
         return rows
 
     # What is told

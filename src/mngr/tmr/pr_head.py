@@ -93,7 +93,7 @@ def _table(facts: Facts) -> str:
 
 def _about(facts: Facts) -> str:
     marks = [
-        f"{text(row['name'], 30)} {'✅' if row['ok'] else '❌'}"
+        f"{text(row['name'], 30)} {'✅' if row['ok'] else '❌' if row.get('was_ok', True) else 'as before'}"
         for row in facts.integration.get("checks") or ()
     ]
     money = _total(facts).get("cost_usd")

@@ -35,7 +35,9 @@ def red(facts: Facts, level: int = 0) -> str:
     """What is not well at the head."""
     rows = facts.integration.get("red") or []
     most = (40, 12)[min(level, 1)]
-    failed = [row for row in facts.integration.get("checks") or () if not row["ok"]]
+    failed = [
+        row for row in facts.integration.get("checks") or () if not row["ok"] and row.get("was_ok", True)
+    ]
     lines = [
         f"- {text(row['name'], 30)}: {' '.join(filter(None, [code(row.get('command'), 120), code(_last(row.get('output')), 200)]))}"
         for row in failed[:10]

@@ -50,7 +50,9 @@ class Steps:
             below = rows[number - 1].commit if number else base
             targets = self._targets(below, row.commit, composed.head)
             for test, why in self._suite.some(row.commit, targets).red.items():
-                if test not in self._suite.some(below, [test]).red:
+                if test not in self._suite.some(below, [test]).red and self._suite.steady(
+                    row.commit, [test], red=True
+                ):
                     reason = f"it leaves {test} red until another fix is there: {why}"
                     proof = {
                         "test": test,

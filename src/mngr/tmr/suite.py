@@ -90,6 +90,22 @@ class Suite:
         """All tests once more, whatever is known."""
         return self._run(commit, self._plan.paths, ["--continue-on-collection-errors"])
 
+    def steady(self, commit: str, tests: Iterable[str], *, red: bool, times: int = 2) -> set[str]:
+        """Of tests that were seen to be red at a commit, or green, those that are so every time."""
+        left = {test for test in tests if test != ALL and not test.startswith(CHECK)}
+        others = set(tests) - left
+        keys = {test: self._key(commit, f"steady: {test}") for test in left}
+        known = {test: found for test in left if (found := self._known(keys[test])) is not None}
+        fresh = left - known.keys()
+        for _ in range(times):
+            if fresh:
+                tried = self._run(commit, sorted(fresh), ["--continue-on-collection-errors"])
+                fresh -= {test for test in fresh if _is_red(tried, test) != red}
+        for test in left - known.keys():
+            known[test] = Tried(outcomes={test: "steady" if test in fresh else "flaky"})
+            self._shelf.put(keys[test], known[test].to_dict())
+        return others | {test for test in left if known[test].outcomes[test] == "steady"}
+
     def some(self, commit: str, targets: Iterable[str]) -> Tried:
         """These tests or files; each counts as it ends in a pytest that runs only those that were not known."""
         wanted = sorted(set(targets))
@@ -240,6 +256,16 @@ def _tried(ran: Ran, run: TestRun) -> Tried:
     elif run.outcome == "error" and not any(outcome not in _GOOD for outcome in outcomes.values()):
         outcomes[ALL], whys[ALL] = "error", run.why
     return Tried(outcomes=outcomes, whys=whys)
+
+
+def _is_red(tried: Tried, target: str) -> bool:
+    """Whether a test, or one of a file, failed or did not run."""
+    own = [
+        outcome
+        for test, outcome in tried.outcomes.items()
+        if test == target or test.startswith(f"{target}::")
+    ]
+    return not own or any(outcome not in _GOOD for outcome in own)
 
 
 def _place(name: str) -> str:

@@ -93,7 +93,8 @@ class Trial:
 
     def _settled(self, composed: Composed, chosen: list[Change], asides: list[Aside]) -> Settled:
         red = self._red(composed.head) if composed.commits else {}
-        still = sorted(test for test in red if test not in self._unexplained and test not in self.flaky)
+        known = self._unexplained.keys() | self.flaky
+        still = sorted(test for test in red if test not in known and not test.startswith(CHECK))
         return Settled(
             composed=composed, chosen=chosen, asides=asides, red={test: why for test, why in red.items() if test in self._unexplained},
             red_before=still, flaky=sorted(self.flaky), partly=self._steps.partly,
@@ -128,6 +129,9 @@ class Trial:
             if found and not self._search.is_red(composed.head, test, alone=bad[test] != _TOGETHER):
                 continue
             culprit = self._search.find(test, left, alone=bad[test] != _TOGETHER)
+            if culprit == []:
+                self.flaky.add(test)
+                continue
             if culprit is None:
                 self._unexplained[test] = bad[test]
                 continue
@@ -153,9 +157,12 @@ class Trial:
         for test, why in sorted(red.items()):
             if test in asked or not self._was_red(test, was):
                 kinds.setdefault(volatile(why), test)
-        alone = self._suite.some(head, kinds.values()).red
+        alone = set(self._suite.some(head, kinds.values()).red)
+        self.flaky |= alone - self._suite.steady(head, alone, red=True)
         bad: dict[str, str] = {}
         for test in kinds.values():
+            if test in self.flaky:
+                continue
             if test in alone:
                 bad[test] = red[test]
             elif test not in asked and test in self._suite.whole(self._base).red:
