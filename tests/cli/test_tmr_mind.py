@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mngr.contract.program import clean_up, new_env
 from mngr.tmr.reasons import Reasons
 from tests.conftest import BIN, Mngr, git, wait_for
 
@@ -23,6 +26,7 @@ def test_{name}():
     assert {name}.{name}(6, 3) == {value}
 '''
 DEF = "def {name}(a, b):\n    return a {sign} b\n"
+PYTEST = {"MNGR__PROJECT__PYTEST": f"{sys.executable} -m pytest -q -p no:cacheprovider"}
 FIXED = {"result": {"outcome": "fixed", "before": "fail", "after": "pass"}}
 
 
@@ -31,16 +35,19 @@ def mend(name: str, sign: str) -> list[dict[str, Any]]:
     return [{"edit": edit}, {"commit": f"[FIX_IMPL] {name}: {sign}"}, FIXED]
 
 
-@pytest.fixture
-def project(mngr: Mngr) -> Mngr:
-    """A run in which two functions were mended and a test was made better."""
-    mngr.env["MNGR__PROJECT__PYTEST"] = f"{sys.executable} -m pytest -q -p no:cacheprovider"
-    repo = mngr.repo
-    (repo / "tests").mkdir()
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A repository with a run in which two functions were mended and a test was made better."""
+    root = tmp_path_factory.mktemp("made")
+    repo, env = root / "repo", new_env(root)
+    (repo / "tests").mkdir(parents=True)
     (repo / "conftest.py").write_text("")
     for name, value in (("add", 9), ("sub", 3), ("mul", 18)):
         (repo / f"{name}.py").write_text(DEF.format(name=name, sign="+"))
         (repo / f"tests/test_{name}.py").write_text(TEST.format(name=name, value=value))
+    git(repo, "init", "-q", "-b", "main", ".")
+    git(repo, "config", "user.name", "U")
+    git(repo, "config", "user.email", "u@example.invalid")
     git(repo, "add", "-A")
     git(repo, "commit", "-qm", "a calculator")
     better = [
@@ -51,9 +58,21 @@ def project(mngr: Mngr) -> Mngr:
     cases = {"*test_sub": mend("sub", "-"), "*test_mul": mend("mul", "*"), "*test_add": better}
     steps = {"steps": [], "cases": [{"task": task, "steps": do} for task, do in cases.items()]}
     words = ["--runs", "1", "--verify-runs", "1", "--agent", "player", "--agent-arg", json.dumps(steps)]
-    done = mngr.json("tmr", "run", "--name", "r", *words, timeout=60)
+    done = Mngr(repo, Path(env["MNGR_HOME"]), {**env, **PYTEST}).json(
+        "tmr", "run", "--name", "r", *words, timeout=60
+    )
     assert done["integration"]["verdict"] == "green" and done["integration"]["left_out"] == []
-    return mngr
+    yield repo
+    clean_up(root)
+
+
+@pytest.fixture
+def project(made: Path, tmp_path: Path) -> Iterator[Mngr]:
+    """The same, to change one's mind about."""
+    env = new_env(tmp_path)
+    shutil.copytree(made, tmp_path / "repo", symlinks=True)
+    yield Mngr(tmp_path / "repo", Path(env["MNGR_HOME"]), {**env, **PYTEST})
+    clean_up(tmp_path)
 
 
 def integrated(project: Mngr) -> dict[str, Any]:
