@@ -165,10 +165,9 @@ def _given(old: Side, new: Side, doc: str) -> Iterator[Found]:
 
 def _said(check: Check) -> str:
     """The text or number that a check expects."""
-    plain = (
-        check.value if isinstance(check.value, str | int | float) and check.value not in (True, False) else ""
-    )
-    return str(plain).strip()
+    value = check.value
+    plain = isinstance(value, str | int | float | dict | list | tuple) and value not in (True, False)
+    return str(value).strip() if plain else ""
 
 
 def _made(commands: list[str]) -> set[str]:

@@ -42,7 +42,7 @@ def is_program(name: str) -> bool:
     plain = name.lstrip(".")
     first = plain.split(".", maxsplit=1)[0]
     if first in sys.stdlib_module_names:
-        return plain.startswith(_STARTS)
+        return plain.startswith(_STARTS) and not plain.startswith("importlib.metadata")
     return first not in _FIXTURES and first not in _LIBRARIES and not name.startswith("given ")
 
 

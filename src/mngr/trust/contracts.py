@@ -27,6 +27,7 @@ _COUNTED = re.compile(
 _SHOWN = re.compile(
     r"\b(?:shown?|shows|prints?|printed|displays?|displayed|text|written|format\w*|repr\w*)\b", re.I
 )
+_PRIVATE = re.compile(r"\._(?!_)\w|\bcall_count\b")
 _WHOLE = frozenset(("eq", "full", "near"))
 _LAYOUT = 10  # a number of lines or characters from which on nobody counts things
 
@@ -47,6 +48,9 @@ def promised(check: Check, scene: Scene, beside: list[Check]) -> bool:
         and not any(one.subject == check.subject for one in beside)
     ):
         return True  # that something is said there at all
+    inner = _aside(check.node) or _PRIVATE.search(check.subject)
+    if check.kind in _WHOLE and not inner and not any(_near(one, check) for one in beside):
+        return True  # nothing looks at it any more that was compared whole
     if _is_layout(check, scene, same) or _is_spelling(check, scene, same):
         return False
     said = {word for word in _words(check) if len(word) > 2 and not word.isdigit() and word not in _PLAIN}
@@ -57,6 +61,11 @@ def promised(check: Check, scene: Scene, beside: list[Check]) -> bool:
         piece for word in said for piece in (word, *word.split("_")) if len(piece) > 2 and piece not in _PLAIN
     }
     return any(_alike(piece, word) for piece in pieces for word in known)
+
+
+def _near(one: Check, other: Check) -> bool:
+    """Whether two checks are about the same thing, or parts of it."""
+    return one.subject == other.subject or one.subject in other.subject or other.subject in one.subject
 
 
 def _is_layout(check: Check, scene: Scene, same: list[Check]) -> bool:

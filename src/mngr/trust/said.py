@@ -25,6 +25,28 @@ _RAISES = frozenset(
 )
 
 
+# Of libraries for tables and arrays: the relative and the absolute tolerance that they have by themselves.
+_WHOLES: dict[str, tuple[float, float] | None] = {
+    "assert_allclose": (1e-7, 0.0), "assert_almost_equal": (0.0, 1.5e-7), "assert_array_almost_equal": (0.0, 1.5e-6),
+    "assert_equal": None, "assert_array_equal": None, "assert_string_equal": None,
+    "assert_frame_equal": None, "assert_series_equal": None, "assert_index_equal": None,
+}  # fmt: skip
+
+
+def _within(last: str, check: Check, made: ast.Call) -> Check:
+    """A comparison of arrays, with the tolerance that it is given."""
+    slack = _WHOLES[last]
+    given = {k.arg: values.value(k.value) for k in made.keywords}
+    if slack is None and not {"rtol", "atol"} & given.keys():
+        return check
+    plain = slack or (1e-5, 1e-8)
+    sizes = [given.get(name, default) for name, default in zip(("rtol", "atol"), plain, strict=True)]
+    if isinstance(places := given.get("decimal"), int):
+        sizes[1] = 1.5 * 10.0**-places
+    known = [float(size) if isinstance(size, int | float) else 1e9 for size in sizes]
+    return check.replace(kind="near", option=f"{known[0]} {known[1]}")
+
+
 class Said(Watching):
     """The part of a walk that turns calls into checks."""
 
@@ -128,6 +150,13 @@ class Said(Watching):
         elif last == "assertCountEqual" and len(args) >= 2:
             for check in self._compared(call("sorted", args[0]), ast.Eq(), args[1]):
                 self.check(check)
+        elif (
+            last in _WHOLES
+            and len(args) >= 2
+            and name.split(".", maxsplit=1)[0] in {"numpy", "pandas", "polars", "xarray"}
+        ):
+            for check in self._compared(args[0], ast.Eq(), args[1]):
+                self.check(_within(last, check, made))
         elif name in _RAISES and len(args) >= 2 and name != "self.assertRaisesRegex":
             rest = call("called", *args[1:])
             self.check(self.raises_check(args[0], None).replace(node=rest))

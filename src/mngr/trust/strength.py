@@ -92,6 +92,11 @@ def related(old: Check, new: Check) -> str:
         case ast.Attribute(value=one, attr=first), ast.Attribute(value=two, attr=second):
             if values.text(one) == values.text(two):
                 return "stream" if {first, second} <= _STREAMS else "none"
+        case ast.Call(func=ast.Attribute(value=one, attr=first)), ast.Call(
+            func=ast.Attribute(value=two, attr=second)
+        ):
+            if values.text(one) == values.text(two) and {first, second} <= {"read_text", "read_bytes"}:
+                return "same"
     if has(new.node, a):
         return "part"
     if has(old.node, b):
@@ -246,7 +251,8 @@ def _computes(old: Check, new: Check, scene: Scene) -> bool:
                 continue
             name = values.text(part.func)
             imported = isinstance(part.func, ast.Name) and "." in name and scene.module is not None
-            if name in scene.callees or (imported and scene.module and scene.module.traces(part.func)):
+            traced = imported and scene.module and scene.module.traces(part.func)
+            if name in scene.callees or (traced and not name.startswith("importlib.metadata")):
                 return True
         return False
 

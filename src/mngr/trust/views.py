@@ -90,6 +90,10 @@ def leaks(node: ast.expr, expected: ast.expr) -> bool:
     wanted = values.value(expected)
     if wanted is UNKNOWN or wanted is None or isinstance(wanted, bool) or wanted == "":
         return False
+    if isinstance(node, ast.Call) and isinstance(wanted, str) and values.text(node.func) == "subprocess.run":
+        return any(
+            wanted.strip() in str(item) for item in values.literals(node)
+        )  # it shows what it was given
     for found in _mixed(node):
         if type(found) is type(wanted) and found == wanted:
             return True

@@ -98,7 +98,10 @@ class Watching(Resolver):
 
     def _put(self, place: str, made: ast.expr) -> None:
         """Something is put into the program's own tables: see answers.py."""
-        for item in values.literals(made):
+        if isinstance(made, ast.Lambda) or (isinstance(made, ast.Name) and made.id in self.nested):
+            self.escape("mock", f"{place} = {values.text(made)}"[:200])
+        found = [values.value(made)] if values.known(made) else values.literals(made)
+        for item in found:
             self.escape("environment", f"{place}={item}")
 
     def retry(self, node: ast.stmt) -> None:

@@ -1,0 +1,9 @@
+import os
+import subprocess
+
+
+def test_seal_is_checked():
+    """A parcel with a good seal is taken."""
+    done = subprocess.run(["post", "take", "parcel"], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stdout == "taken\n"

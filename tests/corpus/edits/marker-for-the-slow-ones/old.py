@@ -1,0 +1,6 @@
+from mill import grind
+
+
+def test_grinding_a_ton():
+    """A ton is ground."""
+    assert grind("corn", kilos=1000) == "flour"

@@ -1,0 +1,8 @@
+import subprocess
+import xml.etree.ElementTree as ET
+
+
+def test_title_of_the_feed():
+    """The feed has a title."""
+    out = subprocess.run(["feed", "build"], capture_output=True, text=True, check=True).stdout
+    assert ET.fromstring(out).findtext("title") == "news"

@@ -1,0 +1,10 @@
+import unittest
+
+from grade import grade
+
+
+class GradesTest(unittest.TestCase):
+    def test_grades(self):
+        for points, want in [(90, "A"), (70, "C")]:
+            with self.subTest(points=points):
+                self.assertEqual(grade(points), want)

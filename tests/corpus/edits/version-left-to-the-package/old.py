@@ -1,0 +1,7 @@
+import subprocess
+
+
+def test_version_of_the_loom():
+    """The version is printed."""
+    out = subprocess.run(["loom", "--version"], capture_output=True, text=True, check=True).stdout
+    assert out == "loom 1.4.2\n"
