@@ -36,10 +36,17 @@ class Search:
     """Looks for who made tests red."""
 
     def __init__(
-        self, local: Host, repo: str, base: str, suite: Suite, loaded: Mapping[str, list[str] | None]
+        self,
+        local: Host,
+        repo: str,
+        base: str,
+        suite: Suite,
+        verdicts: Mapping[str, str],
+        loaded: Mapping[str, list[str] | None],
     ) -> None:
         self._local, self._repo, self._base, self._suite = local, repo, base, suite
         self._place: dict[str, int] = {}  # of each change among those that are looked at
+        self._verdicts = verdicts  # of tests on the base, as far as they are known
         self._loaded = loaded  # files that each test imports, as far as that is known
 
     def is_red(self, commit: str, test: str, *, alone: bool) -> bool:
@@ -91,11 +98,14 @@ class Search:
 
     def _breaks(self, group: Group, test: str) -> bool:
         """Whether a group alone makes a test red that is green on the base, whoever else works on it."""
-        before, after = (
-            self._suite.some(commit, [test]).outcomes.get(test)
-            for commit in (self._base, self._head([group]))
+        before = self._verdicts.get(test) or self._suite.some(self._base, [test]).outcomes.get(test)
+        if before not in ("pass", "skip"):
+            return False
+        return self._suite.some(self._head([group]), [test]).outcomes.get(test) not in (
+            "pass",
+            "skip",
+            "missing",
         )
-        return before in ("pass", "skip") and after not in ("pass", "skip", "missing")
 
     def _suspects(self, order: list[Group], makers: int, test: str, alone: bool) -> list[Group]:
         """Those with which it is red: the few that change what it imports, if that is enough; else all; or nobody but its makers."""
@@ -124,9 +134,9 @@ class Search:
             if any(one.kind == "fix" and test in wanted(one) for one in kept):
                 continue  # without its test nobody would see that it does not do what it is there for
             asked = {name for one in kept for name in wanted(one)} - {test}
-            groups = [*rest, Group(changes=kept)]
-            if not self._red_with(groups, test, alone) and not any(
-                self._red_with(groups, other, True) for other in sorted(asked)
+            head = self._head([*rest, Group(changes=kept)])
+            if not self._suite.some(head, [test, *asked]).red and (
+                alone or not self.is_red(head, test, alone=False)
             ):
                 return [one.id for one in gone.changes if one not in kept]
         return []

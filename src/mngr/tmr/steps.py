@@ -75,10 +75,11 @@ class Steps:
                 for test, files in self._loaded.items()
                 if files is None or not (here.isdisjoint(files) or later.isdisjoint(files))
             ]
-        if self._suite.counts["tests"] + len(may) <= _MOST * len(self._loaded):
+        known = [test for test in may if self._loaded[test] is not None]
+        if len(known) == len(may) or self._suite.counts["tests"] + len(may) <= _MOST * len(self._loaded):
             return may
         self.partly += 1
-        return [test for test in may if self._loaded[test] is not None]
+        return known
 
 
 def _is_text(path: str) -> bool:

@@ -61,7 +61,7 @@ class Trial:
         self._local, self._repo, self._base, self._suite, self._say = local, repo, base, suite, say
         self._before = before
         self.flaky = {test for test, word in before.verdicts.items() if word == "flaky"}
-        self._search = Search(local, repo, base, suite, before.loaded)
+        self._search = Search(local, repo, base, suite, before.verdicts, before.loaded)
         self._steps = Steps(suite, before.loaded)
         self._unexplained: dict[str, str] = {}
         self._watched: list[str] = []  # red when the whole suite was last run
