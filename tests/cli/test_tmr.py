@@ -50,7 +50,7 @@ def project(mngr: Mngr) -> Mngr:
     return mngr
 
 
-def tests(project: Mngr, **sums: tuple[int, int, int]) -> None:
+def add_tests(project: Mngr, **sums: tuple[int, int, int]) -> None:
     """Commit tests, a file each."""
     (project.repo / "tests").mkdir(exist_ok=True)
     for name, (a, b, total) in sums.items():
@@ -105,7 +105,7 @@ def rows(project: Mngr, *types: str, name: str = "r") -> list[dict[str, Any]]:
 def test_many_tests_broken_by_one_line_are_one_task(project: Mngr) -> None:
     (project.repo / "calc.py").write_text("def add(a, b):\n    return a + c\n")
     count = 12 if FULL else 4
-    tests(project, **{f"n{n}": (n, 1, n + 1) for n in range(count)})
+    add_tests(project, **{f"n{n}": (n, 1, n + 1) for n in range(count)})
     fixed = [
         {"run": "sed -i s/a.+.c/a+b/ calc.py"},
         {"commit": "[FIX_IMPL] b"},
@@ -124,14 +124,14 @@ def test_many_tests_broken_by_one_line_are_one_task(project: Mngr) -> None:
 
 def test_a_cause_that_nobody_repairs_is_told_once(project: Mngr) -> None:
     (project.repo / "calc.py").write_text("def add(a, b):\n    return a + c\n")
-    tests(project, one=(1, 1, 2), two=(2, 2, 4), three=(3, 3, 6))
+    add_tests(project, one=(1, 1, 2), two=(2, 2, 4), three=(3, 3, 6))
     found = play(project, {"cause-*": [result(outcome="blocked", after="fail")]}, "--tries", "2", code=4)
     assert [task["outcome"] for task in found["tasks"]] == ["blocked", "blocked"]
     assert len(found["held"]) == 1 and len(found["held"][0]["tests"]) == 3
 
 
 def test_what_is_claimed_counts_when_we_have_seen_it(project: Mngr) -> None:
-    tests(project, right=(1, 1, 2), wrong=(2, 2, 5), liar=(3, 3, 7), lazy=(4, 4, 9))
+    add_tests(project, right=(1, 1, 2), wrong=(2, 2, 5), liar=(3, 3, 7), lazy=(4, 4, 9))
     mend = [
         {"edit": {"path": "tests/test_wrong.py", "old": "== 5", "new": "== 4"}},
         {"commit": "[FIX_TEST] The sum"},
@@ -185,7 +185,7 @@ def test_killed_again_and_again_it_ends_as_if_nothing_had_been(project: Mngr) ->
     print(f"seed {seed}")
     chance = random.Random(seed)
     sums = {f"n{n}": (n, 1, n + (1 if n % 2 else 2)) for n in range(count)}
-    tests(project, **sums)
+    add_tests(project, **sums)
     cases: dict[str, list[object]] = {
         f"*test_n{n}": [
             {"run": f"sed -i 's/== {n + 2}/== {n + 1}/' tests/test_n{n}.py"},
@@ -241,7 +241,7 @@ def facts(project: Mngr, name: str, found: dict[str, Any]) -> set[tuple[str, str
 
 
 def test_the_emergency_stop_and_on_another_day(project: Mngr) -> None:
-    tests(project, one=(1, 1, 2), two=(2, 2, 4))
+    add_tests(project, one=(1, 1, 2), two=(2, 2, 4))
     process = subprocess.Popen(
         [BIN / "mngr", "tmr", "run", "--name", "r", "--agent", "player", "--agent-arg", '["hang"]', "--runs", "1"],
         cwd=project.repo, env=project.env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
@@ -258,7 +258,7 @@ def test_the_emergency_stop_and_on_another_day(project: Mngr) -> None:
 
 
 def test_a_look_ahead_leaves_no_trace(project: Mngr) -> None:
-    tests(project, right=(1, 1, 2), wrong=(2, 2, 5))
+    add_tests(project, right=(1, 1, 2), wrong=(2, 2, 5))
     found = project.json("tmr", "run", "--dry-run", "--runs", "1")
     assert (found["tests"], found["failing"], found["agents"], found["cost_usd"]) == (
         2,
@@ -274,7 +274,7 @@ def test_a_look_ahead_leaves_no_trace(project: Mngr) -> None:
 
 
 def test_a_run_of_its_own_tells_when_it_is_over(project: Mngr, tmp_path: Path) -> None:
-    tests(project, right=(1, 1, 2))
+    add_tests(project, right=(1, 1, 2))
     told = tmp_path / "told"
     line = f'echo "$MNGR_EVENT: $MNGR_TEXT" >>"{told}"'
     made = project.json("tmr", "run", "--detach", "--name", "r", "--runs", "1", "--notify", line)
@@ -286,7 +286,7 @@ def test_a_run_of_its_own_tells_when_it_is_over(project: Mngr, tmp_path: Path) -
 
 
 def test_settings_are_defaults_and_options_go_before_them(project: Mngr) -> None:
-    tests(project, right=(1, 1, 2), wrong=(2, 2, 5))
+    add_tests(project, right=(1, 1, 2), wrong=(2, 2, 5))
     (project.repo / ".mngr").mkdir()
     (project.repo / ".mngr" / "settings.toml").write_text(
         '[tmr]\nonly = "failing"\nruns = 1\nmax_agents = 1\n'
@@ -302,7 +302,7 @@ def test_settings_are_defaults_and_options_go_before_them(project: Mngr) -> None
 
 
 def test_bad_wishes_are_refused_before_anything_is_made(project: Mngr) -> None:
-    tests(project, one=(1, 1, 2))
+    add_tests(project, one=(1, 1, 2))
     assert "--runs must be at least 1" in project("tmr", "run", "--runs", "0", code=2).err
     assert "No closing quotation" in project("tmr", "run", "--pytest", "'x", code=2).err
     assert "no agent kind 'nobody'" in project("tmr", "run", "--agent", "nobody", code=1).err
@@ -314,10 +314,10 @@ def test_bad_wishes_are_refused_before_anything_is_made(project: Mngr) -> None:
 
 
 def test_from_a_worktree_with_a_head_of_its_own_and_from_nowhere(project: Mngr, tmp_path: Path) -> None:
-    tests(project, right=(1, 1, 2))
+    add_tests(project, right=(1, 1, 2))
     git(project.repo, "worktree", "add", "-q", "--detach", str(tmp_path / "other"))
     there = Mngr(tmp_path / "other", project.home, project.env)
-    tests(there, wrong=(2, 2, 5))
+    add_tests(there, wrong=(2, 2, 5))
     found = there.json("tmr", "run", "--name", "r", "--dry-run", "--runs", "1")
     assert (found["tests"], found["failing"]) == (2, 1)  # the commit of the worktree, which no branch has
     for command in (("tmr", "run"), ("map", "x", "--", "true")):
@@ -329,7 +329,7 @@ def test_from_a_worktree_with_a_head_of_its_own_and_from_nowhere(project: Mngr, 
 
 def test_receipts_are_made_on_other_hosts_which_are_given_back(project: Mngr, example_plugin: Path) -> None:
     project.env["PYTHONPATH"] = str(example_plugin)
-    tests(project, wrong=(2, 2, 5), other=(3, 3, 7))
+    add_tests(project, wrong=(2, 2, 5), other=(3, 3, 7))
     mend = [
         {"run": "sed -i -e 's/== 5/== 4/' -e 's/== 7/== 6/' tests/*.py"},
         {"commit": "[FIX_TEST] The sum"},
