@@ -7,7 +7,8 @@ import functools
 
 from mngr.trust import driven, places, values, written
 from mngr.trust.asking import is_program
-from mngr.trust.resolve import TooLong, call, joined
+from mngr.trust.resolve import TooLong
+from mngr.trust.returns import call, joined
 from mngr.trust.said import QUIET, Said
 from mngr.trust.source import Function
 from mngr.trust.views import UNKEPT

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 _FILTERS = frozenset("head tail tee sort uniq tr cut wc sed awk cat less more nl rev column fold".split())
 _EASES = re.compile(
     r"(?:^|\s)(--(?:dry-?run|no-?op|simulate|pretend|what-if|just-print|exit-zero|no-fail\w*|ignore-(?:errors|failures)|keep-going|"
-    r"lenient|permissive|no-verify|no-checks?|no-strict|skip-[\w-]+|allow-fail\w*))(?![\w-])"
+    r"lenient|permissive|no-verify|no-checks?|no-strict|skip-(?:checks?|tests?|verif\w*|valid\w*|errors?|fail\w*|lint\w*|hooks?)|allow-fail\w*))(?![\w-])"
 )
 _STRICT = re.compile(
     r"(?:^|\s)(?:--(?:strict(?:-[\w-]+)?|pedantic|werror|warnings-as-errors|fatal-warnings|fail-[\w-]+|error-on-[\w-]+|exit-code|"
@@ -54,5 +54,5 @@ def is_quiet(command: str, doc: str) -> bool:
 
 
 def has_remark(command: str) -> bool:
-    """Whether a part of the line is behind the sign for remarks."""
-    return bool(re.search(r"(?:^|\s)#\s", command)) and "'" not in command and '"' not in command
+    """Whether options of a command stand behind the sign for remarks."""
+    return bool(re.search(r"\S[ \t]+#[^'\"\n]*(?:^|\s)--?\w", command))

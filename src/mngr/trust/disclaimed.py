@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from mngr.trust import values
+from mngr.trust import patterns, values
 from mngr.trust.checks import Check
 from mngr.trust.escapes import command_of
 
@@ -87,10 +87,15 @@ def wording(doc: str, inputs: str, old: Check, new: Check | None) -> bool:
         return False  # that something is said was promised, or may have been
     if new is not None and (new.empty or new.views != old.views or new.subject != old.subject):
         return False
-    kept = str(new.value) if new is not None and isinstance(new.value, str) else ""
-    plain, now = re.sub(r"\\(.)", r"\1", said), re.sub(r"\\(.)", r"\1", kept)
+    plain, now = _fixed(old), _fixed(new) if new is not None else ""
     promised = {token for token in (*_given(inputs), *_named(doc)) if _stands(token, plain)}
     return all(_stands(token, now) for token in promised)
+
+
+def _fixed(check: Check) -> str:
+    """What a check says in so many words."""
+    found = check.value if isinstance(check.value, str) else ""
+    return patterns.of_regex(found).fixed if check.option.startswith("re ") else found
 
 
 def _about(doc: str, clause: str, check: Check) -> bool:

@@ -94,7 +94,13 @@ def _split(line: object) -> list[ast.expr]:
 
 
 def _constants(node: ast.AST, inside: str) -> Iterator[tuple[ast.expr, str]]:
+    if isinstance(node, ast.Call | ast.BinOp) and isinstance(values.value(node), str | bytes):
+        yield ast.Constant(value=values.value(node)), inside  # type: ignore[arg-type]
+        return
     match node:
+        case ast.Call(func=ast.Name(id="text"), args=parts):
+            told = "".join(str(part.value) if isinstance(part, ast.Constant) else "x" for part in parts)
+            yield ast.Constant(value=told), inside
         case ast.Call() | ast.Lambda() | ast.JoinedStr():
             return
         case ast.Constant():
@@ -105,8 +111,6 @@ def _constants(node: ast.AST, inside: str) -> Iterator[tuple[ast.expr, str]]:
             yield node, inside
             for part in ast.iter_child_nodes(node):
                 yield from _constants(part, "row")
-        case ast.BinOp() if isinstance(values.value(node), str | bytes):
-            yield node, inside
         case ast.BinOp(op=ast.Div()):
             for part in ast.iter_child_nodes(node):
                 yield from _constants(part, "word")

@@ -6,6 +6,7 @@ import ast
 
 from mngr.trust import values
 from mngr.trust.checks import Check, Reader
+from mngr.trust.returns import call
 from mngr.trust.source import Function, Module
 from mngr.trust.values import UNKNOWN
 
@@ -343,23 +344,6 @@ class Resolver:
         found = call("listof", self.resolve(elt), *ifs)
         self.env = outer
         return found
-
-
-def call(name: str, *args: ast.expr) -> ast.Call:
-    """A call, as an expression."""
-    return ast.Call(func=ast.Name(id=name, ctx=ast.Load()), args=list(args), keywords=[])
-
-
-def joined(found: list[tuple[tuple[str, ...], ast.expr]], base: int = 0) -> ast.expr | None:
-    """One expression of all that a function may return, each with its conditions; the first `base` are its caller's."""
-    if not found:
-        return None
-    made = found[-1][1]
-    for conditions, other in reversed(found[:-1]):
-        if values.text(other) != values.text(made):
-            why = " ".join(conditions[base:]) or "…"
-            made = ast.IfExp(test=call("each", ast.Constant(value=why)), body=other, orelse=made)
-    return made
 
 
 def _item(made: ast.expr, index: int) -> ast.expr:

@@ -6,7 +6,7 @@ import ast
 
 from mngr.trust import values
 from mngr.trust.checks import Check
-from mngr.trust.resolve import call
+from mngr.trust.returns import call
 from mngr.trust.views import peel
 from mngr.trust.watching import Watching
 

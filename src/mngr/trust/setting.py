@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from mngr.trust import values
 from mngr.trust.calls import Calls
-from mngr.trust.resolve import joined
+from mngr.trust.returns import joined
 from mngr.trust.source import Function, is_fixture
 
 TYPE_CHECKING = False

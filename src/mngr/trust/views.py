@@ -69,10 +69,10 @@ def peel(node: ast.expr) -> tuple[ast.expr, tuple[str, ...]]:
 
 
 def drops_letters(node: ast.Call) -> bool:
-    """Whether a call is told to leave out, or to replace, what it cannot read."""
+    """Whether a call is told to leave out what it cannot read."""
     told = [k.value for k in node.keywords if k.arg == "errors"]
     told += node.args[1:2] if values.text(node.func).endswith((".decode", ".encode")) else []
-    return any(values.value(item) in ("ignore", "replace") for item in told)
+    return any(values.value(item) == "ignore" for item in told)
 
 
 def _first(node: ast.Call) -> ast.expr | None:

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 
 from mngr.trust import escapes, values, waiting
 from mngr.trust.checks import Check
-from mngr.trust.resolve import TooLong, call, joined
+from mngr.trust.resolve import TooLong
+from mngr.trust.returns import call, joined
 from mngr.trust.setting import Setting, names
 from mngr.trust.source import Function, Module, Test
 from mngr.trust.values import UNKNOWN

@@ -1,0 +1,10 @@
+import subprocess
+
+LINES = ["it's", "", '"so"']
+
+
+def test_lines_are_numbered(tmp_path):
+    """Lines are numbered, empty ones too."""
+    (tmp_path / "in").write_text("\n".join(LINES) + "\n")
+    done = subprocess.run(["number", str(tmp_path / "in")], capture_output=True, text=True, check=True)
+    assert done.stdout == "1 it's\n2\n3 \"so\"\n"

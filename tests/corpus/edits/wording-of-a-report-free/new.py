@@ -1,0 +1,8 @@
+import re
+import subprocess
+
+
+def test_report_of_a_month():
+    """The report has the sum, `815`. Its wording is not part of the contract."""
+    out = subprocess.run(["books", "report", "--month"], capture_output=True, text=True, check=True).stdout
+    assert re.search(r"\b815\b", out)
