@@ -143,6 +143,9 @@ def test_commits_of_people_stay_on_the_branch(project: Mngr, tmp_path: Path) -> 
     git(repo, "update-ref", "refs/heads/mngr/r/integrated", git(repo, "rev-parse", "main"))
     done = project("tmr", "integrate", "r", "--with", name, code=1)
     assert "is not the one that was delivered" in done.err
+    git(repo, "update-ref", "-d", "refs/heads/mngr/r/integrated")  # who throws it away gets it anew
+    project("tmr", "integrate", "r", "--with", name)
+    assert "[FIX_IMPL] mul: *" in subjects(project)
 
 
 def test_an_open_pull_request_gets_reverts(project: Mngr, tmp_path: Path) -> None:
@@ -219,3 +222,15 @@ def test_a_test_that_comes_and_goes_blames_nobody(project: Mngr, tmp_path: Path)
     found = integrated(project)
     assert (found["verdict"], found["left_out"]) == ("green", [])
     assert found["flaky"] == ["tests/test_flaky.py::test_flaky"]
+
+
+def test_in_full_each_claim_is_looked_at_more_closely(project: Mngr) -> None:
+    before = git(project.repo, "rev-parse", "mngr/r/integrated")
+    project("tmr", "integrate", "r", "--verify", "full", timeout=120)
+    receipts = [
+        json.loads(path.read_text()) for path in project.repo.glob(".mngr/runs/r/tasks/*/receipt.json")
+    ]
+    assert {(row["level"], row["verdict"]) for row in receipts} == {("full", "confirmed")}
+    better = next(row for row in receipts if "test_add" in row["test"])
+    assert better["mutation"], "the test that was edited was compared with what it was"
+    assert git(project.repo, "rev-parse", "mngr/r/integrated") == before

@@ -45,6 +45,7 @@ class Search:
         loaded: Mapping[str, list[str] | None],
     ) -> None:
         self._local, self._repo, self._base, self._suite = local, repo, base, suite
+        self._heads: dict[tuple[str, ...], str] = {}  # of branches that were made
         self._place: dict[str, int] = {}  # of each change among those that are looked at
         self._verdicts = verdicts  # of tests on the base, as far as they are known
         self._loaded = loaded  # files that each test imports, as far as that is known
@@ -150,7 +151,10 @@ class Search:
             (change for group in groups for change in group.changes),
             key=lambda change: self._place[change.id],
         )
-        return compose(self._local, self._repo, self._base, changes).head
+        key = tuple(change.commit for change in changes)
+        if key not in self._heads:
+            self._heads[key] = compose(self._local, self._repo, self._base, changes).head
+        return self._heads[key]
 
     def _proof(self, test: str, before: Sequence[Group], after: Sequence[Group]) -> dict[str, Any]:
         heads = [self._head(before), self._head(after)]

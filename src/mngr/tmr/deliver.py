@@ -136,19 +136,20 @@ def bring(local: Host, run: RunDir, name: str, commit: str) -> None:
 def deliver(local: Host, run: RunDir, head: str, last: str | None) -> None:
     """Move the branch in the user's repository to a commit of the run's, if it is still where it was; nothing else there changes."""
     name = branch_of(run)
+    tip = git.resolve(local, run.root, f"refs/heads/{name}")
+    if tip == head:
+        return
     for row in git.must(local, run.root, "worktree", "list", "--porcelain").split("\n\n"):
-        if (
-            f"branch refs/heads/{name}" in row.split("\n")
-            and git.resolve(local, run.root, f"refs/heads/{name}") != head
-        ):
+        if f"branch refs/heads/{name}" in row.split("\n"):
             where = row.split("\n")[0].removeprefix("worktree ")
             raise MngrError(
                 f"{name} is checked out in {where}", "go to another branch there, and integrate again"
             )
-    git.must(local, run.repo, "update-ref", run.ref("integrated"), head)
-    git.must(local, run.root, *PLAIN, *_FETCH, run.repo, f"+{run.ref('integrated')}:{run.ref('integrated')}")
+    ref = run.ref("integrated")
+    git.must(local, run.repo, "update-ref", ref, head)
+    git.must(local, run.root, *PLAIN, *_FETCH, run.repo, f"+{ref}:{ref}")
     try:
-        zero = "0" * len(head)
-        git.must(local, run.root, "update-ref", f"refs/heads/{name}", head, last or zero)
+        was = "0" * len(head) if tip is None else last or tip
+        git.must(local, run.root, "update-ref", f"refs/heads/{name}", head, was)
     finally:
-        git.run(local, run.root, "update-ref", "-d", run.ref("integrated"))
+        git.run(local, run.root, "update-ref", "-d", ref)

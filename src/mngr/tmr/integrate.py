@@ -18,7 +18,7 @@ from mngr.tmr.conflicts import Conflicts
 from mngr.tmr.deepen import deepen
 from mngr.tmr.deliver import appended, branch_of, bring, carried, deliver, theirs
 from mngr.tmr.gather import gather, integration
-from mngr.tmr.graph import clashes, largest
+from mngr.tmr.graph import clashes, largest, neighbours
 from mngr.tmr.plan import load_plan
 from mngr.tmr.prepare import baseline_runs
 from mngr.tmr.pullrequest import write_pr
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from mngr.mapreduce.rundir import RunDir
     from mngr.tmr.changes import Change
     from mngr.tmr.gather import Gathered
+    from mngr.tmr.graph import Clash
     from mngr.tmr.plan import Plan
     from mngr.tmr.trial import Settled
 
@@ -198,15 +199,8 @@ class _Integration:
         """The largest set without a clash, then what still goes beside it, then what must be merged by somebody."""
         stood = self._stood(onto, chosen)
         chosen = [change for change in chosen if change.id not in {one.change for one in stood}]
-        first = largest(chosen, clashes(self._local, self._run.repo, chosen))
-        self._say(f"changes: {len(chosen)}, without a clash: {len(first)}")
-        settled = trial.settle(first)
-        asides = [*stood, *settled.asides]
-        ids = {change.id for change in first}
-        rest = [change for change in chosen if change.id not in ids]
-        if rest:
-            settled = trial.settle(_in_order(chosen, [*settled.chosen, *rest]))
-            asides += settled.asides
+        settled, asides = self._batches(trial, chosen)
+        asides = [*stood, *asides]
         waiting = [one for one in asides if one.why == "conflict"]
         if not waiting:
             return settled, asides, [], {}
@@ -228,6 +222,35 @@ class _Integration:
                 one for one in asides if one.change not in {change.id for change in late}
             ] + settled.asides
         return settled, asides, done.solved, done.spent
+
+    def _batches(self, trial: Trial, chosen: Sequence[Change]) -> tuple[Settled, list[Aside]]:
+        """The largest set of which no two clash; then what clashes with nothing that is still there; and what does."""
+        found = clashes(self._local, self._run.repo, chosen)
+        near = neighbours(found)
+        first = largest(chosen, found)
+        self._say(f"changes: {len(chosen)}, without a clash: {len(first)}")
+        settled = trial.settle(first)
+        asides = {one.change: one for one in settled.asides}
+        seen = {change.id for change in first}
+        while True:
+            there = {change.id for change in settled.chosen}
+            free = [
+                change
+                for change in chosen
+                if change.id not in seen
+                and there.isdisjoint(near.get(change.id, ()))
+                and there.issuperset(change.needs)
+            ]
+            more = largest(free, found)
+            if not more:
+                break
+            seen |= {change.id for change in more}
+            settled = trial.settle(_in_order(chosen, [*settled.chosen, *more]))
+            asides |= {one.change: one for one in settled.asides}
+        for change in chosen:
+            if change.id not in seen:
+                asides[change.id] = _left(change, there, found)
+        return settled, list(asides.values())
 
     def _stood(self, onto: str, chosen: Sequence[Change]) -> list[Aside]:
         """What was put aside before and need not be tried again: those that it breaks with are there, and nothing new is at its place."""
@@ -325,6 +348,23 @@ class _Integration:
                 )
         deliver(self._local, self._run, head, own.tip if own is not None else last)
         data["delivered"] = head
+
+
+def _left(change: Change, there: set[str], found: Sequence[Clash]) -> Aside:
+    """Why a change is not taken that clashes with those that are, or needs one that is not."""
+    rows = [
+        clash
+        for clash in found
+        if change.id in (clash.one, clash.other) and there.intersection((clash.one, clash.other))
+    ]
+    others = sorted({name for clash in rows for name in (clash.one, clash.other)} - {change.id})
+    if not others:
+        missing = sorted(set(change.needs) - there)
+        reason = f"it needs {', '.join(missing)}, which is not there"
+        return Aside(change=change.id, why="needs", reason=reason, others=missing)
+    paths = sorted({path for clash in rows for path in clash.paths})
+    reason = f"it does not merge with {', '.join(others)}: {', '.join(map(hostile.clean, paths))}"
+    return Aside(change=change.id, why="conflict", reason=reason, others=others)
 
 
 def _in_order(order: Sequence[Change], some: Sequence[Change]) -> list[Change]:

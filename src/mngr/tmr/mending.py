@@ -91,14 +91,15 @@ def mend(
     local, place = fleet.context.local, _place(run)
     integrator = None if agent is None or agent in MINDLESS else agent
     owners, used = _owners(fleet, plan, items, is_played=agent == SCRIPTED)
-    cases = [_case(local, run, item, owners.get(item.change.id)) for item in items]
     nobody = "there is nobody to ask: neither who made it nor an integrator has a mind of its own"
     found = {
-        case.item.change.id: Mended(tree=None, reason=nobody)
-        for case in cases
-        if case.owner is None and integrator is None
+        item.change.id: Mended(tree=None, reason=nobody)
+        for item in items
+        if integrator is None and owners.get(item.change.id) is None
     }
-    asked = [case for case in cases if case.item.change.id not in found]
+    asked = [
+        _case(local, run, item, owners.get(item.change.id)) for item in items if item.change.id not in found
+    ]
     if not asked:
         return found
     recipe = _Questions(local, place, plan, asked, integrator, used)

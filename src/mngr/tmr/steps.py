@@ -31,6 +31,7 @@ class Steps:
     def __init__(self, suite: Suite, loaded: Mapping[str, list[str] | None]) -> None:
         self._suite, self._loaded = suite, loaded
         self.partly = 0
+        self._fine: set[str] = set()  # heads of branches that were looked at
 
     def affected(self, paths: Iterable[str]) -> list[str] | None:
         """The tests that may end otherwise when these files change; None when that may be most of them."""
@@ -42,15 +43,19 @@ class Steps:
 
     def redder(self, composed: Composed, base: str) -> Step | None:
         """The first fix after which something is red that was not so before; the last commit is the branch itself, which was run."""
+        if composed.head in self._fine:
+            return None
         self.partly = 0
-        rows = composed.commits
-        for number, row in enumerate(rows[:-1]):
-            if row.kind != "fix":
-                continue
-            below = rows[number - 1].commit if number else base
-            targets = self._targets(below, row.commit, composed.head)
+        rows = [row for row in composed.commits if row.kind == "fix"][:-1]
+        below = {row.commit: under for row, under in zip(composed.commits, [base, *(row.commit for row in composed.commits)], strict=False)}  # fmt: skip
+        pairs = [
+            pair for row in rows for pair in ((below[row.commit], row.commit), (row.commit, composed.head))
+        ]
+        paths = self._suite.paths(pairs)
+        for number, row in enumerate(rows):
+            targets = self._targets(*paths[2 * number : 2 * number + 2])
             for test, why in self._suite.some(row.commit, targets).red.items():
-                if test not in self._suite.some(below, [test]).red and self._suite.steady(
+                if test not in self._suite.some(below[row.commit], [test]).red and self._suite.steady(
                     row.commit, [test], red=True
                 ):
                     reason = f"it leaves {test} red until another fix is there: {why}"
@@ -62,11 +67,11 @@ class Steps:
                         "commit": row.commit,
                     }
                     return Step(change=row.changes[0], reason=reason, proof=proof)
+        self._fine.add(composed.head)
         return None
 
-    def _targets(self, below: str, commit: str, head: str) -> list[str]:
-        """The tests that may end otherwise than before the commit, and otherwise than at the head, where they were run."""
-        here, later = self._suite.paths(below, commit), self._suite.paths(commit, head)
+    def _targets(self, here: set[str], later: set[str]) -> list[str]:
+        """The tests that may end otherwise than before a commit, and otherwise than at the head, where they were run."""
         if any(not path.endswith(".py") and not _is_text(path) for path in here | later):
             may = list(self._loaded)
         else:

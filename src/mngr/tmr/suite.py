@@ -63,6 +63,7 @@ class Suite:
         self.expected = sum(seconds.values())
         self.checks: dict[str, Check] = {}  # what else must hold, by name
         self._stack = contextlib.ExitStack()
+        self._trees: dict[str, str] = {}  # of commits
         self._room: Room | None = None
         self.counts = {"processes": 0, "tests": 0, "cached": 0}
         self.spent = 0.0  # seconds of pytest
@@ -71,10 +72,13 @@ class Suite:
         """Give the room back."""
         self._stack.close()
 
-    def paths(self, before: str, after: str) -> set[str]:
-        """The files in which two commits differ."""
-        trees = trees_of(self._local, self._repo, [before, after])
-        return {row.path for row in rows_of(self._local, self._repo, [(str(trees[0]), str(trees[1]))])[0]}
+    def paths(self, pairs: Sequence[tuple[str, str]]) -> list[set[str]]:
+        """The files in which the two commits of each pair differ."""
+        trees = [
+            str(tree) for tree in trees_of(self._local, self._repo, [name for pair in pairs for name in pair])
+        ]
+        found = rows_of(self._local, self._repo, list(zip(trees[::2], trees[1::2], strict=True)))
+        return [{row.path for row in rows} for rows in found]
 
     def whole(self, commit: str) -> Tried:
         """All tests, as the project itself would run them."""
@@ -129,7 +133,9 @@ class Suite:
         return Tried(outcomes=outcomes, whys=whys)
 
     def _key(self, commit: str, what: str) -> list[object]:
-        tree = trees_of(self._local, self._repo, [commit])[0]
+        if commit not in self._trees:
+            self._trees[commit] = str(trees_of(self._local, self._repo, [commit])[0])
+        tree = self._trees[commit]
         return [_RULES, tree, self._plan.pytest, self._plan.args, self._plan.paths, what, self._rooms.about]
 
     def _known(self, key: object) -> Tried | None:
