@@ -232,5 +232,5 @@ def test_in_full_each_claim_is_looked_at_more_closely(project: Mngr) -> None:
     ]
     assert {(row["level"], row["verdict"]) for row in receipts} == {("full", "confirmed")}
     better = next(row for row in receipts if "test_add" in row["test"])
-    assert better["mutation"], "the test that was edited was compared with what it was"
+    assert better["mutation"]["state"] == "compared", "the test that was edited was compared with what it was"
     assert git(project.repo, "rev-parse", "mngr/r/integrated") == before
