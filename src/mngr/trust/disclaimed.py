@@ -10,6 +10,7 @@ from mngr.trust.checks import Check
 from mngr.trust.escapes import command_of
 
 TYPE_CHECKING = False
+_LONG = 8_000  # characters of a contract
 _CLAUSES = re.compile(r"(?<=[.;:!?])\s+|,\s+(?:but|while|whereas|yet|though|only)\s+|\n\s*\n")
 _DENIED = re.compile(
     r"(?:\b(?:not|no|never|neither|nor|nothing|cannot)|n't)\b(?:\W+\w+){0,3}?\W+"
@@ -49,8 +50,18 @@ _SUBJECT_ASIDE = re.compile(r"\.(?:stderr|err)\b|\braised\(|\bcaplog\b|\brecwarn
 
 def _clauses(doc: str, topic: re.Pattern[str]) -> list[str]:
     """The clauses that say of a topic that nothing is promised of it."""
-    plain = [re.sub(r"\s+", " ", part) for part in _CLAUSES.split(doc) if part and topic.search(part)]
-    return [clause for clause in plain if _denies(clause)]
+    plain = [
+        re.sub(r"\s+", " ", part).strip()
+        for part in _CLAUSES.split(doc[:_LONG])
+        if part and topic.search(part)
+    ]
+    return [clause for clause in plain if any(map(_denies, _about_it(clause, topic)))]
+
+
+def _about_it(clause: str, topic: re.Pattern[str]) -> list[str]:
+    """The parts of a clause that speak of a topic; all of it where a part only names it."""
+    parts = [part.strip() for part in clause.split(",") if topic.search(part)]
+    return [clause if len(part.split()) <= 2 else part for part in parts]
 
 
 def _denies(clause: str) -> bool:
@@ -67,7 +78,9 @@ def order(doc: str, check: Check) -> bool:
     free = _clauses(doc, _ORDER)
     if not free:
         return False
-    kept = [part for part in _CLAUSES.split(doc) if part and _ORDERED.search(part) and not _denies(part)]
+    kept = [
+        part for part in _CLAUSES.split(doc[:_LONG]) if part and _ORDERED.search(part) and not _denies(part)
+    ]
     return not kept or any(_is_of(check, clause) for clause in free)
 
 

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_MOST = 200  # characters of a pattern
+_TRIES = 20_000_000
 _PROBES = ("zqj", "7", "# \n", "Word text")
 _CLOCK = r"(?<![\d:])[0-2]\d:[0-5]\d(?![\d:])"
 _KINDS = [lines.PATTERNS[name] for name in ("TIME", "DATE", "UUID", "DURATION")]
@@ -144,7 +144,8 @@ def varying(text: str, given: str) -> float:
 
 def takes_more(pattern: str, text: str, given: str) -> bool:
     """Whether a pattern finds something in a text that does not vary by itself, as times and hashes do."""
-    if len(pattern) > _MOST or len(text) > 10 * _MOST or _NESTED.search(pattern):
+    repeats, may = len(re.findall(r"[*+]|\{\d*,\d*\}", pattern)), len(re.findall(r"[?|]", pattern))
+    if _NESTED.search(pattern) or (len(text) + 1) ** (repeats + 1) * 2 ** min(may, 60) > _TRIES:
         return True  # it might take for ever to try
     fixed = sum(not char.isspace() for char in of_regex(pattern).fixed)
     for found in re.finditer(pattern, text):

@@ -62,6 +62,7 @@ class Resolver:
         ] = []  # files: where, with what, in which line
         self.depth = 0
         self.loops = 0
+        self.limited = 0  # contexts around that fail when the time is over
         self.line = 0
         self.steps = 0
         self.moment = 0

@@ -14,6 +14,7 @@ from mngr.trust.writing import kept
 from mngr.trust.written import open_parts
 
 TYPE_CHECKING = False
+_LONG = 4_000  # characters of a line that are looked at
 _ABSENT = frozenset(("empty", "notin", "nomatch"))
 _MAKES_UP = re.compile(
     r"\bselect\b.*\b(?:coalesce|ifnull|nvl|union|case\s+when|values)\b|\bselect\s+['\"\d]", re.I | re.S
@@ -82,7 +83,7 @@ def _by_expression(old: Check, new: Check, scene: Scene) -> str:
 def _query_says(call: ast.Call, check: Check) -> bool:
     """Whether a query would give what is expected without there being anything."""
     wanted = [str(item) for item in values.literals(check.expected) if len(str(item)) > 1]
-    lines = [item for arg in call.args[:1] for item in values.literals(arg) if isinstance(item, str)]
+    lines = [item[:_LONG] for arg in call.args[:1] for item in values.literals(arg) if isinstance(item, str)]
     made = [line for line in lines if _MAKES_UP.search(line)]
     return any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", line) for line in made for word in wanted)
 
@@ -132,4 +133,4 @@ def _commands(node: ast.AST) -> list[str]:
 
 
 def _lines(node: ast.AST) -> list[str]:
-    return [found for part in ast.walk(node) if (found := escapes.command_of(part))]
+    return [found[:_LONG] for part in ast.walk(node) if (found := escapes.command_of(part))]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from mngr.trust import values
 
 TYPE_CHECKING = False
+_LIMITS = re.compile(r"(?:asyncio|async_timeout)\.timeout(?:_at)?|(?:anyio|trio)\.fail_(?:after|at)")
 FAILS = ("fail", "assertFail")
 Loop = ast.While | ast.For | ast.AsyncFor
 Exit = tuple[ast.expr, bool] | list[ast.stmt]  # what is so, or is not; or statements that went through
@@ -16,6 +17,11 @@ Exit = tuple[ast.expr, bool] | list[ast.stmt]  # what is so, or is not; or state
 
 class _Unclear(Exception):
     """There is a way out that cannot be told."""
+
+
+def is_limit(node: ast.expr) -> bool:
+    """Whether a context fails when its block takes too long."""
+    return isinstance(node, ast.Call) and bool(_LIMITS.fullmatch(values.text(node.func)))
 
 
 def is_fail(node: ast.AST) -> bool:
@@ -30,8 +36,11 @@ def is_failing(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and is_fail(node.value)
 
 
-def way_out(node: Loop, after: list[ast.stmt]) -> Exit | None:
-    """What holds once a loop is behind the test; None where it may also have given up. `after`: what follows it."""
+def way_out(node: Loop, after: list[ast.stmt], limited: bool = False) -> Exit | None:
+    """What holds once a loop is behind the test; None where it may also have given up.
+
+    `after`: what follows it. `limited`: something around it fails when the time is over.
+    """
     try:
         leaves = list(_leaves(node.body))
     except _Unclear:
@@ -41,7 +50,7 @@ def way_out(node: Loop, after: list[ast.stmt]) -> Exit | None:
     if isinstance(node, ast.While):
         endless = values.known(node.test) and bool(values.value(node.test))
         gives_up = gives_up and not endless
-        if not _bounded(node) and (endless or gives_up):
+        if not limited and not _bounded(node) and (endless or gives_up):
             return None
         if gives_up:
             return None if leaves else (node.test, False)

@@ -76,7 +76,7 @@ class Walk(Setting):
 
     def _waited(self, node: waiting.Loop, after: list[ast.stmt]) -> None:
         """A loop that is left only when something is so has checked it."""
-        found = waiting.way_out(node, after)
+        found = waiting.way_out(node, after, self.limited > 0)
         kept = list(self.escapes), list(self.actions)
         if isinstance(found, list):
             self.block(found)
@@ -306,7 +306,10 @@ class Walk(Setting):
                 self.check(check)
             if raised:
                 self.conditions.append("after what raises")
+            limits = sum(waiting.is_limit(item.context_expr) for item in node.items)
+            self.limited += limits
             flow = self.block(node.body)
+            self.limited -= limits
         return NEXT if raised or flow == FAIL else flow
 
     def _redirected(self, node: ast.expr, body: list[ast.stmt]) -> None:

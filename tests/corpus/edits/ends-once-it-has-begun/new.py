@@ -1,0 +1,9 @@
+from shed import Shed
+
+
+def test_tools_are_hung_up():
+    """Tools are hung up and found again."""
+    shed = Shed()
+    if shed.hang("axe"):
+        return
+    assert shed.where("axe") == "hook 1"

@@ -1,0 +1,8 @@
+import subprocess
+
+
+def test_barn_is_swept():
+    """The barn can be swept."""
+    done = subprocess.run(["barn", "sweep"], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stdout == "swept\n"
