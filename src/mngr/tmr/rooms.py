@@ -181,6 +181,7 @@ class Room:
         self.place = found["place"]  # the work dir as programs there see it
         self._keep = ["/" + _literal(path) for path in found["made"].split("\0") if path]
         self.walls = "none: they were not asked for"  # on, on with the network, or why there are none
+        self.env: dict[str, str] = {}  # of every command
         self._around: dict[str, Any] = {}
         if mason is not None:
             self.walls, self._around = mason.build(lambda words: self._exec(words, _SPARE), found)
@@ -209,7 +210,7 @@ class Room:
         """
         job: dict[str, Any] = {
             "argv": argv,
-            "env": env or {},
+            "env": {**self.env, **(env or {})},
             "timeout": timeout,
             "most": most,
             "most_rows": _ROWS,

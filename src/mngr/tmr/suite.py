@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _RULES = 1  # goes up when the same run may now be judged otherwise
 _WORDS = 60_000  # characters of names that are given to one pytest
 _GOOD = ("pass", "skip")
+# Python takes what it compiled for current while a source has the same second and size, and here commits follow each other faster.
+_NOTHING_COMPILED = {"PYTHONDONTWRITEBYTECODE": "1"}
 ALL = ""  # stands for the suite as a whole, where not even its tests can be found
 CHECK = "check:"  # before the name of one of the project's other checks
 
@@ -211,6 +213,7 @@ class Suite:
         """The room, at a commit."""
         if self._room is None:
             self._room = self._stack.enter_context(self._rooms.room(commit))
+            self._room.env = _NOTHING_COMPILED
         else:
             self._room.move(commit)
         return self._room
