@@ -29,6 +29,8 @@ def fake(old: Check, new: Check, scene: Scene) -> str:
 
 def _by_command(old: Check, new: Check, scene: Scene) -> str:
     before, after = _commands(old.node), _commands(new.node)
+    if before == after:
+        return ""
     said = new.value if isinstance(new.value, str) else ""
     tries = (
         (escapes.is_inert, "the command that it looks at is not the program"),
@@ -57,16 +59,17 @@ def _by_command(old: Check, new: Check, scene: Scene) -> str:
 
 
 def _by_expression(old: Check, new: Check, scene: Scene) -> str:
-    seen = {id(part) for part in open_parts(new.node)}
-    for part in ast.walk(new.node):
+    for part in kept(new.node, "_mngr_telling", _telling):
         if isinstance(part, ast.Name):
             if any(word in part.id.lower() for word in _NAMES) and not has(old.node, part.id):
                 return "what it looks at comes from a stand-in"
-        elif not isinstance(part, ast.Call | ast.IfExp) or has(old.node, values.text(part)):
+        elif has(old.node, values.text(part)):
             continue
         elif isinstance(part, ast.IfExp):
             own = scene.module and not all(map(scene.module.traces, (part.body, part.orelse)))
-            if own and id(part) in seen:  # and not in what the program is given
+            if own and any(
+                part is one for one in open_parts(new.node)
+            ):  # and not in what the program is given
                 return "what it looks at may be something that the test says itself"
         elif _query_says(part, new):
             return "the query has in it what it should find"
@@ -80,11 +83,15 @@ def _by_expression(old: Check, new: Check, scene: Scene) -> str:
     return ""
 
 
+def _telling(node: ast.AST) -> list[ast.Name | ast.Call | ast.IfExp]:
+    return [part for part in ast.walk(node) if isinstance(part, ast.Name | ast.Call | ast.IfExp)]
+
+
 def _query_says(call: ast.Call, check: Check) -> bool:
     """Whether a query would give what is expected without there being anything."""
-    wanted = [str(item) for item in values.literals(check.expected) if len(str(item)) > 1]
     lines = [item[:_LONG] for arg in call.args[:1] for item in values.literals(arg) if isinstance(item, str)]
     made = [line for line in lines if _MAKES_UP.search(line)]
+    wanted = [str(item) for item in values.literals(check.expected) if made and len(str(item)) > 1]
     return any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", line) for line in made for word in wanted)
 
 
