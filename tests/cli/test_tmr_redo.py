@@ -30,7 +30,7 @@ def branch(project: Mngr) -> str:
 
 def test_its_agent_is_told_and_what_it_makes_of_it_takes_the_place_of_the_change(project: Mngr) -> None:
     (project.repo / "calc.py").write_text("def add(a, b):\n    return a - b\n")
-    tmr.tests(project, one=(1, 1, 2))
+    tmr.add_tests(project, one=(1, 1, 2))
     head = git(project.repo, "rev-parse", "HEAD")
     (task,) = play(project, {"*": [SPENT, *FIXED, "wait", SPENT, "wait", *TURNED, "wait", {"exit": 1}]})[
         "tasks"
