@@ -70,6 +70,7 @@ class Checkout(Room):
         self._env = {**os.environ, "MNGR_OUTPUT_DIR": place, "PYTHONDONTWRITEBYTECODE": "1"}
         self.commit = self.tree = ""
         self._around: dict[str, Any] = {}
+        self.env: dict[str, str] = {}
         self.walls = "none: it is the user's own"
 
     def run(self, argv: list[str], *, clean: bool = True, **more: Any) -> Ran:
