@@ -121,6 +121,9 @@ class Conflicts:
             why = next((one for one in after.asides if one.change == change.id), after.asides[0])
             reason = f"{aside.reason}; as merged by {answer.by} it does not go: {why.reason}"
             return settled, [], [aside.replace(reason=reason, proof=why.proof)]
+        if fresh := sorted(after.red.keys() - settled.red.keys()):
+            reason = f"{aside.reason}; as merged by {answer.by}, {fresh[0]} is red: {after.red[fresh[0]]}"
+            return settled, [], [aside.replace(reason=reason)]
         record(self._local, self._run, head, change, answer.tree)
         self._say(f"{change.id} was merged by {answer.by}")
         row = {"change": change.id, "by": answer.by, "agent": answer.agent, "others": aside.others}

@@ -54,7 +54,8 @@ class Search:
         """Whether a test fails at a commit, run alone or with all others."""
         if alone:
             return test in self._suite.some(commit, [test]).red
-        return test in self._suite.whole(commit).red
+        tried = self._suite.whole(commit)
+        return test in tried.red or (test in self._verdicts and test not in tried.outcomes)
 
     def find(self, test: str, chosen: Sequence[Change], *, alone: bool) -> list[dict[str, Any]] | None:
         """What is to be put aside so that it is green again, with the proof; None when nobody can be found, nothing for a flaky one."""

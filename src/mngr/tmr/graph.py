@@ -10,7 +10,7 @@ from mngr.tmr.trees import Reach, merge_all, trees_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mngr.host import Host
     from mngr.tmr.changes import Change
@@ -82,10 +82,10 @@ def neighbours(found: Sequence[Clash]) -> dict[str, set[str]]:
     return near
 
 
-def largest(changes: Sequence[Change], found: Sequence[Clash]) -> list[Change]:
+def largest(changes: Sequence[Change], found: Sequence[Clash], there: Iterable[str] = ()) -> list[Change]:
     """Changes of which no two clash, as many as taking the least troublesome first gives; of equals the earlier.
 
-    What a change needs is taken with it, or the change is not.
+    What a change needs is taken with it, or is one of those that are there, or the change is not taken.
     """
     near = neighbours(found)
     place = {change.id: number for number, change in enumerate(changes)}
@@ -101,7 +101,7 @@ def largest(changes: Sequence[Change], found: Sequence[Clash]) -> list[Change]:
                     left[other] = left[other] - {name}
     kept = [change for change in changes if change.id in taken]
     while True:
-        ids = {change.id for change in kept}
+        ids = {change.id for change in kept}.union(there)
         whole = [change for change in kept if ids.issuperset(change.needs)]
         if len(whole) == len(kept):
             return kept

@@ -23,12 +23,15 @@ if TYPE_CHECKING:
 
     Check = Callable[[str, Room], tuple[bool, str]]  # at a commit: whether it holds, and what it said
 
-_RULES = 1  # goes up when the same run may now be judged otherwise
+_RULES = 2  # goes up when the same run may now be judged otherwise
 _WORDS = 60_000  # characters of names that are given to one pytest
 _GOOD = ("pass", "skip")
 # Python takes what it compiled for current while a source has the same second and size, and here commits follow each other faster.
 _NOTHING_COMPILED = {"PYTHONDONTWRITEBYTECODE": "1"}
 ALL = ""  # stands for the suite as a whole, where not even its tests can be found
+_ALL_OF_THEM = ("--continue-on-collection-errors", "--maxfail=0")
+_GONE = " not found: "  # in what pytest says of a name that leads nowhere
+_CUTS = 20  # times that we go on after a test with which pytest itself has ended
 CHECK = "check:"  # before the name of one of the project's other checks
 
 
@@ -64,6 +67,7 @@ class Suite:
         self._seconds = seconds  # what each test takes, as far as that is known
         self.expected = sum(seconds.values())
         self.checks: dict[str, Check] = {}  # what else must hold, by name
+        self._settings: dict[str, list[str]] = {}  # of these
         self._stack = contextlib.ExitStack()
         self._trees: dict[str, str] = {}  # of commits
         self._room: Room | None = None
@@ -73,6 +77,11 @@ class Suite:
     def close(self) -> None:
         """Give the room back."""
         self._stack.close()
+
+    def also(self, name: str, check: Check, settings: list[str]) -> None:
+        """Something else that must hold; `settings` is what its answer depends on beside the tree."""
+        self.checks[name] = check
+        self._settings[CHECK + name] = settings
 
     def paths(self, pairs: Sequence[tuple[str, str]]) -> list[set[str]]:
         """The files in which the two commits of each pair differ."""
@@ -88,13 +97,17 @@ class Suite:
         known = self._known(key)
         if known is not None:
             return known
-        tried = self._run(commit, self._plan.paths, ["--continue-on-collection-errors"])
+        tried = self.again(commit)
         self._shelf.put(key, tried.to_dict())
         return tried
 
     def again(self, commit: str) -> Tried:
         """All tests once more, whatever is known."""
-        return self._run(commit, self._plan.paths, ["--continue-on-collection-errors"])
+        tried = self._run(commit, self._plan.paths)
+        if not _is_cut(tried):
+            return tried
+        rest = [name for name in self._names(commit) if name not in tried.outcomes]
+        return _joined(tried, self._each(commit, rest))
 
     def steady(self, commit: str, tests: Iterable[str], *, red: bool, times: int = 2) -> set[str]:
         """Of tests that were seen to be red at a commit, or green, those that are so every time."""
@@ -105,7 +118,7 @@ class Suite:
         fresh = left - known.keys()
         for _ in range(times):
             if fresh:
-                tried = self._run(commit, sorted(fresh), ["--continue-on-collection-errors"])
+                tried = self._each(commit, sorted(fresh))
                 fresh -= {test for test in fresh if _is_red(tried, test) != red}
         for test in left - known.keys():
             known[test] = Tried(outcomes={test: "steady" if test in fresh else "flaky"})
@@ -138,7 +151,8 @@ class Suite:
         if commit not in self._trees:
             self._trees[commit] = str(trees_of(self._local, self._repo, [commit])[0])
         tree = self._trees[commit]
-        return [_RULES, tree, self._plan.pytest, self._plan.args, self._plan.paths, what, self._rooms.about]
+        plan, settings = self._plan, self._settings.get(what)
+        return [_RULES, tree, plan.pytest, plan.args, plan.paths, what, settings, self._rooms.about]
 
     def _known(self, key: object) -> Tried | None:
         found = self._shelf.get(key)
@@ -153,17 +167,15 @@ class Suite:
             return {ALL: self._collected(commit)}
         if batch[0].startswith(CHECK):
             return {batch[0]: self._checked(commit, batch[0])}
-        tried = self._run(commit, batch, ["--continue-on-collection-errors"])
+        tried = self._each(commit, batch)
         found = {}
         for target in batch:
-            own = {
-                test: outcome
-                for test, outcome in tried.outcomes.items()
-                if test == target or test.startswith(f"{target}::")
-            }
+            own = _own(tried, target)
             bad = [test for test, outcome in own.items() if outcome not in _GOOD]
             outcome = "fail" if bad else own.get(target, "pass" if own else "missing")
-            why = "" if outcome in _GOOD else tried.whys.get(bad[0] if bad else target) or _rest(tried)
+            why = (
+                "" if outcome in _GOOD else tried.whys.get(bad[0] if bad else target) or _rest(tried, target)
+            )
             found[target] = Tried(outcomes={target: outcome}, whys={target: why} if why else {})
         return found
 
@@ -182,9 +194,34 @@ class Suite:
 
     # Running
 
-    def _run(self, commit: str, targets: Sequence[str], more: Sequence[str]) -> Tried:
+    def _each(self, commit: str, targets: Sequence[str]) -> Tried:
+        """These, also where pytest itself ends with one of them, or will not begin because one is not there."""
+        found, left, cuts = Tried(outcomes={}), list(targets), 0
+        while left:
+            batch = _fitting(left)
+            left = left[len(batch) :]
+            tried = self._run(commit, batch)
+            if _GONE in tried.whys.get(ALL, "") and len(batch) > 1:
+                names = self._names(commit)
+                files = {name.partition("::")[0] for name in names}
+                there = [name for name in batch if name in files or name in names]
+                left = [*(there if len(there) < len(batch) else []), *left]
+                continue
+            found = _joined(found, tried)
+            rest = [target for target in batch if not _own(tried, target)]
+            if _is_cut(tried) and len(rest) < len(batch) and cuts < _CUTS:
+                left, cuts = [*rest, *left], cuts + 1
+        return found
+
+    def _names(self, commit: str) -> list[str]:
+        """All tests there are, as far as they can be found."""
         plan = self._plan
-        words = [*plan.pytest, *PROBE, *more, *plan.args, *targets]
+        self.counts["processes"] += 1
+        return [test.id for test in collect(self._at(commit), plan.pytest, plan.paths, plan.args).tests]
+
+    def _run(self, commit: str, targets: Sequence[str]) -> Tried:
+        plan = self._plan
+        words = [*plan.pytest, *PROBE, *plan.args, *_ALL_OF_THEM, *targets]
         expected = [self._seconds.get(target, 0.0) for target in targets] or list(self._seconds.values())
         timeout = plan.test_timeout + 4 * sum(expected)
         ran = self._ran(commit, words, timeout)
@@ -258,7 +295,7 @@ def _tried(ran: Ran, run: TestRun) -> Tried:
     if run.outcome in ("timeout", "crash"):
         begun = [str(row.get("id")) for row in ran.rows if row["row"] == "begin"]
         for node in begun[-1:]:
-            if node not in run.ids or run.outcome == "timeout":
+            if run.ids.get(node, "pass") in _GOOD or run.outcome == "timeout":
                 outcomes[test_of(node)], whys[test_of(node)] = run.outcome, run.why
         if all(outcome in _GOOD for outcome in outcomes.values()):
             outcomes[ALL], whys[ALL] = run.outcome, run.why
@@ -267,13 +304,27 @@ def _tried(ran: Ran, run: TestRun) -> Tried:
     return Tried(outcomes=outcomes, whys=whys)
 
 
-def _is_red(tried: Tried, target: str) -> bool:
-    """Whether a test, or one of a file, failed or did not run."""
-    own = [
-        outcome
+def _own(tried: Tried, target: str) -> dict[str, str]:
+    """How a test, or those of a file, ended."""
+    return {
+        test: outcome
         for test, outcome in tried.outcomes.items()
         if test == target or test.startswith(f"{target}::")
-    ]
+    }
+
+
+def _joined(one: Tried, other: Tried) -> Tried:
+    return Tried(outcomes=one.outcomes | other.outcomes, whys=one.whys | other.whys)
+
+
+def _is_cut(tried: Tried) -> bool:
+    """Whether pytest itself ended before its time."""
+    return any(outcome in ("crash", "timeout") for outcome in tried.outcomes.values())
+
+
+def _is_red(tried: Tried, target: str) -> bool:
+    """Whether a test, or one of a file, failed or did not run."""
+    own = _own(tried, target).values()
     return not own or any(outcome not in _GOOD for outcome in own)
 
 
@@ -283,5 +334,6 @@ def _place(name: str) -> str:
     return found if found.partition("::")[0].endswith(".py") else ALL
 
 
-def _rest(tried: Tried) -> str:
-    return next(iter(tried.red.values()), "it did not run")
+def _rest(tried: Tried, target: str) -> str:
+    """Why one did not run: its file, or everything, could not be read."""
+    return tried.whys.get(target.partition("::")[0]) or tried.whys.get(ALL) or "it did not run"
