@@ -25,6 +25,7 @@ from mngr.tmr.pullrequest import write_pr
 from mngr.tmr.reasons import Reasons, reason_of
 from mngr.tmr.run import judges_of
 from mngr.tmr.shelf import Shelf
+from mngr.tmr.stood import noted, stood
 from mngr.tmr.suite import CHECK, Suite
 from mngr.tmr.trees import trees_of
 from mngr.tmr.trial import Aside, Before, Trial
@@ -95,6 +96,7 @@ class _Integration:
             trial = Trial(self._local, self._run.repo, onto, suite, self._before(onto), self._say)
             settled, more, solved, spent = self._settle(trial, onto, chosen)
             data = self._data(settled, [*asides, *more], wishes, only, onto)
+            data["stood"] = noted(self._last, data, self._gathered.changes)
             data |= {"resolved": solved, "spend": {"conflicts": spent} if spent else {}}
             data["checks"] = self._checked(suite, settled.composed.head, onto)
             self._deliver(data, settled, suite)
@@ -184,10 +186,11 @@ class _Integration:
         seconds = {test: max(ran.seconds for ran in some) for test, some in runs.items()}
         suite = Suite(self._local, self._run.repo, plan, rooms, Shelf(self._run.root, "suite"), seconds)
         if command := self._lint():
-            suite.checks["lint"] = checks.lint(command)
+            suite.also("lint", checks.lint(command), [command])
         if plan.tutorial:
             tests = str(context.settings.get("tutorial.tests") or "tests")
-            suite.checks["tutorial"] = checks.tutorial(self._local, self._run.repo, plan.tutorial, tests)
+            check = checks.tutorial(self._local, self._run.repo, plan.tutorial, tests)
+            suite.also("tutorial", check, [plan.tutorial, tests])
         return suite
 
     def _lint(self) -> str:
@@ -197,21 +200,21 @@ class _Integration:
         self, trial: Trial, onto: str, chosen: list[Change]
     ) -> tuple[Settled, list[Aside], list[dict[str, Any]], dict[str, Any]]:
         """The largest set without a clash, then what still goes beside it, then what must be merged by somebody."""
-        stood = self._stood(onto, chosen)
-        chosen = [change for change in chosen if change.id not in {one.change for one in stood}]
+        known = stood(self._last.get("stood") or {}, onto, chosen)
+        chosen = [change for change in chosen if change.id not in {one.change for one in known}]
         settled, asides = self._batches(trial, chosen)
-        asides = [*stood, *asides]
+        asides = [*known, *asides]
         waiting = [one for one in asides if one.why == "conflict"]
         if not waiting:
             return settled, asides, [], {}
-        known = {change.id: change for change in chosen}
+        by_id = {change.id: change for change in chosen}
         table = Conflicts(self._fleet, self._run, self._plan, trial, self._order, self._say)
-        done = table.merge(settled, [(known[one.change], one) for one in waiting], known)
+        done = table.merge(settled, [(by_id[one.change], one) for one in waiting], by_id)
         gone = {row["change"] for row in done.solved}
         asides = [one for one in asides if one.change not in gone and one.why != "conflict"] + done.asides
         # What needed one of those that are there now
         late = [
-            known[one.change]
+            by_id[one.change]
             for one in asides
             if one.why == "needs" and set(one.others) <= gone | {c.id for c in done.settled.chosen}
         ]
@@ -241,7 +244,7 @@ class _Integration:
                 and there.isdisjoint(near.get(change.id, ()))
                 and there.issuperset(change.needs)
             ]
-            more = largest(free, found)
+            more = largest(free, found, there)
             if not more:
                 break
             seen |= {change.id for change in more}
@@ -251,24 +254,6 @@ class _Integration:
             if change.id not in seen:
                 asides[change.id] = _left(change, there, found)
         return settled, list(asides.values())
-
-    def _stood(self, onto: str, chosen: Sequence[Change]) -> list[Aside]:
-        """What was put aside before and need not be tried again: those that it breaks with are there, and nothing new is at its place."""
-        last = self._last
-        if last.get("onto") != onto or "keys" not in last:
-            return []
-        news = {path for change in chosen if change.key not in last["keys"] for path in change.paths}
-        found = []
-        for row in last["left_out"]:
-            change = next((one for one in chosen if one.key == row["key"]), None)
-            others = [one.id for name in row["others"] for one in chosen if one.key.startswith(name)]
-            if row["why"] not in ("breaks", "redder") or change is None or not news.isdisjoint(change.paths):
-                continue
-            if len(others) == len(row["others"]):
-                known = {key: row[key] for key in ("why", "reason", "proof")}
-                found.append(Aside(change=change.id, others=others, **known))
-        ids = {one.change for one in found}
-        return [one for one in found if ids.isdisjoint(one.others)]
 
     def _checked(self, suite: Suite, head: str, onto: str) -> list[dict[str, Any]]:
         """The other checks at the head, and whether one that does not hold has held before."""
@@ -321,7 +306,7 @@ class _Integration:
             "commits": commits, "left_out": left,
             "red": [{"test": test, "why": why} for test, why in sorted(settled.red.items())],
             "red_before": settled.red_before, "flaky": settled.flaky, "partly": settled.partly, "wishes": wishes, "only": only,
-            "keys": sorted(change.key for change in self._gathered.changes), "delivered": self._last.get("delivered"),
+            "delivered": self._last.get("delivered"),
         }  # fmt: skip
 
     def _deliver(self, data: dict[str, Any], settled: Settled, suite: Suite) -> None:

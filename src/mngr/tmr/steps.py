@@ -54,7 +54,9 @@ class Steps:
         paths = self._suite.paths(pairs)
         for number, row in enumerate(rows):
             targets = self._targets(*paths[2 * number : 2 * number + 2])
-            for test, why in self._suite.some(row.commit, targets).red.items():
+            files = {test: some for test in targets if (some := self._loaded[test]) is not None}
+            left = set(targets) - self._suite.green(row.commit, files) if targets else set()
+            for test, why in self._suite.some(row.commit, left).red.items():
                 if test not in self._suite.some(below[row.commit], [test]).red and self._suite.steady(
                     row.commit, [test], red=True
                 ):

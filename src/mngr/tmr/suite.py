@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import re
 
+from mngr import git
 from mngr.model import Record
 from mngr.tmr.collect import Test, collect
 from mngr.tmr.rooms import Broken
 from mngr.tmr.testing import PROBE, first_line, judge
-from mngr.tmr.trees import rows_of, trees_of
+from mngr.tmr.trees import PLAIN, rows_of, trees_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,6 +91,22 @@ class Suite:
         ]
         found = rows_of(self._local, self._repo, list(zip(trees[::2], trees[1::2], strict=True)))
         return [{row.path for row in rows} for rows in found]
+
+    def green(self, commit: str, files: Mapping[str, Sequence[str]]) -> set[str]:
+        """Of tests, each with the files that it imports, those that are green at a commit, or were where these files are the same."""
+        said = git.must(self._local, self._repo, *PLAIN, "ls-tree", "-r", "-z", commit)
+        pairs = (row.split("\t", 1) for row in said.split("\0") if "\t" in row)
+        rows = {path: about for about, path in pairs}
+        keys = {
+            test: [_RULES, self._plan.pytest, self._plan.args, test, [[path, rows.get(path)] for path in some], self._rooms.about]
+            for test, some in files.items()
+        }  # fmt: skip
+        known = {test for test, key in keys.items() if self._known(key) is not None}
+        tried = self.some(commit, files.keys() - known)
+        fresh = {test for test in files.keys() - known if test not in tried.red}
+        for test in fresh:
+            self._shelf.put(keys[test], Tried(outcomes={test: "pass"}).to_dict())
+        return known | fresh
 
     def whole(self, commit: str) -> Tried:
         """All tests, as the project itself would run them."""

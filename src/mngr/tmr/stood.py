@@ -1,0 +1,51 @@
+"""What was put aside once and stays so: the verdicts of an integration that nobody wished anything of, for those that come after it.
+
+They are of that one alone, so that the same wishes give the same branch whatever was wished in between.
+"""
+
+from __future__ import annotations
+
+from mngr.tmr.trial import Aside
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from mngr.tmr.changes import Change
+
+_STAYS = ("breaks", "redder")
+
+
+def stood(known: dict[str, Any], onto: str, chosen: Sequence[Change]) -> list[Aside]:
+    """What need not be tried again: those that it breaks with are there, and nothing new is at its place."""
+    if known.get("onto") != onto:
+        return []
+    ids = {change.key: change.id for change in chosen}
+    news = {path for change in chosen if change.key not in known["keys"] for path in change.paths}
+    at = {change.key: change for change in chosen}
+    found = []
+    for row in known["rows"]:
+        change = at.get(row["key"])
+        if change is None or not news.isdisjoint(change.paths) or not ids.keys() >= set(row["others"]):
+            continue
+        others = [ids[key] for key in row["others"]]
+        found.append(
+            Aside(change=change.id, why=row["why"], reason=row["reason"], others=others, proof=row["proof"])
+        )
+    gone = {one.change for one in found}
+    return [one for one in found if gone.isdisjoint(one.others)]
+
+
+def noted(last: dict[str, Any], data: dict[str, Any], changes: Sequence[Change]) -> dict[str, Any]:
+    """What later integrations may go by: this one, if nobody wished anything of it; else what there was."""
+    known: dict[str, Any] = last.get("stood") or {}
+    if known.get("onto") == data["onto"] and (data["wishes"] or data["only"]):
+        return known
+    keys = {change.id: change.key for change in changes}
+    rows = [
+        {**{name: row[name] for name in ("key", "why", "reason", "proof")}, "others": [keys[name] for name in row["others"]]}
+        for row in data["left_out"]
+        if row["why"] in _STAYS and all(name in keys for name in row["others"])
+    ]  # fmt: skip
+    return {"onto": data["onto"], "keys": sorted(keys.values()), "rows": rows}
