@@ -20,9 +20,11 @@ _UNITTEST = {
     "assertNotEqual": "!=", "assertIsNot": "!=", "assertIn": "in", "assertNotIn": "not in", "assertGreater": ">",
     "assertGreaterEqual": ">=", "assertLess": "<", "assertLessEqual": "<=",
 }  # fmt: skip
-_RAISES = frozenset(
-    ("pytest.raises", "self.assertRaises", "self.assertRaisesRegex", "pytest.warns", "self.assertWarns")
-)
+# What raises or warns is told by its kind; some are given a pattern for the message after it.
+_RAISES = {
+    "pytest.raises": 1, "pytest.warns": 1, "self.assertRaises": 1, "self.assertWarns": 1,
+    "self.assertRaisesRegex": 2, "self.assertWarnsRegex": 2,
+}  # fmt: skip
 
 
 # Of libraries for tables and arrays: the relative and the absolute tolerance that they have by themselves.
@@ -116,7 +118,7 @@ class Said(Watching):
         """A call that is a check by itself: those of unittest, of subprocess, and whatever is named like one."""
         last = name.rsplit(".", 1)[-1]
         args = made.args
-        if name in _RAISES and len(args) < 2:
+        if name in _RAISES and len(args) <= _RAISES[name]:
             return None
         if last in _UNITTEST and len(args) >= 2:
             op = ast.parse(f"a {_UNITTEST[last]} b", mode="eval").body.ops[0]  # type: ignore[attr-defined]
@@ -157,9 +159,9 @@ class Said(Watching):
         ):
             for check in self._compared(args[0], ast.Eq(), args[1]):
                 self.check(_within(last, check, made))
-        elif name in _RAISES and len(args) >= 2 and name != "self.assertRaisesRegex":
-            rest = call("called", *args[1:])
-            self.check(self.raises_check(args[0], None).replace(node=rest))
+        elif name in _RAISES:
+            for check in self.raised(made, self._run(made, _RAISES[name])):
+                self.check(check)
         else:
             return self._checking(name, last, made)
         return made
@@ -203,6 +205,27 @@ class Said(Watching):
             self.check(Check(kind="call", node=subject, expected=rest, option=last))
         return None
 
+    def _run(self, made: ast.Call, at: int) -> ast.expr:
+        """The call of what was handed over to be called."""
+        func, given = made.args[at], made.args[at + 1 :]
+        if isinstance(func, ast.Lambda) and not func.args.args:
+            return func.body
+        named = [k for k in made.keywords if k.arg not in {"match", "expected_regex"}]
+        return ast.Call(func=func, args=given, keywords=named)
+
+    def raised(self, made: ast.expr, subject: ast.expr, hollow: str = "") -> list[Check]:
+        """The checks that something raises: which exception, and with which words."""
+        kind = self.raising(made)
+        if kind is None:
+            return []
+        found = [kind.replace(node=subject, empty=hollow, expected=None)]
+        if kind.expected is not None:
+            told = ast.Attribute(value=call("raised", subject), attr="value", ctx=ast.Load())
+            found.append(
+                Check(kind="search", node=told, expected=kind.expected, option="re search", empty=hollow)
+            )
+        return found
+
     def raising(self, made: ast.expr) -> Check | None:
         """The check of `with pytest.raises(…)`, without what it is about."""
         if not (isinstance(made, ast.Call) and isinstance(made.func, ast.Name | ast.Attribute)):
@@ -210,7 +233,7 @@ class Said(Watching):
         if values.text(made.func) not in _RAISES:
             return None
         match = next((k.value for k in made.keywords if k.arg in {"match", "expected_regex"}), None)
-        if "Regex" in values.text(made.func) and len(made.args) > 1:
+        if _RAISES[values.text(made.func)] == 2 and len(made.args) > 1:
             match = made.args[1]
         return self.raises_check(made.args[0] if made.args else None, match)
 

@@ -285,19 +285,12 @@ class Walk(Setting):
                 self.escape_of(item.context_expr, made)
                 if self.swallows(item.context_expr, made):
                     self.conditions.append("unless it fails")
-                kind = self.raising(made)
-                if kind is not None:
+                if self.raising(made) is not None:
                     subject = self.body_as_text(node.body)
                     hollow = "" if self.module.traces(subject) else "nothing of the program is asked"
                     if any(isinstance(part, ast.Raise) for s in node.body for part in ast.walk(s)):
                         hollow = "the test raises it itself"
-                    raised.append(kind.replace(node=subject, empty=hollow, expected=None))
-                    if kind.expected is not None:
-                        told = ast.Attribute(value=call("raised", subject), attr="value", ctx=ast.Load())
-                        message = Check(
-                            kind="search", node=told, expected=kind.expected, option="re search", empty=hollow
-                        )
-                        raised.append(message)
+                    raised += self.raised(made, subject, hollow)
                     made = call("raised", subject)
                 if item.optional_vars is not None:
                     self.bind(item.optional_vars, made)
