@@ -200,8 +200,13 @@ class _Integration:
         self, trial: Trial, onto: str, chosen: list[Change]
     ) -> tuple[Settled, list[Aside], list[dict[str, Any]], dict[str, Any]]:
         """The largest set without a clash, then what still goes beside it, then what must be merged by somebody."""
-        known = stood(self._last.get("stood") or {}, onto, chosen)
+        known, doubtful = stood(self._last.get("stood") or {}, onto, chosen)
         chosen = [change for change in chosen if change.id not in {one.change for one in known}]
+        if doubtful:
+            tests = {str(one.proof["test"]) for one in doubtful if one.proof}
+            red = trial.red_with(chosen, tests)
+            known += [one for one in doubtful if one.proof and one.proof["test"] in red]
+            chosen = [change for change in chosen if change.id not in {one.change for one in known}]
         settled, asides = self._batches(trial, chosen)
         asides = [*known, *asides]
         waiting = [one for one in asides if one.why == "conflict"]
@@ -311,28 +316,32 @@ class _Integration:
 
     def _deliver(self, data: dict[str, Any], settled: Settled, suite: Suite) -> None:
         """Move the branch to what was seen to be green; commits of people on it stay."""
-        last = data["delivered"]
+        last, data["people"] = data["delivered"], self._last.get("people") or []
         if data["verdict"] == "red" or (data["verdict"] == "empty" and last is None):
             return
         repo, head = self._run.repo, data["head"]
-        own = theirs(self._local, self._run, last)
-        if own is not None:
-            head = carried(self._local, repo, head, own.commits)
+        own = theirs(self._local, self._run, last, data["people"])
+        people = carried(self._local, repo, head, own.commits) if own is not None else []
+        head = people[-1] if people else head
         if self._order.is_kept and last is not None and last != head:
             why = "\n".join(f"{row['what']}: {row['reason']}" for row in data["wishes"] if row["reason"])
             tip = own.tip if own is not None else last
             head = appended(
                 self._local, repo, tip, head, self._last.get("commits") or [], data["commits"], why
             )
+            people = own.commits if own is not None else []
         if own is not None and trees_of(self._local, repo, [head]) != [data["tree"]]:
-            fresh = set(suite.whole(head).red) - set(suite.whole(data["head"]).red)
-            if fresh:
+            fresh = set(suite.whole(head).red) - set(suite.whole(data["head"]).red) - set(data["flaky"])
+            if fresh and (fresh := fresh.intersection(suite.again(head).red)):
                 raise MngrError(
                     f"with your commits on the branch {sorted(fresh)[0]} is red",
                     "take them off the branch, or integrate without what does not go with them",
                 )
         deliver(self._local, self._run, head, own.tip if own is not None else last)
-        data["delivered"] = head
+        data |= {"delivered": head, "people": people}
+        _write(
+            os.path.join(self._run.path, FILE), data
+        )  # whoever is killed now finds the branch as it is said to be
 
 
 def _left(change: Change, there: set[str], found: Sequence[Clash]) -> Aside:

@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 _STAYS = ("breaks", "redder")
 
 
-def stood(known: dict[str, Any], onto: str, chosen: Sequence[Change]) -> list[Aside]:
-    """What need not be tried again: those that it breaks with are there, and nothing new is at its place."""
+def stood(known: dict[str, Any], onto: str, chosen: Sequence[Change]) -> tuple[list[Aside], list[Aside]]:
+    """What need not be tried again: those that it breaks with are there, and nothing new is at its place; and what must be looked at."""
     if known.get("onto") != onto:
-        return []
-    ids = {change.key: change.id for change in chosen}
-    news = {path for change in chosen if change.key not in known["keys"] for path in change.paths}
+        return [], []
     at = {change.key: change for change in chosen}
-    found = []
+    news = {path for change in chosen if change.key not in known["keys"] for path in change.paths}
+    sure: list[Aside] = []
+    doubtful: list[Aside] = []
     for row in known["rows"]:
         change = at.get(row["key"])
-        if change is None or not news.isdisjoint(change.paths) or not ids.keys() >= set(row["others"]):
+        if change is None:
             continue
-        others = [ids[key] for key in row["others"]]
-        found.append(
-            Aside(change=change.id, why=row["why"], reason=row["reason"], others=others, proof=row["proof"])
-        )
-    gone = {one.change for one in found}
-    return [one for one in found if gone.isdisjoint(one.others)]
+        others = [at[key].id for key in row["others"] if key in at]
+        one = Aside(change=change.id, why=row["why"], reason=row["reason"], others=others, proof=row["proof"])
+        is_sure = news.isdisjoint(change.paths) and len(others) == len(row["others"])
+        (sure if is_sure else doubtful).append(one)
+    gone = {one.change for one in sure}
+    return [one for one in sure if gone.isdisjoint(one.others)], doubtful
 
 
 def noted(last: dict[str, Any], data: dict[str, Any], changes: Sequence[Change]) -> dict[str, Any]:

@@ -94,6 +94,10 @@ class Trial:
             asides += found
             chosen = [change for change in chosen if change.id not in {one.change for one in found}]
 
+    def red_with(self, changes: Sequence[Change], tests: set[str]) -> set[str]:
+        """Of tests those that are red with all of these changes that merge."""
+        return set(self._suite.some(compose(self._local, self._repo, self._base, changes).head, tests).red)
+
     def _settled(self, composed: Composed, chosen: list[Change], asides: list[Aside]) -> Settled:
         red = self._red(composed.head, chosen) if composed.commits else {}
         flaky = self.flaky | self._doubtful - self._unexplained.keys()
