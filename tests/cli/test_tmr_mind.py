@@ -137,9 +137,13 @@ def test_commits_of_people_stay_on_the_branch(project: Mngr, tmp_path: Path) -> 
     assert "is checked out in" in done.err
     assert git(mine, "log", "-1", "--format=%s") == "Looked at it"
     git(mine, "switch", "-q", "--detach")
-    project("tmr", "integrate", "r", "--without", name)
-    assert subjects(project)[-1] == "Looked at it" and "[FIX_IMPL] mul: *" not in subjects(project)
-    assert git(repo, "show", "mngr/r/integrated:NOTES") == "looked at"
+    project("tmr", "integrate", "r")
+    assert git(repo, "rev-parse", "mngr/r/integrated") == git(mine, "rev-parse", "HEAD")
+    for wish in ("--without", "--with", "--without"):
+        project("tmr", "integrate", "r", wish, name)
+        assert subjects(project)[-1] == "Looked at it" and subjects(project).count("Looked at it") == 1
+        assert ("[FIX_IMPL] mul: *" in subjects(project)) is (wish == "--with")
+        assert git(repo, "show", "mngr/r/integrated:NOTES") == "looked at"
     git(repo, "update-ref", "refs/heads/mngr/r/integrated", git(repo, "rev-parse", "main"))
     done = project("tmr", "integrate", "r", "--with", name, code=1)
     assert "is not the one that was delivered" in done.err

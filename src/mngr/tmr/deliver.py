@@ -27,7 +27,7 @@ _FETCH = (
 
 
 class Theirs(Record):
-    """Commits that people have put on the branch since it was delivered, the oldest first."""
+    """Commits that people have put on the branch, the oldest first."""
 
     tip: str
     commits: list[str]
@@ -38,12 +38,17 @@ def branch_of(run: RunDir) -> str:
     return f"mngr/{run.name}/integrated"
 
 
-def theirs(local: Host, run: RunDir, last: str | None) -> Theirs | None:
-    """What people did to the branch; None when there is nothing. Raises MngrError when it is no longer ours to move."""
+def theirs(local: Host, run: RunDir, last: str | None, before: Sequence[str] = ()) -> Theirs | None:
+    """What people did to the branch; None when there is nothing. Raises MngrError when it is no longer ours to move.
+
+    `last` is what was delivered, and `before` is what there was of theirs on that.
+    """
     name = branch_of(run)
     tip = git.resolve(local, run.root, f"refs/heads/{name}")
-    if tip is None or tip == last:
+    if tip is None:
         return None
+    if tip == last:
+        return Theirs(tip=tip, commits=list(before)) if before else None
     hint = f"keep it under another name: git branch -m {name} NAME"
     if last is None or git.run(local, run.root, "merge-base", "--is-ancestor", last, tip).code:
         raise MngrError(f"the branch {name} is not the one that was delivered", hint)
@@ -51,13 +56,18 @@ def theirs(local: Host, run: RunDir, last: str | None) -> Theirs | None:
         raise MngrError(f"the branch {name} has merges of yours on it", hint)
     git.must(local, run.repo, *PLAIN, *_FETCH, run.root, f"+refs/heads/{name}:{run.ref('theirs')}")
     rows = git.must(local, run.repo, "rev-list", "--reverse", f"{last}..{tip}").split("\n")
-    return Theirs(tip=tip, commits=rows)
+    return Theirs(tip=tip, commits=[*before, *rows])
 
 
-def carried(local: Host, repo: str, head: str, commits: Iterable[str]) -> str:
-    """A head with commits of people on it, as they made them; raises MngrError when they do not go there."""
+def carried(local: Host, repo: str, head: str, commits: Iterable[str]) -> list[str]:
+    """Commits of people on a head, as they made them; raises MngrError when they do not go there."""
+    made: list[str] = []
     for commit in commits:
         parent = git.must(local, repo, "rev-parse", f"{commit}^")
+        if parent == head:
+            head = commit
+            made.append(commit)
+            continue
         done = pick(local, repo, str(trees_of(local, repo, [head])[0]), parent, commit)
         if done.paths:
             raise MngrError(
@@ -79,7 +89,8 @@ def carried(local: Host, repo: str, head: str, commits: Iterable[str]) -> str:
             committer=f"{hostile.clean_name(by, by_mail)} {hostile.clean_date(by_date)}", message=message,
         )  # fmt: skip
         head = write(local, repo, [spec])[0]
-    return head
+        made.append(head)
+    return made
 
 
 def appended(

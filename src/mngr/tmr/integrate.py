@@ -102,9 +102,7 @@ class _Integration:
             self._deliver(data, settled, suite)
         finally:
             suite.close()
-        data["runs"] = {**suite.counts, "seconds": round(suite.spent, 3)}
-        data["seconds"] = round(time.monotonic() - self._began, 3)
-        _write(os.path.join(self._run.path, FILE), data)
+        self._write(data, suite)
         write_pr(self._run, self._gathered.state, self._plan)
         return data
 
@@ -339,9 +337,17 @@ class _Integration:
                 )
         deliver(self._local, self._run, head, own.tip if own is not None else last)
         data |= {"delivered": head, "people": people}
-        _write(
-            os.path.join(self._run.path, FILE), data
-        )  # whoever is killed now finds the branch as it is said to be
+        # Whoever is killed from here on finds the branch where it is said to be.
+        self._write(data, suite)
+
+    def _write(self, data: dict[str, Any], suite: Suite) -> None:
+        """What is known by now, as integration.json."""
+        data["runs"] = {**suite.counts, "seconds": round(suite.spent, 3)}
+        data["seconds"] = round(time.monotonic() - self._began, 3)
+        path = os.path.join(self._run.path, FILE)
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            json.dump(data, file, indent=1)
+        os.replace(path + ".new", path)
 
 
 def _left(change: Change, there: set[str], found: Sequence[Clash]) -> Aside:
@@ -364,12 +370,6 @@ def _left(change: Change, there: set[str], found: Sequence[Clash]) -> Aside:
 def _in_order(order: Sequence[Change], some: Sequence[Change]) -> list[Change]:
     place = {change.id: number for number, change in enumerate(order)}
     return sorted(some, key=lambda change: place[change.id])
-
-
-def _write(path: str, data: dict[str, Any]) -> None:
-    with open(path + ".new", "w", encoding="utf-8") as file:
-        json.dump(data, file, indent=1)
-    os.replace(path + ".new", path)
 
 
 def is_whole(data: dict[str, Any]) -> bool:
