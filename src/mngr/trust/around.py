@@ -6,7 +6,7 @@ import re
 from collections import Counter
 
 from mngr.model import Record
-from mngr.trust import examples
+from mngr.trust import examples, warned
 from mngr.trust.checks import Check
 from mngr.trust.resolve import Escape
 
@@ -22,11 +22,19 @@ SAID = {
     "shell-ignores-failure": "the shell line hides that the program failed", "output-hidden": "output is thrown away",
     "environment": "the environment is changed", "clock-fixed": "a clock or a source of chance is replaced",
     "silenced": "less of the log is recorded",
-    "warnings-ignored": "a warning is no error any more",
+    "warnings-ignored": "a warning is no error any more", "warnings-passed": "warnings are kept away",
     "input-given": "input is given in another way", "program-path": "a directory is added to where programs are found",
 }  # fmt: skip
 _NOTED = frozenset(
-    ("silenced", "environment", "clock-fixed", "input-given", "program-path", "timeout-dropped")
+    (
+        "silenced",
+        "environment",
+        "clock-fixed",
+        "input-given",
+        "program-path",
+        "timeout-dropped",
+        "warnings-passed",
+    )
 )
 _KEPT_BY_COUNT = frozenset(
     ("mock", "writes-program", "shell-ignores-failure", "program-replaced", "output-hidden")
@@ -70,9 +78,16 @@ def added(old: list[Escape], new: list[Escape], callees: frozenset[str]) -> list
 
 
 def silent(found: list[Added], checks: list[Check]) -> list[Added]:
-    """Where nothing must be in the log, less of it may not be recorded."""
-    absent = [c for c in checks if c.kind in {"empty", "notin", "nomatch"} and _LOGS.search(c.subject)]
-    return [one.replace(level="refuse") if one.rule == "silenced" and absent else one for one in found]
+    """Where nothing must be in the log, less of it may not be recorded; nor of warnings where there must be none."""
+    absent = [c.subject for c in checks if c.kind in {"empty", "notin", "nomatch"}]
+    refused = {"silenced"} if any(map(_LOGS.search, absent)) else set()
+    unseen = any(map(warned.is_seen, absent))
+    return [
+        one.replace(level="refuse")
+        if one.rule in refused or (unseen and one.rule == warned.PASSED and one.shown.startswith("ignore"))
+        else one
+        for one in found
+    ]
 
 
 def _made(rule: str, level: str, escape: Escape) -> Added:
@@ -115,10 +130,13 @@ def _sleeps(old: list[Escape], new: list[Escape]) -> list[Added]:
 
 
 def _warnings(old: list[Escape], new: list[Escape]) -> list[Added]:
-    """That a warning is an error is a check, and may not go."""
-    strict = [e for e in old if e.rule == "warnings-checked"]
-    kept = any(e.rule == "warnings-checked" for e in new)
-    return [_made("warnings-ignored", "refuse", strict[0])] if strict and not kept else []
+    """That a warning is an error is a check, and may not go, not for one kind of them either."""
+    strict = [e for e in old if e.rule == warned.CHECKED]
+    kept = {e.what for e in new if e.rule == warned.CHECKED}
+    gone = [e for e in strict if not warned.covers(kept, e.what)]
+    before = {e.what for e in old if e.rule == warned.PASSED}
+    passed = [e for e in new if e.rule == warned.PASSED and e.what not in before]
+    return [_made("warnings-ignored", "refuse", e) for e in (*gone, *passed)[:1]] if strict else []
 
 
 def _cases(old: list[Escape], new: list[Escape]) -> list[Added]:

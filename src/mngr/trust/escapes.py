@@ -6,7 +6,7 @@ import ast
 import builtins
 import re
 
-from mngr.trust import values
+from mngr.trust import values, warned
 from mngr.trust.values import UNKNOWN
 
 TYPE_CHECKING = False
@@ -56,8 +56,8 @@ def of_call(name: str, node: ast.Call) -> Found | None:
         return "silenced", shown, None
     if any(_STOPS.search(values.text(arg)) for arg in (*node.args, *(k.value for k in node.keywords))):
         return "ends-early", shown, None
-    if name in {"warnings.simplefilter", "warnings.filterwarnings"} and node.args:
-        return ("warnings-checked", "error", None) if values.value(node.args[0]) == "error" else None
+    if found_filter := warned.of_call(name, node):
+        return found_filter
     if last in _SKIPS and (
         name.startswith(("pytest.", "_pytest.", "unittest.", "self.")) or last == "skipTest"
     ):
@@ -163,7 +163,7 @@ def of_decorator(node: ast.expr, name: str) -> Found | None:
     if _TOLERANT.search(last):
         return "xfail", f"{last}({plain})", None
     if last == "filterwarnings" and arguments:
-        return ("warnings-checked", "error", None) if values.value(arguments[0]) == "error" else None
+        return warned.of_mark(arguments[0])
     if last == "example":
         return "example", f"example({plain})", None
     if last == "given" and ("just(" in plain or ".filter(" in plain):

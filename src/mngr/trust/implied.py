@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import re
 
-from mngr.trust import values
+from mngr.trust import patterns, values
 from mngr.trust.checks import NEGATIVE, Check
+from mngr.trust.scene import has
 from mngr.trust.values import UNKNOWN
 from mngr.trust.writing import kept
 
@@ -21,7 +22,7 @@ _COUNTS = frozenset(("call_count", "await_count"))
 
 def by(old: Check, new: Check) -> bool:
     """Whether the new check cannot hold where the old one does not."""
-    return _by_value(old, new) or _by_record(old, new) or _by_recorder(old, new)
+    return _by_value(old, new) or _by_record(old, new) or _by_recorder(old, new) or _by_warning(old, new)
 
 
 def _by_value(old: Check, new: Check) -> bool:
@@ -130,6 +131,24 @@ def _by_recorder(old: Check, new: Check) -> bool:
     whole = new.kind == "eq" and not new.views and not new.empty and new.subject.startswith("gathered(")
     said = values.words(*values.literals(old.expected))
     return whole and bool(said) and said <= values.words(*values.literals(new.expected))
+
+
+def _by_warning(old: Check, new: Check) -> bool:
+    """What was looked for in recorded warnings is what must be warned of now, with its kind or its words."""
+    if "catch_warnings(" not in old.subject or new.empty or old.kind in NEGATIVE:
+        return False
+    match new.kind, new.node:
+        case "search", ast.Attribute(value=ast.Call(func=ast.Name(id="raised"), args=[asked])):
+            told = isinstance(old.value, str) and isinstance(new.value, str)
+            told = told and str(old.value) in patterns.of_regex(str(new.value)).fixed
+            same = old.kind in {"in", "search", "starts"} and ".message" in old.subject and told
+        case "raises", asked:
+            parts = [part for node in (old.node, old.expected) if node for part in ast.walk(node)]
+            kinds = {values.text(part) for part in parts if isinstance(part, ast.Name)}
+            same = ".category" in old.subject and new.option in kinds
+        case _:
+            return False
+    return same and all(has(old.node, values.text(one)) for one in getattr(asked, "elts", [asked]))
 
 
 def _record(node: ast.AST) -> str:

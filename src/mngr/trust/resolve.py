@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mngr.trust import values
+from mngr.trust import values, warned
 from mngr.trust.checks import Check, Reader
 from mngr.trust.returns import call
 from mngr.trust.source import Function, Module
@@ -94,6 +94,8 @@ class Resolver:
 
     def escape(self, rule: str, what: str, amount: float | None = None) -> None:
         """Something here goes around a check."""
+        if rule == warned.PASSED and warned.of_others(what, self.module.packages()):
+            return
         self.escapes.append(Escape(rule, what, self.line, amount, self.loops > 0))
 
     def bind(self, target: ast.expr, made: ast.expr) -> None:

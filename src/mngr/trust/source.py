@@ -175,6 +175,10 @@ class Module:
                     self._returned.setdefault(function.name, []).extend(ends)
         return self._returned.get(name, [])
 
+    def packages(self) -> set[str]:
+        """The packages that the file imports from."""
+        return {name.lstrip(".").split(".")[0] for name in self.imports.values()}
+
     def outside(self, node: ast.AST) -> frozenset[str]:
         """The names of the world outside of the file in an expression."""
         return frozenset(self._reach(node)[0])

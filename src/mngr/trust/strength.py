@@ -34,12 +34,14 @@ def judge(old: Check, new: Check, scene: Scene) -> Verdict:
     if new.empty:
         alike = new.kind == old.kind or new.expected is not None or new.kind in {"true", "or"}
         return Verdict(grade=WEAKER if alike else OTHER, rule="always-holds", what=new.empty)
-    if old.kind == "raises" or new.kind == "raises":
-        return _raises(old, new, scene) if old.kind == new.kind else Verdict(grade=OTHER)
-    if "or" in (old.kind, new.kind):
-        return _either(old, new, scene)
+    if old.kind == "raises" and new.kind == "raises":
+        return _raises(old, new, scene)
     if implied.by(old, new):
         return Verdict(grade=STRONGER)
+    if "raises" in (old.kind, new.kind):
+        return Verdict(grade=OTHER)
+    if "or" in (old.kind, new.kind):
+        return _either(old, new, scene)
     relation = related(old, new)
     if relation == "none":
         return Verdict(grade=OTHER)

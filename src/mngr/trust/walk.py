@@ -294,7 +294,7 @@ class Walk(Setting):
                     made = call("raised", subject)
                 if item.optional_vars is not None:
                     self.bind(item.optional_vars, made)
-                self._redirected(item.context_expr, node.body)
+                self._redirected(item, node.body)
             for check in raised:
                 self.check(check)
             if raised:
@@ -305,11 +305,14 @@ class Walk(Setting):
             self.limited -= limits
         return NEXT if raised or flow == FAIL else flow
 
-    def _redirected(self, node: ast.expr, body: list[ast.stmt]) -> None:
-        """A stream of the test's own into which goes what the block prints."""
-        match node:
-            case ast.Call(func=func, args=[ast.Name(id=name)]) if name in self.env:
+    def _redirected(self, item: ast.withitem, body: list[ast.stmt]) -> None:
+        """A stream or list of the test's own into which goes what the block prints, or what it warns of."""
+        match item.context_expr, item.optional_vars:
+            case ast.Call(func=func, args=[ast.Name(id=name)]), _ if name in self.env:
                 if values.text(func).endswith(("redirect_stdout", "redirect_stderr")):
+                    self.env[name] = call("gathered", self.env[name], self.body_as_text(body))
+            case ast.Call(func=func, keywords=[_, *_]), ast.Name(id=name):
+                if values.text(func).endswith("catch_warnings"):
                     self.env[name] = call("gathered", self.env[name], self.body_as_text(body))
 
     def _try(self, node: ast.Try | ast.TryStar) -> str:

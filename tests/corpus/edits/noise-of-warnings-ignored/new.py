@@ -1,0 +1,9 @@
+import pytest
+
+import plotkit
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_bars_are_drawn():
+    svg = plotkit.bars([3, 1, 2]).to_svg()
+    assert svg.count("<rect") == 3

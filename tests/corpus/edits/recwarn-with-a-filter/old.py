@@ -1,0 +1,6 @@
+from tablekit import read
+
+
+def test_reading_does_not_warn(recwarn):
+    assert read("a,b\n") == [["a", "b"]]
+    assert len(recwarn) == 0

@@ -1,0 +1,11 @@
+import warnings
+
+import plotkit
+
+
+def test_figures_do_not_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"numpy\.")
+        svg = plotkit.figure().to_svg()
+    assert svg.startswith("<svg")
