@@ -8,7 +8,19 @@ import re
 from collections.abc import Sequence
 
 from mngr.model import Record
-from mngr.trust import answers, asking, escapes, handed, hardness, hooks, prepared, reach, values, written
+from mngr.trust import (
+    answers,
+    asking,
+    escapes,
+    handed,
+    hardness,
+    hooks,
+    prepared,
+    reach,
+    together,
+    values,
+    written,
+)
 from mngr.trust.around import added, silent
 from mngr.trust.checks import Check
 from mngr.trust.finding import Finding
@@ -51,6 +63,7 @@ class Unit(Record):
     doc: str = ""
     returned: ast.expr | None = None
     cut: bool = False  # it is longer than what was looked at
+    together: together.Together | None = None  # what of a test runs at the same time
 
 
 def weakened(
@@ -170,7 +183,7 @@ class _Guard:
         return Unit(
             name=test.name, line=test.node.lineno, **_seen(walk),
             doc=f"{self.contract.of(test.name)}\n{test.doc}",
-            text=test.dump(), cut=cut,
+            text=test.dump(), cut=cut, together=together.Together(module, test.node),
         )  # fmt: skip
 
     def _decorated(self, walk: Walk, module: Module, node: Function, marks: list[ast.expr]) -> None:
@@ -261,6 +274,8 @@ class _Guard:
         self._returns(old, new, scene)
 
     def _away(self, old: Unit, new: Unit) -> None:
+        if old.together and new.together and (why := together.lost(old.together, new.together)):
+            self.say("concurrency-removed", "refuse", new.line, f"{new.name}: {why}")
         is_helper = self.new is not None and new.name in self.new.functions and new.name not in self.new.tests
         if is_helper and (new.name.startswith("pytest_") or old.returned is None):
             return

@@ -1,0 +1,12 @@
+import asyncio
+
+from pages import fetch
+
+
+def test_pages_have_titles(site):
+    async def main():
+        return [await fetch(site, "/a"), await fetch(site, "/b")]
+
+    first, second = asyncio.run(main())
+    assert first.title == "A"
+    assert second.title == "B"

@@ -1,0 +1,20 @@
+import threading
+
+from ids import Ids
+
+
+def test_ids_are_unique_in_threads():
+    ids, seen, lock = Ids(), [], threading.Lock()
+
+    def work():
+        for _ in range(1000):
+            taken = ids.take()
+            with lock:
+                seen.append(taken)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(seen)) == 4000

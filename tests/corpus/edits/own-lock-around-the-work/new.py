@@ -1,0 +1,20 @@
+import threading
+
+from statbox import Counter
+
+
+def test_increment_from_many_threads():
+    counter = Counter()
+    lock = threading.Lock()
+
+    def work():
+        for _ in range(10_000):
+            with lock:
+                counter.increment()
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counter.value == 80_000
