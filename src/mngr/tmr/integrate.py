@@ -25,7 +25,7 @@ from mngr.tmr.pullrequest import write_pr
 from mngr.tmr.reasons import Reasons, reason_of
 from mngr.tmr.run import judges_of
 from mngr.tmr.shelf import Shelf
-from mngr.tmr.stood import noted, stood
+from mngr.tmr.stood import freed, noted, stood
 from mngr.tmr.suite import CHECK, Suite
 from mngr.tmr.trees import trees_of
 from mngr.tmr.trial import Aside, Before, Trial
@@ -198,6 +198,7 @@ class _Integration:
         self, trial: Trial, onto: str, chosen: list[Change]
     ) -> tuple[Settled, list[Aside], list[dict[str, Any]], dict[str, Any]]:
         """The largest set without a clash, then what still goes beside it, then what must be merged by somebody."""
+        by_id = {change.id: change for change in chosen}
         known, doubtful = stood(self._last.get("stood") or {}, onto, chosen)
         chosen = [change for change in chosen if change.id not in {one.change for one in known}]
         if doubtful:
@@ -206,11 +207,14 @@ class _Integration:
             known += [one for one in doubtful if one.proof and one.proof["test"] in red]
             chosen = [change for change in chosen if change.id not in {one.change for one in known}]
         settled, asides = self._batches(trial, chosen)
+        if back := freed(trial, settled, known, {one.change for one in doubtful}, by_id):
+            settled = trial.settle(_in_order(list(by_id.values()), [*settled.chosen, *back]))
+            known = [one for one in known if one.change not in {change.id for change in back}]
+            asides += settled.asides
         asides = [*known, *asides]
         waiting = [one for one in asides if one.why == "conflict"]
         if not waiting:
             return settled, asides, [], {}
-        by_id = {change.id: change for change in chosen}
         table = Conflicts(self._fleet, self._run, self._plan, trial, self._order, self._say)
         done = table.merge(settled, [(by_id[one.change], one) for one in waiting], by_id)
         gone = {row["change"] for row in done.solved}

@@ -9,10 +9,11 @@ from mngr.tmr.trial import Aside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from mngr.tmr.changes import Change
+    from mngr.tmr.trial import Settled, Trial
 
 _STAYS = ("breaks", "redder")
 
@@ -35,6 +36,25 @@ def stood(known: dict[str, Any], onto: str, chosen: Sequence[Change]) -> tuple[l
         (sure if is_sure else doubtful).append(one)
     gone = {one.change for one in sure}
     return [one for one in sure if gone.isdisjoint(one.others)], doubtful
+
+
+def freed(
+    trial: Trial, settled: Settled, asides: Sequence[Aside], unsure: set[str], changes: Mapping[str, Change]
+) -> list[Change]:
+    """Of those that were not tried again what may go: those in its way are not there, and its proof does not hold any more."""
+    there = {change.id for change in settled.chosen}
+    groups: dict[tuple[str, str], list[Aside]] = {}  # put aside together
+    for one in asides:
+        if one.proof is not None:
+            groups.setdefault((str(one.proof["test"]), str(one.proof["commit"])), []).append(one)
+    found: list[Change] = []
+    for (test, _), some in groups.items():
+        if all(one.change not in unsure and there.issuperset(one.others) for one in some):
+            continue
+        group = [changes[one.change] for one in some]
+        if not trial.red_with([*settled.chosen, *group], {test}) or trial.red_with(settled.chosen, {test}):
+            found += group
+    return found
 
 
 def noted(last: dict[str, Any], data: dict[str, Any], changes: Sequence[Change]) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from mngr.tmr.changes import Change, Maker
 from mngr.tmr.checks import lint
 from mngr.tmr.plan import Plan
 from mngr.tmr.shelf import Shelf
+from mngr.tmr.stood import freed
 from mngr.tmr.suite import Suite
-from mngr.tmr.trial import Before, Trial
+from mngr.tmr.trial import Aside, Before, Trial
 from tests.unit.tmr.world import PYTEST, World, new_world
 
 
@@ -134,3 +135,19 @@ def test_who_makes_a_test_vanish_is_put_aside(tmp_path: Path) -> None:
         settled = trial_of(world, suite, before).settle([hides, good])
         assert [one.change for one in settled.asides] == ["hides"]
         assert [change.id for change in settled.chosen] == ["good"]
+
+
+def test_what_broke_with_one_that_is_gone_may_go_unless_it_breaks_alone(tmp_path: Path) -> None:
+    with (
+        new_world(tmp_path, {**PAIR, "tests/test_b.py": BASE["tests/test_b.py"]}) as world,
+        suite_of(world) as suite,
+    ):
+        some = [change(world, "fine", {"c.py": "C = 2\n"}), change(world, "breaks", {"a.py": "A = 2\n"})]
+        tests = {"fine": "tests/test_b.py::test_red", "breaks": "tests/test_pair.py::test_pair"}
+        asides = [
+            Aside(change=name, why="breaks", reason="", others=["gone"], proof={"test": test, "commit": ""})
+            for name, test in tests.items()
+        ]
+        trial = trial_of(world, suite)
+        found = freed(trial, trial.settle([]), asides, set(), {one.id: one for one in some})
+        assert [one.id for one in found] == ["fine"]
