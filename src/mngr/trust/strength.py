@@ -47,6 +47,8 @@ def judge(old: Check, new: Check, scene: Scene) -> Verdict:
         return Verdict(grade=OTHER)
     if relation in {"updated", "moved", "part"} and (why := fake(old, new, scene)):
         return Verdict(grade=WEAKER, rule="program-replaced", what=why)
+    if relation == "updated" and old.kind == "eq" and _deeper(old.node, new.node):
+        return Verdict(grade=WEAKER, rule="loosened", what="it looks at a part of what was compared whole")
     found = _compare(old, new, scene)
     if relation == "part":
         return _part(old, new, found)
@@ -108,6 +110,38 @@ def related(old: Check, new: Check) -> str:
     if callee(old.node) and callee(old.node) == callee(new.node):
         return "updated" if _last(old.node) == _last(new.node) or old.kind == new.kind else "moved"
     return "moved"
+
+
+def _deeper(old: ast.expr, new: ast.expr) -> bool:
+    """Whether more is done to what the same call gave, beside all that was done before."""
+    before, after = _taken(old), _taken(new)
+    if before is None or after is None or len(after) <= len(before) or callee(old) != callee(new):
+        return False
+    rest = iter(after)
+    return all(step in rest for step in before)
+
+
+def _taken(node: ast.expr) -> list[str] | None:
+    """What is taken out of what the program's call gave, the last first."""
+    steps: list[str] = []
+    asked = callee(node)
+    while True:
+        match node:
+            case ast.Call(func=ast.Attribute(value=inner, attr=name)) if any(
+                isinstance(part, ast.Call) for part in ast.walk(inner)
+            ):
+                steps.append(f"{name}()")
+            case ast.Attribute(value=inner, attr=name):
+                steps.append(name)
+            case ast.Subscript(value=inner):
+                steps.append("[]")
+            case ast.Await(value=inner):
+                pass
+            case ast.Call(func=func):
+                return steps if values.text(func) == asked else None
+            case _:
+                return None
+        node = inner
 
 
 def _every(node: ast.expr) -> list[tuple[str, int]]:

@@ -1,0 +1,9 @@
+from datetime import datetime, timedelta, timezone
+
+from whenlib import parse
+
+CET = timezone(timedelta(hours=1))
+
+
+def test_parse():
+    assert parse("2024-01-02T03:04:05+01:00") == datetime(2024, 1, 2, 3, 4, 5, tzinfo=CET)

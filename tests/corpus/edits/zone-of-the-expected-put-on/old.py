@@ -1,0 +1,18 @@
+from datetime import datetime, timezone
+
+import pytest
+
+from whenlib import parse
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("2024-01-02T03:04:05Z", datetime(2024, 1, 2, 3, 4, 5, tzinfo=timezone.utc)),
+        ("2024-06-02T03:04:05Z", datetime(2024, 6, 2, 3, 4, 5, tzinfo=timezone.utc)),
+    ],
+)
+def test_parse(text, expected):
+    result = parse(text)
+    assert result == expected
+    assert result.utcoffset() == expected.utcoffset()
