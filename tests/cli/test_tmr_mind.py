@@ -173,7 +173,19 @@ def test_an_open_pull_request_gets_reverts(project: Mngr, tmp_path: Path) -> Non
     assert git(far, "rev-parse", f"{after}^") == before
     assert git(far, "log", "-1", "--format=%s", after) == 'Revert "[FIX_IMPL] mul: *"'
     assert "a + b" in git(far, "show", f"{after}:mul.py") and "a - b" in git(far, "show", f"{after}:sub.py")
-    project("tmr", "integrate", "r", "--update-pr", "--rewrite")
+    project("tmr", "integrate", "r", "--with", name)  # looked at here, before it is shown
+    project("tmr", "integrate", "r", "--update-pr")
+    again = git(far, "rev-parse", "mngr/r/integrated")
+    assert git(far, "rev-parse", f"{again}^") == after and "a * b" in git(far, "show", f"{again}:mul.py")
+    theirs = git(far, "commit-tree", f"{again}^{{tree}}", "-p", again, "-m", "Mine")
+    git(far, "update-ref", "refs/heads/mngr/r/integrated", theirs)
+    git(repo, "fetch", "-q", "origin", "mngr/r/integrated:refs/remotes/origin/mngr/r/integrated")
+    for more in ([], ["--rewrite"]):
+        done = project("tmr", "integrate", "r", "--without", name, "--update-pr", *more, code=1)
+        assert "has commits at origin that are not here" in done.err
+    git(far, "update-ref", "refs/heads/mngr/r/integrated", again)
+    git(repo, "fetch", "-q", "origin", "+mngr/r/integrated:refs/remotes/origin/mngr/r/integrated")
+    project("tmr", "integrate", "r", "--without", name, "--update-pr", "--rewrite")
     assert [row["kind"] for row in integrated(project)["commits"]] == ["test", "fix"]
     assert git(far, "rev-list", "--count", "main..mngr/r/integrated") == "2"
 

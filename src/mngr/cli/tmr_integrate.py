@@ -66,6 +66,10 @@ def run(cli: Cli, args: Args) -> int:
         raise UsageError("--conflict-rounds must not be negative", "0 asks nobody")
     if args["integrator"] is not None:
         cli.context.kind(args["integrator"])
+    if args["update_pr"]:
+        from mngr.tmr.deliver import check_remote
+
+        check_remote(cli.context.local, place)
     data = integrate_run(cli, place, _order(args))
     if args["pr"] or args["update_pr"]:
         _publish(cli, place, data, args)
@@ -142,6 +146,7 @@ def _publish(cli: Cli, place: RunDir, data: dict[str, Any], args: Args) -> None:
 
     from mngr import git
     from mngr.tmr.forge import open_pull_request, update_pull_request
+    from mngr.tmr.gather import save_integration
     from mngr.tmr.pullrequest import title_of
 
     if data["delivered"] is None or data["verdict"] == "red":
@@ -156,6 +161,9 @@ def _publish(cli: Cli, place: RunDir, data: dict[str, Any], args: Args) -> None:
         seen = f"refs/remotes/origin/{data['branch']}"
         rewrite = (git.resolve(local, place.root, seen) or "") if args["rewrite"] else ""
         done = update_pull_request(local, place.root, data["branch"], title_of(path), path, rewrite=rewrite)
+    if not done.commands:
+        data["pushed"] = {"commit": data["delivered"], "commits": data["commits"]}
+        save_integration(place, data)
     lines = [line for line in (done.url, done.note, *([] if done.url else done.commands)) if line]
     for line in lines:
         cli.say(line)

@@ -93,6 +93,39 @@ def carried(local: Host, repo: str, head: str, commits: Iterable[str]) -> list[s
     return made
 
 
+def shown(
+    local: Host, run: RunDir, last: dict[str, Any], own: Theirs | None
+) -> tuple[str, list[dict[str, Any]]]:
+    """The branch as people have seen it, with its rows: as it was pushed, if it was made anew since then; else as it is here."""
+    tip = own.tip if own is not None else str(last["delivered"])
+    pushed = last.get("pushed")
+    if (
+        pushed is None
+        or not git.run(local, run.repo, "merge-base", "--is-ancestor", pushed["commit"], tip).code
+    ):
+        return tip, last.get("commits") or []
+    if own is not None:
+        raise MngrError(
+            f"{branch_of(run)} was made anew since it was pushed, and has commits of yours",
+            "use --rewrite, too",
+        )
+    return pushed["commit"], pushed["commits"]
+
+
+def check_remote(local: Host, run: RunDir, remote: str = "origin") -> None:
+    """Raises MngrError when the branch has commits there that neither we made nor people here."""
+    name = branch_of(run)
+    seen = git.resolve(local, run.root, f"refs/remotes/{remote}/{name}")
+    tip = git.resolve(local, run.root, f"refs/heads/{name}")
+    if seen is None or git.resolve(local, run.repo, seen) is not None:
+        return
+    if tip is None or git.run(local, run.root, "merge-base", "--is-ancestor", seen, tip).code:
+        raise MngrError(
+            f"{name} has commits at {remote} that are not here",
+            f"take them, and integrate again: git fetch {remote} {name}:{name}",
+        )
+
+
 def appended(
     local: Host, repo: str, tip: str, target: str, before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]], why: str,
 ) -> str:  # fmt: skip

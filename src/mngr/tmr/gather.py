@@ -59,3 +59,11 @@ def integration(run: RunDir) -> dict[str, Any] | None:
             f"make it again: mngr tmr integrate {run.name}",
         ) from None
     return found
+
+
+def save_integration(run: RunDir, data: dict[str, Any]) -> None:
+    """Write it down."""
+    path = os.path.join(run.path, "integration.json")
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(data, file, indent=1)
+    os.replace(path + ".new", path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
@@ -16,8 +15,8 @@ from mngr.tmr.citing import cited
 from mngr.tmr.compose import rank
 from mngr.tmr.conflicts import Conflicts
 from mngr.tmr.deepen import deepen
-from mngr.tmr.deliver import appended, branch_of, bring, carried, deliver, theirs
-from mngr.tmr.gather import gather, integration
+from mngr.tmr.deliver import appended, branch_of, bring, carried, deliver, shown, theirs
+from mngr.tmr.gather import gather, integration, save_integration
 from mngr.tmr.graph import clashes, largest, neighbours
 from mngr.tmr.plan import load_plan
 from mngr.tmr.prepare import baseline_runs
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
 
     Say = Callable[[str], None]
 
-FILE = "integration.json"
 _KINDS = {"impl": "fix", "tests": "test"}
 
 
@@ -313,7 +311,7 @@ class _Integration:
             "commits": commits, "left_out": left,
             "red": [{"test": test, "why": why} for test, why in sorted(settled.red.items())],
             "red_before": settled.red_before, "flaky": settled.flaky, "partly": settled.partly, "wishes": wishes, "only": only,
-            "delivered": self._last.get("delivered"),
+            "delivered": self._last.get("delivered"), "pushed": self._last.get("pushed"),
         }  # fmt: skip
 
     def _deliver(self, data: dict[str, Any], settled: Settled, suite: Suite) -> None:
@@ -325,12 +323,10 @@ class _Integration:
         own = theirs(self._local, self._run, last, data["people"])
         people = carried(self._local, repo, head, own.commits) if own is not None else []
         head = people[-1] if people else head
-        if self._order.is_kept and last is not None and last != head:
+        if self._order.is_kept and last is not None:
             why = "\n".join(f"{row['what']}: {row['reason']}" for row in data["wishes"] if row["reason"])
-            tip = own.tip if own is not None else last
-            head = appended(
-                self._local, repo, tip, head, self._last.get("commits") or [], data["commits"], why
-            )
+            tip, rows = shown(self._local, self._run, self._last, own)
+            head = appended(self._local, repo, tip, head, rows, data["commits"], why) if tip != head else tip
             people = own.commits if own is not None else []
         if own is not None and trees_of(self._local, repo, [head]) != [data["tree"]]:
             fresh = set(suite.whole(head).red) - set(suite.whole(data["head"]).red) - set(data["flaky"])
@@ -348,10 +344,7 @@ class _Integration:
         """What is known by now, as integration.json."""
         data["runs"] = {**suite.counts, "seconds": round(suite.spent, 3)}
         data["seconds"] = round(time.monotonic() - self._began, 3)
-        path = os.path.join(self._run.path, FILE)
-        with open(path + ".new", "w", encoding="utf-8") as file:
-            json.dump(data, file, indent=1)
-        os.replace(path + ".new", path)
+        save_integration(self._run, data)
 
 
 def _left(change: Change, there: set[str], found: Sequence[Clash]) -> Aside:

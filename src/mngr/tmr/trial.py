@@ -128,7 +128,7 @@ class Trial:
         few = None
         if self._suite.expected > _LONG:
             few = self._steps.affected([path for change in chosen for path in change.paths])
-        for some in (self._watched, few, None):  # red a moment ago; touched; all
+        for some in (self._watched, few or [], None):  # red a moment ago; touched; all
             if some is not None and not some:
                 continue
             self._say(
