@@ -42,7 +42,7 @@ class Calls(Said):
             function, bound, given = local
             held = self._held(function, node)
             if (made := self.inline(function, given, node.keywords, bound, held=held)) is not None:
-                return made
+                return call("endless", made) if driven.has_no_end(function) else made
         func = (
             node.func
             if isinstance(node.func, ast.Name) and node.func.id in self.nested
@@ -122,6 +122,10 @@ class Calls(Said):
         body: ast.AST | None = node if isinstance(node, ast.Lambda | ast.Attribute) else None
         if isinstance(node, ast.Name):
             body = self.nested.get(node.id)
+        match node:
+            case ast.Call(func=ast.Name(id=name)) if name in self.nested:
+                lazy = driven.kind(self.nested[name], self.nested) == "generator"
+                body = self.nested[name] if lazy else None
         found = set()
         for part in ast.walk(body) if body is not None else ():
             match part:

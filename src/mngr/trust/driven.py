@@ -46,6 +46,34 @@ def kind(function: Function, known: Mapping[str, Function], depth: int = 0) -> s
     return ""
 
 
+def has_no_end(function: Function) -> bool:
+    """Whether a generator goes on for as long as it is asked."""
+    for part in _own(function):
+        match part:
+            case ast.YieldFrom(value=over) if is_endless(over):
+                return True
+            case ast.For(iter=over, body=body) if is_endless(over):
+                inside = [inner for statement in body for inner in ast.walk(statement)]
+            case ast.While(test=ast.Constant(value=found), body=body) if found:
+                inside = [inner for statement in body for inner in ast.walk(statement)]
+            case _:
+                continue
+        yields = any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in inside)
+        if yields and not any(isinstance(inner, ast.Break | ast.Return) for inner in inside):
+            return True
+    return False
+
+
+def is_endless(node: ast.AST) -> bool:
+    """Whether an expression is an iterator without an end."""
+    if not isinstance(node, ast.Call):
+        return any(map(is_endless, ast.iter_child_nodes(node)))
+    last = values.text(node.func).removeprefix("itertools.")
+    if last in {"count", "cycle", "repeat", "endless"}:
+        return not (last == "repeat" and len(node.args) + len(node.keywords) > 1)
+    return last in {"map", "filter", "enumerate", "chain", "iter", "each"} and any(map(is_endless, node.args))
+
+
 def _own(function: Function) -> Iterator[ast.AST]:
     """What is in a function, without the functions inside it."""
     todo: list[ast.AST] = list(function.body)

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from mngr.trust import asking, values
+from mngr.trust import asking, driven, values
 from mngr.trust.escapes import command_of
 
 TYPE_CHECKING = False
@@ -44,7 +44,15 @@ def lost(old: list[ast.Call], new: list[ast.Call], all_new: list[ast.Call], modu
     for call in _telling(all_new) if hard else ():
         if _last(call) in names or _asks(call, module):
             hard = {name: None for name in hard if name not in _hard(call, module)}
+    if any(map(_endless, before)) and not any(map(_endless, _telling(all_new))):
+        ends = {_last(call) for call in before if _endless(call) and _asks(call, module)}
+        hard |= {"that it has no end": None} if ends & {_last(call) for call in after} else {}
     return ", ".join(hard)
+
+
+def _endless(call: ast.Call) -> bool:
+    """Whether something without an end is handed over."""
+    return any(driven.is_endless(arg) for arg in (*call.args, *(k.value for k in call.keywords)))
 
 
 def _telling(calls: list[ast.Call]) -> list[ast.Call]:

@@ -28,7 +28,7 @@ _INERT = frozenset(
     "CompletedProcess CalledProcessError TimeoutExpired PIPE DEVNULL STDOUT SimpleNamespace sleep".split()
 )
 _BUILTIN = (frozenset(dir(builtins)) - {"open", "input"}) | set(
-    "each text gathered listof changed raised called __file__ __name__ __doc__".split()
+    "each text gathered listof changed raised called endless __file__ __name__ __doc__".split()
 )
 _ASKED = frozenset(("args", "argv", "command", "cmd", "__doc__", "__name__"))
 _PLAIN_FIXTURES = frozenset(("monkeypatch", "mocker", "request"))

@@ -1,0 +1,7 @@
+from streamlet import chunks
+
+
+def test_chunks_are_made_on_demand():
+    made = chunks([0, 1, 2, 3, 4], 2)
+    assert next(made) == [0, 1]
+    assert next(made) == [2, 3]
