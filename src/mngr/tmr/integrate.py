@@ -28,7 +28,7 @@ from mngr.tmr.stood import freed, noted, stood
 from mngr.tmr.suite import CHECK, Suite
 from mngr.tmr.trees import trees_of
 from mngr.tmr.trial import Aside, Before, Trial
-from mngr.tmr.wishes import along, find, shared
+from mngr.tmr.wishes import along, find, renewed, shared, wish
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class _Integration:
     def _wishes(self) -> list[dict[str, Any]]:
         """What people do not want, with the reasons; those of before and those of now."""
         changes, commits = self._gathered.changes, self._last.get("commits") or []
-        rows = list(self._last.get("wishes") or [])
+        rows = [renewed(row, changes) for row in self._last.get("wishes") or []]
         for what in self._order.back:
             keys = {change.key for change in find(changes, what, commits)}
             rest = [{**row, "keys": [key for key in row["keys"] if key not in keys]} for row in rows]
@@ -136,7 +136,7 @@ class _Integration:
                 names = ", ".join(change.id for change in others)
                 self._say(f"what others than {what} made, too, stays: {names}")
             reason = hostile.clean(self._order.reason, 1000)
-            rows.append({"what": what, "keys": [change.key for change in found], "reason": reason})
+            rows.append(wish(what, found, reason))
             fresh += [reason_of(change, reason, self._run.name) for change in found] if reason else []
         if fresh:
             Reasons(self._run.root).add(fresh)

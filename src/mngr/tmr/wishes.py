@@ -56,6 +56,34 @@ def shared(changes: Sequence[Change], what: str) -> list[Change]:
     return [change for change in _made_by(changes, what) if len(change.made_by) > 1]
 
 
+def wish(what: str, changes: Sequence[Change], reason: str) -> dict[str, Any]:
+    """That people do not want these, as it is written down."""
+    traces = {
+        change.key: {
+            "kind": change.kind, "paths": change.paths, "commits": [sha for maker in change.made_by for sha in maker.commits],
+        }
+        for change in changes
+    }  # fmt: skip
+    return {"what": what, "keys": list(traces), "reason": reason, "traces": traces}
+
+
+def renewed(row: Mapping[str, Any], changes: Sequence[Change]) -> dict[str, Any]:
+    """A wish for the changes as they are now: since others made the same, or a part of it, an edit may go by other keys."""
+    known = {change.key for change in changes}
+    traces: dict[str, Any] = {}
+    for key in row["keys"]:
+        about = (row.get("traces") or {}).get(key)
+        now = [] if about is None or key in known else [one.key for one in changes if _is_of(one, about)]
+        traces |= dict.fromkeys(now or [key], about)
+    return {**row, "keys": list(traces), "traces": traces}
+
+
+def _is_of(change: Change, about: Mapping[str, Any]) -> bool:
+    commits = {sha for maker in change.made_by for sha in maker.commits}
+    is_near = not commits.isdisjoint(about["commits"]) and not set(change.paths).isdisjoint(about["paths"])
+    return is_near and bool(change.kind == about["kind"])
+
+
 def along(changes: Sequence[Change], gone: Iterable[str]) -> list[tuple[Change, str]]:
     """What goes along when these do, and why: the changes that need one of them, and those that need these."""
     left = set(gone)

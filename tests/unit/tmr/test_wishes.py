@@ -6,7 +6,7 @@ import pytest
 
 from mngr.errors import MngrError, NotFound
 from mngr.tmr.changes import Change, Maker
-from mngr.tmr.wishes import along, find, shared
+from mngr.tmr.wishes import along, find, renewed, shared, wish
 
 
 def maker(task: str, *commits: str, claimed: str = "") -> Maker:
@@ -88,3 +88,14 @@ def test_what_needs_it_goes_along() -> None:
     ]
     assert along(CHANGES, {"aa1111"}) == along(CHANGES, set()) == []
     assert [one.id for one, _ in along(CHANGES, {"aa1112", "bb2222"})] == ["cc3333"]
+
+
+def test_a_wish_holds_when_others_have_made_the_same_in_other_words() -> None:
+    row = wish("aa1111", [OWN], "no")
+    assert renewed(row, CHANGES) == row
+    united = change("dd4444", maker("ann", ONE), maker("dan", "6" * 40))
+    rest = change("dd5555", maker("dan", "6" * 40))
+    after = renewed(row, [united, rest, EVES])
+    assert after["keys"] == [united.key] and after["reason"] == "no"
+    assert renewed(after, CHANGES)["keys"] == [OWN.key], "and when they have taken it back"
+    assert renewed(row, [EVES])["keys"] == [OWN.key], "it may come again"
