@@ -12,6 +12,7 @@ from mngr.trust.escapes import command_of
 TYPE_CHECKING = False
 _LONG = 8_000  # characters of a contract
 _CLAUSES = re.compile(r"(?<=[.;:!?])\s+|,\s+(?:but|while|whereas|yet|though|only)\s+|\n\s*\n")
+_PARTS = re.compile(r",(?!\s*(?:which|whose)\b)")
 _DENIED = re.compile(
     r"(?:\b(?:not|no|never|neither|nor|nothing|cannot)|n't)\b(?:\W+\w+){0,3}?\W+"
     r"(?:part\b|promise|guarante|specif|defin|fixed|stable|signific|relevan|import|matter|contract|document|kept|"
@@ -48,7 +49,7 @@ _QUOTED = re.compile(r"`+([^`]+)`+|\"([^\"]+)\"|(?<!\w)'([^']+)'|\b(\w*\d\w*)\b"
 _SUBJECT_ASIDE = re.compile(r"\.(?:stderr|err)\b|\braised\(|\bcaplog\b|\brecwarn\b")
 
 
-def _clauses(doc: str, topic: re.Pattern[str]) -> list[str]:
+def clauses(doc: str, topic: re.Pattern[str]) -> list[str]:
     """The clauses that say of a topic that nothing is promised of it."""
     plain = [
         re.sub(r"\s+", " ", part).strip()
@@ -60,7 +61,7 @@ def _clauses(doc: str, topic: re.Pattern[str]) -> list[str]:
 
 def _about_it(clause: str, topic: re.Pattern[str]) -> list[str]:
     """The parts of a clause that speak of a topic; all of it where a part only names it."""
-    parts = [part.strip() for part in clause.split(",") if topic.search(part)]
+    parts = [part.strip() for part in _PARTS.split(clause) if topic.search(part)]
     return [clause if len(part.split()) <= 2 else part for part in parts]
 
 
@@ -75,7 +76,7 @@ def _denies(clause: str) -> bool:
 
 def order(doc: str, check: Check) -> bool:
     """Whether nothing is promised of the order of what a check looks at."""
-    free = _clauses(doc, _ORDER)
+    free = clauses(doc, _ORDER)
     if not free:
         return False
     kept = [
@@ -94,7 +95,7 @@ def _is_of(check: Check, clause: str) -> bool:
 def wording(doc: str, inputs: str, old: Check, new: Check | None) -> bool:
     """Whether nothing is promised of the words that an old check asked for, and the new one has all that is left."""
     said = old.value
-    if not isinstance(said, str) or not any(_about(doc, clause, old) for clause in _clauses(doc, _WORDS)):
+    if not isinstance(said, str) or not any(_about(doc, clause, old) for clause in clauses(doc, _WORDS)):
         return False
     if new is None and "raised(" not in old.subject:
         return False  # that something is said was promised, or may have been

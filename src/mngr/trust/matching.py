@@ -6,7 +6,7 @@ import ast
 import difflib
 
 from mngr.model import Record
-from mngr.trust import disclaimed, values
+from mngr.trust import disclaimed, remainder, values
 from mngr.trust.checks import NEGATIVE, Check
 from mngr.trust.contracts import promised
 from mngr.trust.expected import Verdict
@@ -124,6 +124,11 @@ class Matcher:
     def _pieces(self) -> None:
         """A list or table that was compared whole, and is now compared part by part."""
         for old in list(self.left):
+            reached = [new for new in self.own if self._reached(old, new)]
+            if remainder.unpromised(self.scene.doc, old, reached):
+                self.left.remove(old)
+                self.updates.append((old, reached[-1], "the contract says that the rest is not promised"))
+                continue
             if old.kind != "eq" or not isinstance(old.value, dict | list | tuple):
                 continue
             parts = [new for new in self.own if new.kind == "eq" and related(old, new) == "part"]
