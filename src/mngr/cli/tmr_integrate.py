@@ -110,9 +110,8 @@ def integrate_run(cli: Cli, place: RunDir, order: Order) -> dict[str, Any]:
             + (f" and {len(again) - 5} more" if len(again) > 5 else "")
         )
     lines += [f"red: {clean(row['test'])}: {clean(row['why'])}" for row in data["red"][:10]]
-    lines.append(
-        f"look at it: git log --stat {data['onto'][:10]}..{data['branch']}; {place.path}/PR.md; {page}"
-    )
+    log = f"git log --stat {data['onto'][:10]}..{data['branch']}; " if data["delivered"] else ""
+    lines.append(f"look at it: {log}{place.path}/PR.md; {page}")
     render.one(cli, {**data, "red_again": again}, "\n".join(lines))
     return data
 

@@ -70,9 +70,10 @@ class Search:
         if self._red_with(order[: len(makers)], test, alone):
             if not makers:
                 return None
-            reason = f"{test} is red with it" + (" and what it needs" if len(makers[-1].changes) > 1 else "")
-            proof = self._proof(test, order[: len(makers) - 1], order[: len(makers)])
-            return [self._aside(name, reason, [], proof) for name in makers[-1].ids]
+            own, stay = self._maker(makers, test, alone)
+            reason = f"{test} is red with it" + (" and what it needs" if len(own.changes) > 1 else "")
+            proof = self._proof(test, [group for group in makers if group is not own], makers)
+            return [self._aside(name, reason, stay, proof) for name in own.ids]
         order = self._suspects(order, len(makers), test, alone)
         low, high = len(makers), len(order)  # green with `low` of them, red with `high`
         if high == low:
@@ -97,6 +98,14 @@ class Search:
             self._aside(name, f"together with it {test} is red: {proof['why']}", stays.ids, proof)
             for name in (single or gone.ids)
         ]
+
+    def _maker(self, makers: list[Group], test: str, alone: bool) -> tuple[Group, list[str]]:
+        """Of those whose test is red with all of them one without which it is not, and the ids of the others; else the last."""
+        for own in reversed(makers if len(makers) > 1 else []):
+            rest = [group for group in makers if group is not own]
+            if not self._red_with(rest, test, alone):
+                return own, [name for group in rest for name in group.ids]
+        return makers[-1], []
 
     def _breaks(self, group: Group, test: str) -> bool:
         """Whether a group alone makes a test red that is green on the base, whoever else works on it."""

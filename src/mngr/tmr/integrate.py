@@ -229,7 +229,8 @@ class _Integration:
             asides = [
                 one for one in asides if one.change not in {change.id for change in late}
             ] + settled.asides
-        return settled, asides, done.solved, done.spent
+        there = {change.id for change in settled.chosen}
+        return settled, asides, [row for row in done.solved if row["change"] in there], done.spent
 
     def _batches(self, trial: Trial, chosen: Sequence[Change]) -> tuple[Settled, list[Aside]]:
         """The largest set of which no two clash; then what clashes with nothing that is still there; and what does."""

@@ -151,3 +151,15 @@ def test_what_broke_with_one_that_is_gone_may_go_unless_it_breaks_alone(tmp_path
         trial = trial_of(world, suite)
         found = freed(trial, trial.settle([]), asides, set(), {one.id: one for one in some})
         assert [one.id for one in found] == ["fine"]
+
+
+def test_of_two_for_one_test_the_one_with_which_it_is_red_goes(tmp_path: Path) -> None:
+    with new_world(tmp_path, PAIR) as world, suite_of(world) as suite:
+        turned = ["tests/test_pair.py::test_pair"]
+        some = [
+            change(world, "bad", {"a.py": "A = 5\n"}, turned=turned),
+            change(world, "good", {"b.py": "B = 2\n"}, turned=turned),
+        ]
+        settled = trial_of(world, suite, Before(verdicts={turned[0]: "pass"})).settle(some)
+        assert [one.change for one in settled.asides] == ["bad"]
+        assert [one.id for one in settled.chosen] == ["good"]
