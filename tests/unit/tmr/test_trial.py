@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mngr.contract.program import git
 from mngr.tmr.changes import Change, Maker
 from mngr.tmr.checks import lint
@@ -113,53 +115,56 @@ PAIR = {
 }  # fmt: skip
 
 
-def test_what_needs_a_fix_that_must_come_later_comes_after_it(tmp_path: Path) -> None:
-    with new_world(tmp_path, PAIR) as world, suite_of(world) as suite:
-        first = change(world, "first", {"a.py": "A = 2\n"})
-        second = change(world, "second", {"c.py": "C = 2\n"}, needs=["first"])
-        third = change(world, "third", {"b.py": "B = 2\n"})
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Two values that go together, one that is alone, and a test that was red before."""
+    with new_world(
+        tmp_path_factory.mktemp("pair"), {**PAIR, "tests/test_b.py": BASE["tests/test_b.py"]}
+    ) as world:
+        yield world
+
+
+def test_what_needs_a_fix_that_must_come_later_comes_after_it(pair: World) -> None:
+    with suite_of(pair) as suite:
+        first = change(pair, "first", {"a.py": "A = 2\n"})
+        second = change(pair, "second", {"c.py": "C = 2\n"}, needs=["first"])
+        third = change(pair, "third", {"b.py": "B = 2\n"})
         loaded: dict[str, list[str] | None] = {"tests/test_pair.py::test_pair": ["a.py", "b.py"]}
         before = Before(verdicts={"tests/test_pair.py::test_pair": "pass"}, loaded=loaded)
-        settled = trial_of(world, suite, before).settle([first, second, third])
+        settled = trial_of(pair, suite, before).settle([first, second, third])
         assert [row.changes for row in settled.composed.commits] == [["third"], ["first"], ["second"]]
 
 
-def test_who_makes_a_test_vanish_is_put_aside(tmp_path: Path) -> None:
-    with (
-        new_world(tmp_path, {**PAIR, "tests/test_b.py": BASE["tests/test_b.py"]}) as world,
-        suite_of(world) as suite,
-    ):
-        hides = change(world, "hides", {"conftest.py": "collect_ignore = ['tests/test_pair.py']\n"})
-        good = change(world, "good", {"c.py": "C = 2\n"})
+def test_who_makes_a_test_vanish_is_put_aside(pair: World) -> None:
+    with suite_of(pair) as suite:
+        hides = change(pair, "hides", {"conftest.py": "collect_ignore = ['tests/test_pair.py']\n"})
+        good = change(pair, "good", {"c.py": "C = 2\n"})
         before = Before(verdicts={"tests/test_pair.py::test_pair": "pass"})
-        settled = trial_of(world, suite, before).settle([hides, good])
+        settled = trial_of(pair, suite, before).settle([hides, good])
         assert [one.change for one in settled.asides] == ["hides"]
         assert [change.id for change in settled.chosen] == ["good"]
 
 
-def test_what_broke_with_one_that_is_gone_may_go_unless_it_breaks_alone(tmp_path: Path) -> None:
-    with (
-        new_world(tmp_path, {**PAIR, "tests/test_b.py": BASE["tests/test_b.py"]}) as world,
-        suite_of(world) as suite,
-    ):
-        some = [change(world, "fine", {"c.py": "C = 2\n"}), change(world, "breaks", {"a.py": "A = 2\n"})]
+def test_what_broke_with_one_that_is_gone_may_go_unless_it_breaks_alone(pair: World) -> None:
+    with suite_of(pair) as suite:
+        some = [change(pair, "fine", {"c.py": "C = 2\n"}), change(pair, "breaks", {"a.py": "A = 2\n"})]
         tests = {"fine": "tests/test_b.py::test_red", "breaks": "tests/test_pair.py::test_pair"}
         asides = [
             Aside(change=name, why="breaks", reason="", others=["gone"], proof={"test": test, "commit": ""})
             for name, test in tests.items()
         ]
-        trial = trial_of(world, suite)
+        trial = trial_of(pair, suite)
         found = freed(trial, trial.settle([]), asides, set(), {one.id: one for one in some})
         assert [one.id for one in found] == ["fine"]
 
 
-def test_of_two_for_one_test_the_one_with_which_it_is_red_goes(tmp_path: Path) -> None:
-    with new_world(tmp_path, PAIR) as world, suite_of(world) as suite:
+def test_of_two_for_one_test_the_one_with_which_it_is_red_goes(pair: World) -> None:
+    with suite_of(pair) as suite:
         turned = ["tests/test_pair.py::test_pair"]
         some = [
-            change(world, "bad", {"a.py": "A = 5\n"}, turned=turned),
-            change(world, "good", {"b.py": "B = 2\n"}, turned=turned),
+            change(pair, "bad", {"a.py": "A = 5\n"}, turned=turned),
+            change(pair, "good", {"b.py": "B = 2\n"}, turned=turned),
         ]
-        settled = trial_of(world, suite, Before(verdicts={turned[0]: "pass"})).settle(some)
+        settled = trial_of(pair, suite, Before(verdicts={turned[0]: "pass"})).settle(some)
         assert [one.change for one in settled.asides] == ["bad"]
         assert [one.id for one in settled.chosen] == ["good"]
