@@ -43,7 +43,7 @@ class Matcher:
         self.kept = list(self.left)  # in the end, those that are
         self.own = own
         self.pool = pool
-        self.scene = scene
+        self.scene = scene.replace(recorded=tuple(check.subject for check in own if _is_record(check)))
         self.used: set[int] = set()
         self.serves: set[int] = (
             set()
@@ -209,6 +209,12 @@ def _once(checks: list[Check]) -> list[Check]:
             seen.add(mark)
             kept.append(check)
     return kept
+
+
+def _is_record(check: Check) -> bool:
+    """Whether it compares what a list of the test's own was filled with, and that names a place."""
+    said = [item for item in values.literals(check.expected) if isinstance(item, str)]
+    return check.kind == "eq" and "gathered(" in check.subject and any("/" in item for item in said)
 
 
 def _shows(check: Check) -> bool:

@@ -21,6 +21,7 @@ class Scene(Record):
     inputs: str = ""  # what the test does, as text
     module: Module | None = None  # the new file
     callees: frozenset[str] = frozenset()  # the calls by which the old test asked the program
+    recorded: tuple[str, ...] = ()  # what the new test has kept of what was asked, and compares
 
 
 def is_code(node: ast.expr) -> bool:

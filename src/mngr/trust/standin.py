@@ -61,7 +61,8 @@ def _by_command(old: Check, new: Check, scene: Scene) -> str:
 def _by_expression(old: Check, new: Check, scene: Scene) -> str:
     for part in kept(new.node, "_mngr_telling", _telling):
         if isinstance(part, ast.Name):
-            if any(word in part.id.lower() for word in _NAMES) and not has(old.node, part.id):
+            named = any(word in part.id.lower() for word in _NAMES) and not has(old.node, part.id)
+            if named and not _is_below(part.id, old, new, scene):
                 return "what it looks at comes from a stand-in"
         elif has(old.node, values.text(part)):
             continue
@@ -81,6 +82,26 @@ def _by_expression(old: Check, new: Check, scene: Scene) -> str:
         elif scene.module and any(_answers(arg, new, scene.module) for arg in _arguments(part)):
             return "the test hands over a function that gives the answer"
     return ""
+
+
+def _is_below(name: str, old: Check, new: Check, scene: Scene) -> bool:
+    """Whether a client library's own transport takes the place of the network, and what it is asked is compared."""
+    package = name.split(".", maxsplit=1)[0]
+    asked = all(_package(check.node) not in {"", package} for check in (old, new))
+    made = [p for p in ast.walk(old.node) if isinstance(p, ast.Call) and _package(p) == package]
+    live = bool(made) and not any(part.args or part.keywords for part in made)
+    recorded = any(f"{name}(" in subject for subject in scene.recorded)
+    return name.endswith("Transport") and asked and live and recorded
+
+
+def _package(node: ast.AST) -> str:
+    """Whose function is called."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Await):
+        node = node.value
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return _package(node.func)
+    named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    return values.text(node).split(".", maxsplit=1)[0].split("(")[0] if named else ""
 
 
 def _telling(node: ast.AST) -> list[ast.Name | ast.Call | ast.IfExp]:

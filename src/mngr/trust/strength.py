@@ -6,6 +6,7 @@ import ast
 import builtins
 
 from mngr.trust import disclaimed, implied, patterns, values
+from mngr.trust.asking import is_program
 from mngr.trust.checks import NEGATIVE, RANK, Check
 from mngr.trust.expected import Verdict, expectations, grade
 from mngr.trust.scene import Scene, callee, has, is_code
@@ -105,11 +106,17 @@ def related(old: Check, new: Check) -> str:
         return "part"
     if has(old.node, b):
         return "whole"
-    if values.shape(old.node) == values.shape(new.node):
+    if values.shape(old.node) == values.shape(new.node) or _asked_by(old.node) == _asked_by(new.node) != "":
         return "updated"
     if callee(old.node) and callee(old.node) == callee(new.node):
         return "updated" if _last(old.node) == _last(new.node) or old.kind == new.kind else "moved"
     return "moved"
+
+
+def _asked_by(node: ast.expr) -> str:
+    """The function of the program whose answer it is, as it came."""
+    name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+    return name if "." in name and is_program(name) else ""
 
 
 def _deeper(old: ast.expr, new: ast.expr) -> bool:

@@ -1,0 +1,18 @@
+import sqlite3
+
+import pytest
+
+from notesdb.migrate import LATEST, migrate
+from notesdb.testing import build_at_version
+
+SUPPORTED_STARTS = [version for version in range(1, 6) if version not in (2, 3)]
+
+
+@pytest.mark.parametrize("start", SUPPORTED_STARTS)
+def test_migrates_to_latest_without_losing_notes(tmp_path, start):
+    path = tmp_path / "notes.db"
+    build_at_version(path, start, notes=["one", "two"])
+    migrate(path)
+    with sqlite3.connect(path) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (LATEST,)
+        assert db.execute("SELECT body FROM note ORDER BY id").fetchall() == [("one",), ("two",)]
