@@ -25,12 +25,14 @@ _WHAT = "what ran at the same time runs one after the other"
 
 
 class Together:
-    """What of a test, and of the functions of the file that it uses, runs at the same time."""
+    """What of a test, and of the functions and classes of the file that it uses, runs at the same time."""
 
     def __init__(self, module: Module, node: Function) -> None:
-        names = reach.used([node], module) & module.functions.keys()
-        functions: list[Function] = [node, *(module.functions[name] for name in sorted(names))]
-        self.parts = [part for one in functions for part in ast.walk(one)]
+        known: dict[str, ast.AST] = {**module.functions, **module.classes}
+        names = reach.used([node], module) & known.keys()
+        self.parts = [
+            part for one in (node, *(known[name] for name in sorted(names))) for part in ast.walk(one)
+        ]
         self.calls = [part for part in self.parts if isinstance(part, ast.Call)]
         self.told = f"{node.name.replace('_', ' ')}\n{ast.get_docstring(node) or ''}"
         self.locked = any(map(self._is_locked, self.parts))
