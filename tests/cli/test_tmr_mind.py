@@ -103,7 +103,8 @@ def test_left_out_taken_back_and_on_another_base(project: Mngr) -> None:
     assert "[FIX_IMPL] mul: *" not in subjects(project) and len(subjects(project)) == 2
     assert [one.reason for one in Reasons(str(project.repo)).read().values()] == ["twice is enough"]
     assert "twice is enough" in Path(project.repo, ".mngr/runs/r/PR.md").read_text()
-    project("tmr", "integrate", "r")  # it holds
+    done = project("tmr", "integrate", "r", "--format", "jsonl")  # it holds
+    assert json.loads(done.out)["verdict"] == "green"
     assert len(subjects(project)) == 2
     project("tmr", "integrate", "r", "--with", name)
     assert git(project.repo, "rev-parse", "mngr/r/integrated") == first

@@ -65,7 +65,7 @@ def finish(
 
 def _integrated(cli: Cli, place: RunDir) -> dict[str, Any] | None:
     """What came of putting it all together, in short; None when that was not asked for."""
-    from mngr.cli.tmr_integrate import summary as said
+    from mngr.cli.tmr_integrate import summary as told
     from mngr.tmr.integrate import Order, integrate, is_whole
     from mngr.tmr.plan import load_plan
     from mngr.web.report import write_report
@@ -76,14 +76,15 @@ def _integrated(cli: Cli, place: RunDir) -> dict[str, Any] | None:
         data = integrate(cli.fleet, place, Order(), cli.say)
         write_report(cli.context.local, place)
     except MngrError as error:
-        why = f"not integrated: {error.message}" + (f" ({error.hint})" if error.hint else "")
+        said = f"{error.message} ({error.hint})" if error.hint else error.message
+        why = f"not integrated: {render.clean(said)}"
         return {
             "verdict": None,
             "is_whole": False,
             "summary": f"{why}; again: mngr tmr integrate {place.name}",
         }
     kept = {key: data[key] for key in ("branch", "head", "verdict", "left_out", "red", "red_before")}
-    return {**kept, "is_whole": is_whole(data), "summary": said(data)}
+    return {**kept, "is_whole": is_whole(data), "summary": told(data)}
 
 
 def run_of(cli: Cli, args: Args) -> RunDir:

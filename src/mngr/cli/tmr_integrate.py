@@ -71,6 +71,8 @@ def run(cli: Cli, args: Args) -> int:
 
         check_remote(cli.context.local, place)
     data = integrate_run(cli, place, _order(args))
+    if cli.format == "jsonl":
+        render.one(cli, data, "")
     if args["pr"] or args["update_pr"]:
         _publish(cli, place, data, args)
     return code_of(data)
