@@ -54,12 +54,11 @@ class Steps:
         paths = self._suite.paths(pairs)
         for number, row in enumerate(rows):
             targets = self._targets(*paths[2 * number : 2 * number + 2])
-            files = {test: some for test in targets if (some := self._loaded[test]) is not None}
-            left = set(targets) - self._suite.green(row.commit, files) if targets else set()
-            for test, why in self._suite.some(row.commit, left).red.items():
-                if test not in self._suite.some(below[row.commit], [test]).red and self._suite.steady(
-                    row.commit, [test], red=True
-                ):
+            files = {test: self._loaded[test] for test in targets}
+            red = self._suite.by_files(row.commit, files).red
+            before = self._suite.by_files(below[row.commit], {test: files[test] for test in red}).red
+            for test, why in red.items():
+                if test not in before and self._suite.steady(row.commit, [test], red=True):
                     reason = f"it leaves {test} red until another fix is there: {why}"
                     proof = {
                         "test": test,

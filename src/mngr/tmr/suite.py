@@ -92,21 +92,25 @@ class Suite:
         found = rows_of(self._local, self._repo, list(zip(trees[::2], trees[1::2], strict=True)))
         return [{row.path for row in rows} for rows in found]
 
-    def green(self, commit: str, files: Mapping[str, Sequence[str]]) -> set[str]:
-        """Of tests, each with the files that it imports, those that are green at a commit, or were where these files are the same."""
-        said = git.must(self._local, self._repo, *PLAIN, "ls-tree", "-r", "-z", commit)
+    def by_files(self, commit: str, files: Mapping[str, Sequence[str] | None]) -> Tried:
+        """Tests, each with the files that it imports if they are known: as at a commit, or as where these files were the same."""
+        said = git.must(self._local, self._repo, *PLAIN, "ls-tree", "-r", "-z", commit) if files else ""
         pairs = (row.split("\t", 1) for row in said.split("\0") if "\t" in row)
         rows = {path: about for about, path in pairs}
         keys = {
             test: [_RULES, self._plan.pytest, self._plan.args, test, [[path, rows.get(path)] for path in some], self._rooms.about]
             for test, some in files.items()
+            if some is not None
         }  # fmt: skip
-        known = {test for test, key in keys.items() if self._known(key) is not None}
+        known = {test: found for test, key in keys.items() if (found := self._known(key)) is not None}
         tried = self.some(commit, files.keys() - known)
-        fresh = {test for test in files.keys() - known if test not in tried.red}
-        for test in fresh:
-            self._shelf.put(keys[test], Tried(outcomes={test: "pass"}).to_dict())
-        return known | fresh
+        for test in keys.keys() - known:
+            own = {test: tried.whys[test]} if test in tried.whys else {}
+            known[test] = Tried(outcomes={test: tried.outcomes[test]}, whys=own)
+            self._shelf.put(keys[test], known[test].to_dict())
+        outcomes = {test: outcome for found in known.values() for test, outcome in found.outcomes.items()}
+        whys = {test: why for found in known.values() for test, why in found.whys.items()}
+        return Tried(outcomes={**tried.outcomes, **outcomes}, whys={**tried.whys, **whys})
 
     def whole(self, commit: str) -> Tried:
         """All tests, as the project itself would run them."""
