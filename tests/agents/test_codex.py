@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mngr.agents.codex import CodexKind
 from mngr.modelserver import ModelServer
 from tests.agents.kit import AgentContract, fake
@@ -27,6 +29,7 @@ stream_idle_timeout_ms = 3000
 """
 
 
+@pytest.mark.sampled(2)
 class TestCodex(AgentContract):
     """By the checks that every coding agent must pass."""
 

@@ -6,6 +6,8 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from mngr.modelserver import ModelServer
 from tests.agents.kit import AgentContract, fake
 from tests.conftest import Mngr, wait_for
@@ -13,6 +15,7 @@ from tests.conftest import Mngr, wait_for
 OUTSIDE = Path(__file__).parents[1] / "corpus/opencode/exported.json"
 
 
+@pytest.mark.sampled(2)
 class TestOpencode(AgentContract):
     """By the checks that every coding agent must pass."""
 

@@ -22,6 +22,7 @@ def blocks() -> list[str]:
     return [block.text for block in read_script(str(TUTORIAL)).blocks if block.commands]
 
 
+@pytest.mark.full  # its blocks are run by the tests that cite them
 def test_it_runs_from_top_to_bottom_and_leaves_nothing_behind(mngr: Mngr, tmp_path: Path) -> None:
     place = tmp_path / "tmp"
     place.mkdir()

@@ -137,7 +137,10 @@ def test_conversation_and_the_graveyard(fleet: Noting, mngr: Mngr) -> None:
     assert fleet.undestroy(["p"], new_name="back")[0].ok
     back = fleet.get("back")
     assert git(Path(back.work_dir), "status", "--porcelain") == "?? x.txt"
-    fleet.create("room", command=["true"], transfer="mirror", labels={"role": "room"})
+    room = fleet.create("room", command=["true"], transfer="mirror", labels={"role": "room"})
+    git(mngr.repo, "commit", "-q", "--allow-empty", "-m", "later")
+    fleet.give("room", str(mngr.repo), git(mngr.repo, "rev-parse", "HEAD"))
+    assert git(Path(room.work_dir), "log", "-1", "--format=%s", "refs/mngr/given") == "later"
     assert [outcome.ok for outcome in fleet.discard(["room", "back"])] == [True, False]
     assert all(outcome.ok for outcome in fleet.gc(dry_run=True))
     fleet.watch().close()
