@@ -29,7 +29,7 @@ stream_idle_timeout_ms = 3000
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 class TestCodex(AgentContract):
     """By the checks that every coding agent must pass."""
 

@@ -150,6 +150,7 @@ def logins(place: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text())["claudeAiOauth"] for path in place.rglob(".credentials.json")]
 
 
+@pytest.mark.full
 def test_over_ssh_and_back(fleet: Mngr, gate: Gate, farm: Farm) -> None:
     fleet.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
     fleet.env["MNGR__AGENTS__CLAUDE__PROGRAM"] = "~/bin/claude"

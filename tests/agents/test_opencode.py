@@ -15,7 +15,7 @@ from tests.conftest import Mngr, wait_for
 OUTSIDE = Path(__file__).parents[1] / "corpus/opencode/exported.json"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 class TestOpencode(AgentContract):
     """By the checks that every coding agent must pass."""
 

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mngr.tmr.result import Result, read_result
 from tests.conftest import Mngr, git
 
@@ -26,6 +28,7 @@ def repair(mngr: Mngr, test: str, k: int) -> dict[str, Any]:
     return made
 
 
+@pytest.mark.full  # a demo of some of them is in make test
 def test_seeded_troubles(mngr: Mngr) -> None:
     shutil.copytree(
         SAMPLE, mngr.repo, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", "e2e")

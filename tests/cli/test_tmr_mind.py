@@ -241,6 +241,7 @@ def test_a_test_that_comes_and_goes_blames_nobody(project: Mngr, tmp_path: Path)
     assert found["flaky"] == ["tests/test_flaky.py::test_flaky"]
 
 
+@pytest.mark.full
 def test_in_full_each_claim_is_looked_at_more_closely(project: Mngr) -> None:
     before = git(project.repo, "rev-parse", "mngr/r/integrated")
     project("tmr", "integrate", "r", "--verify", "full", timeout=120)
