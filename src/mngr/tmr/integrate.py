@@ -81,6 +81,7 @@ class _Integration:
         if order.is_deep:
             deepen(fleet, run, say)
         self._gathered: Gathered = gather(self._local, run)
+        self._baseline = baseline_runs(self._gathered.state.facts)
 
     def run(self) -> dict[str, Any]:
         """From wishes to the branch."""
@@ -97,7 +98,7 @@ class _Integration:
             data["stood"] = noted(self._last, data, self._gathered.changes)
             data |= {"resolved": solved, "spend": {"conflicts": spent} if spent else {}}
             data["checks"] = self._checked(suite, settled.composed.head, onto)
-            self._deliver(data, settled, suite)
+            self._deliver(data, suite)
         finally:
             suite.close()
         self._write(data, suite)
@@ -168,7 +169,7 @@ class _Integration:
 
     def _before(self, onto: str) -> Before:
         """How tests stand on the base, by the run's baseline where the branch stands on that."""
-        runs = baseline_runs(self._gathered.state.facts)
+        runs = self._baseline
         known = {test: verdict([ran.outcome for ran in some]) for test, some in runs.items()}
         return Before(
             verdicts=known if onto == self._gathered.base else {},
@@ -178,8 +179,7 @@ class _Integration:
     def _suite(self) -> Suite:
         plan, context = self._plan, self._fleet.context
         rooms = judges_of(self._fleet, self._run, plan, called="jury", at_once=1)
-        runs = baseline_runs(self._gathered.state.facts)
-        seconds = {test: max(ran.seconds for ran in some) for test, some in runs.items()}
+        seconds = {test: max(ran.seconds for ran in some) for test, some in self._baseline.items()}
         suite = Suite(self._local, self._run.repo, plan, rooms, Shelf(self._run.root, "suite"), seconds)
         if command := self._lint():
             suite.also("lint", checks.lint(command), [command])
@@ -290,11 +290,11 @@ class _Integration:
         composed = settled.composed
         said = "others do the same, and the branch has it"
         asides = [*asides, *(Aside(change=name, why="already", reason=said) for name in composed.already)]
-        green = set(settled.red) | set(settled.red_before)
+        red = set(settled.red) | set(settled.red_before)
         commits = [
             {
                 **row.to_dict(),
-                "turned": sorted({test for name in row.changes for test in changes[name].turned} - green),
+                "turned": sorted({test for name in row.changes for test in changes[name].turned} - red),
             }
             for row in composed.commits
         ]
@@ -315,7 +315,7 @@ class _Integration:
             "delivered": self._last.get("delivered"), "pushed": self._last.get("pushed"),
         }  # fmt: skip
 
-    def _deliver(self, data: dict[str, Any], settled: Settled, suite: Suite) -> None:
+    def _deliver(self, data: dict[str, Any], suite: Suite) -> None:
         """Move the branch to what was seen to be green; commits of people on it stay."""
         last, data["people"] = data["delivered"], self._last.get("people") or []
         if data["verdict"] == "red" or (data["verdict"] == "empty" and last is None):
