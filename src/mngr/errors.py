@@ -51,6 +51,24 @@ class HostStopped(Unreachable):
         self.host = host
 
 
+class HostGone(Unreachable):
+    """A host surely is no more, and with it its files; whoever knows of it can only forget it."""
+
+    def __init__(self, provider: str, host: str, why: str) -> None:
+        super().__init__(
+            f"the host {host} is gone: {why}",
+            f"what nobody pulled from it is lost; forget it: mngr destroy @{host}.{provider}",
+        )
+        self.provider = provider
+        self.host = host
+
+
+class Busy(MngrError):
+    """An engine has no room or wants fewer calls, for now; nothing was made, and the same may be had later."""
+
+    exit_code = 5
+
+
 class Lost(Unreachable):
     """The connection ended while a command of the user's ran there."""
 

@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from mngr.paths import Home
 
 
+def key(home: Home) -> str:
+    """Whose a host is that an engine made for us: of this machine, user and home, for many may use one engine."""
+    import hashlib
+
+    whole = f"{os.uname().nodename}:{os.getuid()}:{os.path.realpath(home.root)}"
+    return hashlib.sha256(whole.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
 def providers(home: Home) -> list[str]:
     """The providers that have a host here."""
     try:

@@ -13,6 +13,7 @@ from mngr.paths import find_project_root
 from mngr.pipehost import PipeHost
 from mngr.providers import docker_engine, docker_image, docker_leftovers, docker_snapshot, probe
 from mngr.providers.docker_engine import DockerWire, Engine
+from mngr.providers.rented import refuse_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class DockerProvider:
             return self.open(name)
         with Lock(os.path.join(self._home.cache, f"host-{self.name}-{host}.lock"), timeout=3600):
             if registry.load(self._home, self.name, host) is not None:
-                _refuse_options(host, options)
+                refuse_options(host, options)
                 self.start(host)
             elif not self._join(host, options):
                 before = registry.load(self._home, self.name, host, "gone") or {}
@@ -115,7 +116,7 @@ class DockerProvider:
 
     def snapshot(self, host: str, place: str) -> dict[str, Any]:
         facts = self._facts(host)
-        tag = f"mngr-snapshot:{self._key()}-{os.path.basename(place).partition('.')[0]}"
+        tag = f"mngr-snapshot:{registry.key(self._home)}-{os.path.basename(place).partition('.')[0]}"
         return docker_snapshot.take(Engine(facts["engine"]), facts["container"], self.open(host), place, tag)
 
     def drop_snapshot(self, facts: dict[str, Any]) -> None:
@@ -125,7 +126,7 @@ class DockerProvider:
 
     def leftovers(self) -> builtins.list[Leftover]:
         engine = docker_engine.choose(self._options)
-        return docker_leftovers.find(self._home, self.name, engine, self._key(), self._remove)
+        return docker_leftovers.find(self._home, self.name, engine, registry.key(self._home), self._remove)
 
     def _facts(self, host: str) -> dict[str, Any]:
         facts = registry.load(self._home, self.name, host)
@@ -179,7 +180,7 @@ class DockerProvider:
         user = str(wish.get("user") or "agent")
         volume = f"mngr-{os.urandom(6).hex()}"
         network = "off" if wish.get("network") == "off" else "on"
-        about = {"home": self._key(), "user": user, "volume": volume, "network": network}
+        about = {"home": registry.key(self._home), "user": user, "volume": volume, "network": network}
         labels = [word for key, value in about.items() for word in ("--label", f"mngr.{key}={value}")]
         argv = _argv(name, volume, user, labels, image.name, wish)
         facts: dict[str, Any] = {
@@ -267,10 +268,10 @@ class DockerProvider:
             raise MngrError(
                 f"there is a container {name!r} that mngr did not make", "choose another name for the host"
             )
-        _refuse_options(name, options)
+        refuse_options(name, options)
         facts = {
             "engine": engine.words, "container": container, "volume": labels.get("mngr.volume"), "user": labels["mngr.user"],
-            "network": labels.get("mngr.network", "on"), "guest": labels["mngr.home"] != self._key(),
+            "network": labels.get("mngr.network", "on"), "guest": labels["mngr.home"] != registry.key(self._home),
         }  # fmt: skip
         started = engine.run("start", container, timeout=STARTS)
         if started.code:
@@ -304,13 +305,6 @@ class DockerProvider:
             registry.save(self._home, self.name, name, kept, "gone")
         registry.forget(self._home, self.name, name)
 
-    def _key(self) -> str:
-        """Whose a container is: of this machine, user and home, for many may use one engine."""
-        import hashlib
-
-        whole = f"{os.uname().nodename}:{os.getuid()}:{os.path.realpath(self._home.root)}"
-        return hashlib.sha256(whole.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-
 
 def _argv(
     name: str, volume: str, user: str, labels: list[str], image: str, wish: dict[str, Any]
@@ -341,14 +335,6 @@ def _argv(
         argv += ["-v", str(place)]
     argv += [str(word) for word in as_list(wish.get("run_args")) if word]
     return [*argv, "--entrypoint", "sh", image, "-c", _STAY, HALT]
-
-
-def _refuse_options(host: str, options: dict[str, Any]) -> None:
-    if options:
-        key = next(iter(options))
-        raise UsageError(
-            f"{host} is there already, so {key} cannot be chosen", "leave it out, or make a new host"
-        )
 
 
 def _failed(what: str, err: bytes) -> MngrError:

@@ -1,0 +1,362 @@
+"""Hosts that an engine makes for us. What is known of each is in the registry, by phases: being made, there, being taken away."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from mngr import registry, store
+from mngr.errors import Busy, MngrError, NotFound, UsageError, closest
+from mngr.host import Leftover
+from mngr.lock import Lock
+from mngr.model import Record
+from mngr.pipehost import PipeHost
+from mngr.providers import probe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import builtins
+    from collections.abc import Callable, Sequence
+    from typing import Any, Protocol
+
+    from mngr.errors import Unreachable
+    from mngr.host import Host
+    from mngr.paths import Home
+    from mngr.pipehost import Wire
+    from mngr.shell import Begin
+
+    Facts = dict[str, Any]  # what an engine wants to remember of a host, as JSON
+    Note = Callable[[str], None]
+else:
+    Protocol = object  # typing would cost 10 ms
+
+LOCKS = 64  # files for the locks of all hosts: those that share one wait for each other
+LONGEST = 3600.0  # seconds that another command may hold a host
+PAUSE = 20.0  # seconds at most between two questions whether there is room
+
+
+class Found(Record):
+    """Something on an engine that was made from this home."""
+
+    what: str  # job, sandbox, image, …
+    name: str
+    tag: str
+    removal: str  # the command that takes it away by hand
+
+
+class Engine(Protocol):
+    """What makes machines. All that it makes for a host carries the host's `tag`, one of the facts that `plan` gives.
+
+    Every method raises Unreachable when the engine does not answer, in seconds; UsageError for settings that make no sense.
+    """
+
+    options: tuple[str, ...]  # what -b can say of a host, and a setting of all; `x.` is for all that begin so
+    settings: tuple[str, ...]  # other settings of the provider
+    can_stop: bool
+    can_snapshot: bool  # then it is a SnapshotEngine, and `wish["snapshot"]` is what its `snapshot` gave, with its `place`
+
+    def plan(self, name: str, wish: Facts) -> Facts:
+        """The facts before anything is made: `tag`, what `make` needs, perhaps `home` (agents' home there). Makes nothing."""
+        ...
+
+    def make(self, name: str, facts: Facts) -> Facts:
+        """The facts of a machine that runs, and whose wire answers; Busy when there is no room and nothing was made."""
+        ...
+
+    def join(self, name: str) -> Facts | None:
+        """The facts of a machine of that name that is there already, with `whose` (a registry.key) it is; it runs then."""
+        ...
+
+    def wire(self, name: str, facts: Facts) -> Wire:
+        """How to reach it; its `lost` gives HostStopped or HostGone where that is so. Asks nobody."""
+        ...
+
+    def start(self, name: str, facts: Facts) -> Facts:
+        """The facts of the machine, which runs; one with its tag is used and none made beside it. HostGone, Busy."""
+        ...
+
+    def stop(self, name: str, facts: Facts) -> Facts:
+        """The facts of the machine, of which nothing runs and all files are kept; also when it had stopped."""
+        ...
+
+    def remove(self, name: str, facts: Facts) -> None:
+        """Take away everything with its tag; that there is nothing is no trouble. `facts` may be only those of `plan`."""
+        ...
+
+    def find(self) -> list[Found]:
+        """All that carries this home's key."""
+        ...
+
+
+class SnapshotEngine(Engine, Protocol):
+    """An engine that can keep a machine's files."""
+
+    def snapshot(self, name: str, facts: Facts, place: str) -> Facts:
+        """Keep the files of a running machine: what fits in the directory `place`; what to remember of the rest."""
+        ...
+
+    def drop_snapshot(self, facts: Facts) -> None:
+        """Delete what is not in the place, by what `snapshot` gave; that it is not there is no trouble."""
+        ...
+
+
+class RentedProvider:
+    """The hosts of one engine. A subclass says which, and what of its settings a project may choose for who works on it."""
+
+    can_create_hosts = True
+    from_project: tuple[str, ...] = ()
+    patience = 600.0  # seconds that a host waits for room; who has other work to do meanwhile sets it to 0
+
+    def __init__(
+        self, name: str, home: Home, options: dict[str, Any], note: Note = lambda text: None
+    ) -> None:
+        self.name = name
+        self._home = home
+        self._options = options
+        self._note = note
+        self._engine: Any = self.hire(name, home, options, note)
+        self.can_stop_hosts: bool = self._engine.can_stop
+        self.can_snapshot_hosts: bool = self._engine.can_snapshot
+
+    def hire(self, name: str, home: Home, options: dict[str, Any], note: Note) -> Engine:
+        """The engine, by the settings of the provider; touches nothing."""
+        raise NotImplementedError
+
+    def list(self) -> list[str]:
+        return registry.names(self._home, self.name)
+
+    def open(self, host: str) -> Host:
+        facts = self._facts(host)
+        wire = RentedWire(self._home, self.name, host, lambda found: self._engine.wire(host, found))
+        return PipeHost(host, self.name, wire, str(facts["home"]), int(facts["uid"]))
+
+    def create(self, host: str | None, options: dict[str, Any]) -> Host:
+        if host is None:
+            name = f"mngr-{os.urandom(4).hex()}"
+            self._make(name, options, auto=True)
+            return self.open(name)
+        with self._lock(host):
+            if registry.load(self._home, self.name, host) is not None:
+                refuse_options(host, options)
+                self._turn("start", host)
+            elif not self._join(host, options):
+                before = registry.load(self._home, self.name, host, "gone") or {}
+                self._make(host, options or before.get("options") or {}, auto=before.get("auto") is True)
+        return self.open(host)
+
+    def start(self, host: str) -> None:
+        with self._lock(host):
+            self._turn("start", host)
+
+    def stop(self, host: str) -> None:
+        with self._lock(host):
+            self._turn("stop", host)
+
+    def destroy(self, host: str) -> None:
+        with self._lock(host):
+            facts = self._facts(host)
+            if facts.get("guest"):
+                registry.forget(self._home, self.name, host)
+                return
+            registry.save(self._home, self.name, host, {**facts, "owner": store.this_process()}, "ending")
+            self._remove(host, facts)
+
+    def snapshot(self, host: str, place: str) -> dict[str, Any]:
+        kept: dict[str, Any] = self._engine.snapshot(host, self._facts(host)["engine"], place)
+        return {"kept": kept}
+
+    def drop_snapshot(self, facts: dict[str, Any]) -> None:
+        self._engine.drop_snapshot(facts["kept"])
+
+    def leftovers(self) -> builtins.list[Leftover]:
+        found, tags = [], set()
+        for phase, what in (("making", "create"), ("ending", "destroy"), ("json", "")):
+            for host in registry.names(self._home, self.name, phase):
+                facts = registry.load(self._home, self.name, host, phase) or {}
+                tags.add((facts.get("engine") or {}).get("tag"))
+                verb = facts.get("doing") or what
+                if verb and not store.is_alive(facts.get("owner")):
+                    act = self._finish(verb, host, facts)
+                    found.append(Leftover(what=f"interrupted {verb}", name=f"@{host}.{self.name}", act=act))
+        return found + [_unknown(one) for one in self._engine.find() if one.tag not in tags]
+
+    def _finish(self, verb: str, host: str, facts: dict[str, Any]) -> Callable[[], None]:
+        """What makes an end of a command that was cut off: a start and a stop are done, what was half made goes."""
+        if verb in ("start", "stop"):
+            return lambda: self.start(host) if verb == "start" else self.stop(host)
+        return lambda: self._remove(host, facts)
+
+    def _lock(self, host: str) -> Lock:
+        import zlib
+
+        number = zlib.crc32(f"{self.name} {host}".encode()) % LOCKS
+        return Lock(os.path.join(self._home.cache, f"host-{number}.lock"), timeout=LONGEST)
+
+    def _facts(self, host: str) -> dict[str, Any]:
+        facts = registry.load(self._home, self.name, host)
+        if facts is None:
+            hint = f"make it with its first agent: mngr create NAME@{host}.{self.name}"
+            raise NotFound(f"{self.name} has no host {host!r}", closest(host, self.list()) or hint)
+        return facts
+
+    def _wish(self, options: dict[str, Any]) -> dict[str, Any]:
+        """The settings with what was asked for this host in their place; UsageError when there is no such thing."""
+        known: tuple[str, ...] = self._engine.options
+        known += ("snapshot",) if self.can_snapshot_hosts else ()
+        every = (*known, *self._engine.settings, "kind")
+        for key in self._options:
+            if not _is_in(key, every):
+                hint = closest(key, list(every)) or "known: " + ", ".join(every)
+                raise UsageError(f"[providers.{self.name}] has no setting {key!r}", hint)
+        asked = dict(options)
+        if "network" not in known and asked.pop("network", "on") != "on":
+            raise UsageError(
+                f"{self.name} gives its hosts the network that it has, so --network has no meaning",
+                "leave it out; on this machine, --sandbox --network works",
+            )
+        for key in asked:
+            if not _is_in(key, known):
+                hint = closest(key, list(known)) or f"known: {', '.join(known)}"
+                raise UsageError(f"-b: {self.name} has no option {key!r}", hint)
+        wish = {**{key: value for key, value in self._options.items() if _is_in(key, known)}, **asked}
+        if wish.get("snapshot"):
+            wish["snapshot"] = load_snapshot(self._home, str(wish["snapshot"]))
+        return wish
+
+    def _make(self, name: str, options: dict[str, Any], *, auto: bool) -> None:
+        """A new host. Its note is written first: what is interrupted is known, and `gc` takes it away."""
+        wish = self._wish(options)
+        facts: dict[str, Any] = {
+            "engine": self._engine.plan(name, wish),
+            "options": options,
+            "auto": auto,
+        }
+        if "network" in self._engine.options:
+            facts["network"] = str(wish.get("network") or "on")
+        registry.save(self._home, self.name, name, {**facts, "owner": store.this_process()}, "making")
+        try:
+            engine = self._when_there_is_room(lambda: self._engine.make(name, facts["engine"]))
+            found = probe.settle_in(self._engine.wire(name, engine), name, engine.get("home"))
+        except BaseException:
+            try:
+                self._remove(name, facts)
+            except MngrError:
+                pass  # it stays noted, for `gc`
+            raise
+        registry.save(self._home, self.name, name, {**found, **facts, "engine": engine})
+        registry.drop(self._home, self.name, name, "making", "gone")
+
+    def _join(self, name: str, options: dict[str, Any]) -> bool:
+        """Use a machine of that name that is there already; False when there is none."""
+        engine: Facts | None = self._engine.join(name)
+        if engine is None:
+            return False
+        refuse_options(name, options)
+        found = probe.settle_in(self._engine.wire(name, engine), name, engine.get("home"))
+        guest = engine.get("whose") != registry.key(self._home)
+        registry.save(self._home, self.name, name, {**found, "engine": engine, "guest": guest})
+        return True
+
+    def _turn(self, verb: str, host: str) -> None:
+        """Start or stop a host, noted first: when it is cut off, `gc` makes an end of it."""
+        facts = {key: value for key, value in self._facts(host).items() if key not in ("doing", "owner")}
+        noted = {**facts, "doing": verb, "owner": store.this_process()}
+        registry.save(self._home, self.name, host, noted)
+        try:
+            if verb == "start":
+                engine = self._when_there_is_room(lambda: self._engine.start(host, facts["engine"]))
+            else:
+                engine = self._engine.stop(host, facts["engine"])
+        except MngrError:
+            registry.save(self._home, self.name, host, facts)
+            raise
+        registry.save(self._home, self.name, host, {**facts, "engine": engine})
+
+    def _when_there_is_room(self, act: Callable[[], Facts]) -> Facts:
+        """What it gives; asked again and again while the engine is busy, as long as we have patience."""
+        deadline, pause, told = time.monotonic() + self.patience, 1.0, ""
+        while True:
+            try:
+                return act()
+            except Busy as busy:
+                if time.monotonic() + pause > deadline:
+                    raise
+                if busy.message != told:
+                    self._note(f"{busy.message}; waiting for {self.name}")
+                    told = busy.message
+            time.sleep(pause)
+            pause = min(pause * 1.5, PAUSE)
+
+    def _remove(self, name: str, facts: dict[str, Any]) -> None:
+        """Take all of it away; what it was like stays known."""
+        self._engine.remove(name, facts["engine"])
+        if registry.load(self._home, self.name, name) is not None:  # else it never came to be
+            kept = {key: facts.get(key) for key in ("options", "auto")}
+            registry.save(self._home, self.name, name, kept, "gone")
+        registry.forget(self._home, self.name, name)
+
+
+class RentedWire:
+    """The wire by what is known of the host now: a start, be it by another process, can have changed that."""
+
+    def __init__(self, home: Home, provider: str, host: str, reach: Callable[[Facts], Wire]) -> None:
+        self._home = home
+        self._place = (provider, host)
+        self._reach = reach
+        self._facts: Facts | None = None
+        self._wires: list[Wire] = []
+
+    def _wire(self) -> Wire:
+        known = registry.load(self._home, *self._place)
+        if known is not None and (known["engine"] != self._facts or not self._wires):
+            self._wires.append(self._reach(known["engine"]))
+            self._facts = known["engine"]
+        if not self._wires:
+            raise NotFound(f"{self._place[0]} has no host {self._place[1]!r}", "see: mngr list --hosts")
+        return self._wires[-1]
+
+    def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
+        return self._wire().argv(program, terminal=terminal, only=only)
+
+    @property
+    def begin(self) -> Begin | None:
+        """The shorter way, if this wire has one."""
+        return getattr(self._wire(), "begin", None)
+
+    def lost(self, said: str) -> Unreachable:
+        return self._wire().lost(said)
+
+    def close(self) -> None:
+        for wire in self._wires:
+            wire.close()
+        self._wires.clear()
+
+
+def load_snapshot(home: Home, name: str) -> Facts:
+    """What an engine remembers of a snapshot, with its `place`; NotFound when there is no such snapshot of a host."""
+    place = os.path.join(home.snapshots, name)
+    try:
+        with open(os.path.join(place, "meta.json"), encoding="utf-8") as file:
+            return {**json.load(file)["host"]["kept"], "place": place}
+    except (OSError, ValueError, KeyError, TypeError):
+        raise NotFound(f"there is no snapshot {name!r} of a host", "see: mngr snapshot list") from None
+
+
+def refuse_options(host: str, options: dict[str, Any]) -> None:
+    """UsageError when something is asked of a host that is there already."""
+    if options:
+        key = next(iter(options))
+        raise UsageError(
+            f"{host} is there already, so {key} cannot be chosen", "leave it out, or make a new host"
+        )
+
+
+def _is_in(key: str, known: Sequence[str]) -> bool:
+    return any(key == name or (name.endswith(".") and key.startswith(name)) for name in known)
+
+
+def _unknown(one: Found) -> Leftover:
+    """Its tag is this home's, but what is in it nobody can tell."""
+    note = f"the {one.what} {one.name} was made from this home, which does not know it; if you do not need it: {one.removal}"
+    return Leftover(what=f"unknown {one.what}", name=one.name, note=note)
