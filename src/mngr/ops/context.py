@@ -139,7 +139,7 @@ class Context:
         found += [(p, host) for p in registry.providers(self.home) for host in registry.names(self.home, p)]
         for provider in self.hooks.providers(lambda: self.settings):
             found += [(provider.name, host) for host in provider.list()]
-        return found
+        return list(dict.fromkeys(found))
 
     def find_host(self, name: str) -> tuple[str, str]:
         """(provider, host) of a host named without its provider; MngrError when it could be several."""

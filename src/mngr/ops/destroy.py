@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from mngr import clock, names, onhost, store
-from mngr.errors import MngrError, NotFound, Unreachable
+from mngr.errors import HostGone, MngrError, NotFound, Unreachable
 from mngr.fanout import fanout
 from mngr.model import Outcome
-from mngr.ops import hosts, stage
+from mngr.ops import gone, hosts, stage
 from mngr.ops import save as saving
 from mngr.ops.discard import discard, end_processes, is_claimed, is_restoring, settle
 from mngr.ops.targets import LIVE, failed, resolve
@@ -41,7 +41,10 @@ def destroy(ctx: Context, wanted: list[str], *, force: bool = False) -> list[Out
 
 def _destroy_host(ctx: Context, provider: str, name: str, *, force: bool) -> Outcome:
     """A host goes when all its agents are in the graveyard."""
-    found = hosts.look_to_destroy(ctx, provider, name)
+    try:
+        found = hosts.look_to_destroy(ctx, provider, name)
+    except HostGone as error:
+        return _all_of(provider, name, gone.forget_host(ctx, error))
     for seen in found:
         try:
             _check(seen, force)
@@ -55,6 +58,11 @@ def _destroy_host(ctx: Context, provider: str, name: str, *, force: bool) -> Out
     if bad:
         raise MngrError(f"{name} stays, for {bad[0].name} could not be put away: {bad[0].error}", bad[0].hint)
     hosts.take_away(ctx, provider, name)
+    return _all_of(provider, name, outcomes)
+
+
+def _all_of(provider: str, name: str, outcomes: list[Outcome]) -> Outcome:
+    """The outcome for a host, by those of its agents."""
     notes = tuple(note for outcome in outcomes for note in outcome.notes)
     extra = {"agents": [outcome.id for outcome in outcomes]}
     return Outcome(id=None, name=f"@{name}.{provider}", extra=extra, notes=notes)
@@ -66,7 +74,8 @@ def _destroy_agents(ctx: Context, wanted: list[str], *, force: bool) -> dict[str
     targets: dict[str, tuple[str, Seen]] = {}
     for name, seen in zip(wanted, resolve(ctx, wanted), strict=True):
         if isinstance(seen, MngrError):
-            outcomes[name] = _gone_already(ctx, name, seen) or failed(name, seen)
+            forgotten = gone.forget_agent(ctx, name, seen) if isinstance(seen, HostGone) else None
+            outcomes[name] = forgotten or _gone_already(ctx, name, seen) or failed(name, seen)
             continue
         try:
             _check(seen, force)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mngr import names, store
-from mngr.errors import MngrError, NotFound, Unreachable, UsageError, closest
+from mngr.errors import HostGone, MngrError, NotFound, Unreachable, UsageError, closest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,6 +91,8 @@ def _search(ctx: Context, wanted: Address, place: tuple[str, str] | None) -> See
     places = [place] if place else [p for p in ctx.places() if wanted.provider in (None, p[0])]
     answers = fanout(lambda where: listing.look(ctx, ctx.host(*where)), places, at_once=32)
     for (_, host), answer in zip(places, answers, strict=True):
+        if isinstance(answer, HostGone) and place is None:
+            continue
         if isinstance(answer, Unreachable):
             unreachable.append(f"{host}: {answer.message}")
         elif isinstance(answer, Exception):

@@ -6,9 +6,9 @@ import os
 import time
 
 from mngr import registry, store
-from mngr.errors import HostStopped, MngrError
+from mngr.errors import HostGone, HostStopped, MngrError
 from mngr.model import Record
-from mngr.ops import hosts
+from mngr.ops import gone, hosts
 from mngr.ops import list as listing
 from mngr.ops.gc import YOUNG, Task
 
@@ -69,13 +69,17 @@ def silent(world: World) -> list[Task]:
             action="unreachable",
         )
         for (provider, name), error in world.errors.items()
-        if not isinstance(error, HostStopped)
+        if not isinstance(error, HostStopped | HostGone)
     ]
 
 
 def leftovers(ctx: Context, world: World) -> list[Task]:
-    """Hosts that were made for agents and have none, and what providers found."""
+    """Hosts that are gone, hosts that were made for agents and have none, and what providers found."""
     found = []
+    for error in world.errors.values():
+        if isinstance(error, HostGone) and not registry.is_gone(ctx.home, error.provider, error.host):
+            name = f"@{error.host}.{error.provider}"
+            found.append(Task(what="host that is gone", name=name, act=_forget(ctx, error)))
     for host, agents in world.answers:
         facts = {} if host.is_here else registry.load(ctx.home, host.provider, host.name) or {}
         if facts.get("auto") and not agents and registry.age(ctx.home, host.provider, host.name) > YOUNG:
@@ -88,6 +92,15 @@ def leftovers(ctx: Context, world: World) -> list[Task]:
         except MngrError as error:
             found.append(Task(what="provider", name=name, note=f"{name} was not looked at: {error.message}"))
     return found
+
+
+def _forget(ctx: Context, error: HostGone) -> Callable[[], None]:
+    def act() -> None:
+        for outcome in gone.forget_host(ctx, error):
+            for note in outcome.notes:
+                ctx.note(note)
+
+    return act
 
 
 def _retire(ctx: Context, host: Host) -> Callable[[], None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mngr import registry, store
 from mngr.config import as_list
-from mngr.errors import HostStopped, MngrError, NotFound, Unreachable, UsageError
+from mngr.errors import HostGone, HostStopped, MngrError, NotFound, Unreachable, UsageError
 from mngr.fanout import fanout
 from mngr.model import Outcome
 from mngr.ops import find
@@ -167,7 +167,7 @@ def stop_hosts(
 
 
 def look_to_destroy(ctx: Context, provider: str, name: str) -> list[Seen]:
-    """The agents of a host that is to go, started if it is stopped; none when nothing is left of it."""
+    """The agents of a host that is to go, started if it is stopped; HostGone when nothing is left of it."""
     makes = ctx.provider(provider)
     if not makes.can_create_hosts:
         raise MngrError(
@@ -178,11 +178,13 @@ def look_to_destroy(ctx: Context, provider: str, name: str) -> list[Seen]:
         return []  # what is on it is its owner's to destroy
     try:
         return listing.look(ctx, host)
+    except HostGone:
+        raise
     except Unreachable:
         try:
             makes.start(name)
-        except NotFound:
-            return []
+        except NotFound as error:
+            raise HostGone(provider, name, error.message) from None
         return listing.look(ctx, host)
 
 

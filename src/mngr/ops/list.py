@@ -7,7 +7,7 @@ import os
 import time
 
 from mngr import clock, names, onhost, registry, store, tmux
-from mngr.errors import HostStopped, MngrError
+from mngr.errors import HostGone, HostStopped, MngrError
 from mngr.fanout import fanout
 from mngr.model import AgentRecord, AgentView, Evidence, Record, State
 
@@ -50,10 +50,13 @@ def list_agents(ctx: Context) -> Listing:
     notes: list[str] = []
     for provider, host, answer in look_everywhere(ctx):
         if isinstance(answer, HostStopped):
-            agents.extend(view(seen, "STOPPED") for seen in _last_seen(ctx, provider, host, is_stopped=True))
+            agents.extend(view(seen, "STOPPED") for seen in last_seen(ctx, answer))
+        elif isinstance(answer, HostGone):
+            agents.extend(view(seen, "GONE") for seen in last_seen(ctx, answer))
+            notes.append(f"{answer.message}; forget it: mngr destroy @{host}.{provider}")
         elif isinstance(answer, MngrError):
             errors.append({"provider": provider, "host": host, "error": answer.message})
-            agents.extend(view(seen, "UNKNOWN") for seen in _last_seen(ctx, provider, host))
+            agents.extend(view(seen, "UNKNOWN") for seen in _unknown(ctx, provider, host))
         else:
             agents.extend(view(seen) for seen in answer)
             if any(_misses_watcher(seen) for seen in answer):
@@ -142,23 +145,31 @@ def _look_once(ctx: Context, host: Host, ids: list[str] | None) -> list[Seen]:
     return _parse(ctx, host, result.out, ids, time.time())
 
 
-def _last_seen(ctx: Context, provider: str, name: str, *, is_stopped: bool = False) -> list[Seen]:
-    """The agents of a host that does not answer, as it last showed them: nobody knows how they are now, unless it is stopped."""
-    kept = registry.load_seen(ctx.home, provider, name)
-    if kept is None:
-        return []
-    out, at = kept
-    reason = f"its host does not answer; last seen {clock.age(time.time() - at)} ago"
-    state = State(state="UNKNOWN", reason=reason, source="cache", since=clock.stamp(at))
-    found = [seen for seen in _parse(ctx, _Silent(name, provider), out, None, at) if seen.record]
-    found = [seen for seen in found if not os.path.isdir(os.path.join(ctx.home.graveyard, seen.id))]
-    if not is_stopped:
-        return [seen.replace(state=state) for seen in found]
+def last_seen(ctx: Context, error: HostStopped | HostGone) -> list[Seen]:
+    """The agents of a host that is stopped or gone, and so are they; those that had ended are as they were."""
+    found, at = _remembered(ctx, error.provider, error.host)
     state = State(state="STOPPED", reason="host stopped", source="cache", since=clock.stamp(at))
+    if isinstance(error, HostGone):
+        state = state.replace(state="FAILED", reason="host gone")
     ended = ("DONE", "FAILED", "STOPPED")
     return [
         s if s.state.state in ended and s.state.reason != "lost" else s.replace(state=state) for s in found
     ]
+
+
+def _unknown(ctx: Context, provider: str, name: str) -> list[Seen]:
+    """The agents of a host that does not answer: nobody knows how they are now."""
+    found, at = _remembered(ctx, provider, name)
+    reason = f"its host does not answer; last seen {clock.age(time.time() - at)} ago"
+    state = State(state="UNKNOWN", reason=reason, source="cache", since=clock.stamp(at))
+    return [seen.replace(state=state) for seen in found]
+
+
+def _remembered(ctx: Context, provider: str, name: str) -> tuple[list[Seen], float]:
+    """The agents of a host as it last showed them, and when that was."""
+    out, at = registry.load_seen(ctx.home, provider, name) or (b"", 0.0)
+    found = [seen for seen in _parse(ctx, _Silent(name, provider), out, None, at) if seen.record]
+    return [s for s in found if not os.path.isdir(os.path.join(ctx.home.graveyard, s.id))], at
 
 
 def remember(ctx: Context, host: Host, record: AgentRecord) -> None:
@@ -317,7 +328,9 @@ def list_hosts(ctx: Context) -> list[dict[str, Any]]:
             "error": None,
         }
         if isinstance(answer, HostStopped):
-            row.update(state="STOPPED", agents=len(_last_seen(ctx, provider, host, is_stopped=True)))
+            row.update(state="STOPPED", agents=len(last_seen(ctx, answer)))
+        elif isinstance(answer, HostGone):
+            row.update(state="GONE", agents=len(last_seen(ctx, answer)), error=answer.message)
         elif isinstance(answer, MngrError):
             row.update(state="UNKNOWN", error=answer.message)
         else:

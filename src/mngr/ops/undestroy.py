@@ -60,6 +60,8 @@ def _grave(ctx: Context, agent_id: str) -> Grave:
         meta = saving.load(place)
         if meta.get("record") is None:
             problem = "its record was damaged when it was destroyed"
+        elif meta.get("lost"):
+            problem = str(meta["lost"])
         elif not os.path.isdir(os.path.join(place, saving.AGENT)):
             problem = "it is not destroyed yet: finish that with mngr destroy or mngr gc"
     except ValueError as error:
@@ -90,9 +92,14 @@ def keep_time(ctx: Context) -> float:
 
 
 def undestroy(
-    ctx: Context, wanted: list[str], *, new_name: str | None = None, on: str | None = None
+    ctx: Context,
+    wanted: list[str],
+    *,
+    new_name: str | None = None,
+    on: str | None = None,
+    set_up: bool = False,
 ) -> list[Outcome]:
-    """Bring agents back, stopped, each exactly as it was, on the host it was on or on another."""
+    """Bring agents back, stopped, each exactly as it was, on the host it was on or on another; `set_up` makes ignored files anew."""
     if new_name is not None and len(wanted) != 1:
         raise UsageError("--as is for one agent", "bring the others back on their own")
     graves = list_graves(ctx)
@@ -100,7 +107,7 @@ def undestroy(
     outcomes = []
     for text in wanted:
         try:
-            outcomes.append(_undestroy_one(ctx, find_grave(graves, text), new_name, host))
+            outcomes.append(_undestroy_one(ctx, find_grave(graves, text), new_name, host, set_up))
         except MngrError as error:
             outcomes.append(failed(text, error))
     return outcomes
@@ -130,7 +137,9 @@ def find_grave(graves: list[Grave], text: str) -> Grave:
     return found[0]
 
 
-def _undestroy_one(ctx: Context, grave: Grave, new_name: str | None, host: Host | None) -> Outcome:
+def _undestroy_one(
+    ctx: Context, grave: Grave, new_name: str | None, host: Host | None, set_up: bool
+) -> Outcome:
     if grave.problem is not None:
         raise MngrError(
             f"{grave.name} cannot be brought back: {grave.problem}", f"its files are in {grave.place}"
@@ -150,12 +159,12 @@ def _undestroy_one(ctx: Context, grave: Grave, new_name: str | None, host: Host 
             f"there is another agent called {name!r} by now", f"mngr undestroy {grave.id} --as NAME"
         )
     spare = f"mngr/{new_name}" if new_name else None
-    wish = Wish(operation="undestroy", name=name, host=host, agent_id=grave.id, spare=spare)
+    wish = Wish(operation="undestroy", name=name, host=host, agent_id=grave.id, spare=spare, set_up=set_up)
     made = restore(ctx, grave.place, grave.meta, wish)
     settle(ctx.host(made.record.provider, made.record.host), made.record)
     remove_saved(ctx, grave.place)
     notes = list(made.notes)
-    if grave.meta.get("ignored_bytes"):
+    if grave.meta.get("ignored_bytes") and not set_up:
         notes.append(
             f"{size(grave.meta['ignored_bytes'])} of ignored files were not kept; the project's set-up can make them anew"
         )

@@ -1,0 +1,64 @@
+"""Hosts that are gone for good: of each of their agents what is known goes to the graveyard, and then all is forgotten."""
+
+from __future__ import annotations
+
+import os
+
+from mngr import clock, registry, store
+from mngr.errors import MngrError
+from mngr.model import Outcome
+from mngr.ops import hosts
+from mngr.ops import list as listing
+from mngr.ops import save as saving
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.errors import HostGone
+    from mngr.ops.context import Context
+    from mngr.ops.list import Seen
+
+
+def forget_host(ctx: Context, error: HostGone) -> list[Outcome]:
+    """Forget a host and all agents that it had; an outcome for each agent."""
+    outcomes = [_bury(ctx, seen, error) for seen in listing.last_seen(ctx, error)]
+    hosts.take_away(ctx, error.provider, error.host)
+    return outcomes
+
+
+def forget_agent(ctx: Context, name: str, error: HostGone) -> Outcome | None:
+    """Forget one agent, by name or id, and a host that was made for agents with its last; None if it never had it."""
+    wanted = (name, store.find_id(ctx.home, name))
+    seen = next((one for one in listing.last_seen(ctx, error) if one.id in wanted), None)
+    if seen is None:
+        return None
+    outcome = _bury(ctx, seen, error)
+    facts = registry.load(ctx.home, error.provider, error.host) or {}
+    if facts.get("auto") and not listing.last_seen(ctx, error):
+        try:
+            hosts.take_away(ctx, error.provider, error.host)
+        except MngrError as problem:
+            ctx.note(f"{error.host} has no agents any more and stays: {problem.message}")
+    return outcome
+
+
+def _bury(ctx: Context, seen: Seen, error: HostGone) -> Outcome:
+    """A grave without files: it says who lies there, and why there is nothing to bring back."""
+    record = seen.record
+    assert record is not None  # those that are remembered have one
+    grave = os.path.join(ctx.home.graveyard, record.id)
+    os.makedirs(grave, mode=0o700, exist_ok=True)
+    meta = {
+        "v": 1,
+        "id": record.id,
+        "name": record.name,
+        "at": clock.stamp(),
+        "why": "destroy",
+        "saved": "none",
+    }
+    lost = {"dirty": False, "unpulled": 0, "ignored_bytes": 0, "lost": error.message}
+    saving.write_meta(ctx.local, grave, {**meta, **lost, "record": record.to_dict()})
+    store.release_name(ctx.home, record.name, record.id)
+    store.forget_branch(ctx.home, record)
+    note = f"{error.message}; of {record.name} only what was pulled is left"
+    extra = {"dirty": None, "unpulled": None, "branch_kept": None, "ignored_bytes": None, "grave": grave}
+    return Outcome(id=record.id, name=record.name, extra=extra, notes=(note,))

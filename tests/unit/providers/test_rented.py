@@ -1,0 +1,138 @@
+"""What every engine that makes machines gets from `RentedProvider`, seen with one whose machines are directories."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Mngr, wait_for
+
+RUN = ("--", "sleep", "1000")
+
+
+@pytest.fixture
+def root(mngr: Mngr, tmp_path: Path) -> Path:
+    """Where the machines are; mngr has the provider as a plugin."""
+    root, site = tmp_path / "machines", tmp_path / "site"
+    root.mkdir()
+    (site / "toy-1.dist-info").mkdir(parents=True)
+    (site / "toy-1.dist-info/entry_points.txt").write_text("[mngr]\ntoy = tests.unit.providers.toy\n")
+    mngr.env["PYTHONPATH"] = f"{site}:{os.getcwd()}"
+    mngr.env["MNGR__PROVIDERS__TOY__ROOT"] = str(root)
+    return root
+
+
+def machines(root: Path) -> dict[str, bool]:
+    """Every machine and whether it runs, by the engine's own word."""
+    return {one.name.partition(".")[0]: (one / "on").exists() for one in root.iterdir() if one.is_dir()}
+
+
+def kill_in(mngr: Mngr, root: Path, what: str, *words: str) -> None:
+    """Run a command that is killed in the middle of what it asks of the engine."""
+    (root / "faults").write_text(f"die in {what}")
+    assert mngr.raw(*words).returncode == -9
+
+
+def rows(mngr: Mngr) -> list[tuple[str, str]]:
+    return [(row["what"], row["action"]) for row in mngr.json("gc")["results"]]
+
+
+def test_what_is_cut_off_is_finished_or_taken_back(mngr: Mngr, root: Path) -> None:
+    kill_in(mngr, root, "make", "create", "foo@.toy", *RUN)
+    assert len(machines(root)) == 1
+    assert rows(mngr) == [("interrupted create", "cleaned")] and machines(root) == {}
+    mngr("create", "foo@box.toy", *RUN)
+    kill_in(mngr, root, "stop", "stop", "@box.toy")
+    assert rows(mngr) == [("interrupted stop", "cleaned")] and machines(root) == {"box": False}
+    kill_in(mngr, root, "start", "start", "@box.toy")
+    assert mngr("exec", "foo", "--", "true", code=6).err.startswith("Error: the host box is stopped")
+    assert rows(mngr) == [("interrupted start", "cleaned")] and machines(root) == {"box": True}
+    assert mngr("exec", "foo", "--", "echo", "fine").out == "fine\n"
+    kill_in(mngr, root, "remove", "destroy", "--force", "@box.toy")
+    assert rows(mngr) == [("interrupted destroy", "cleaned")] and machines(root) == {}
+    assert rows(mngr) == [] and mngr.agents() == []
+    mngr("undestroy", "foo")
+    assert machines(root) == {"box": True}
+
+
+def test_what_this_home_does_not_know_is_named_and_left(mngr: Mngr, root: Path) -> None:
+    mngr("create", "other@two.toy", *RUN)
+    mngr("create", "foo@box.toy", *RUN)
+    (mngr.home / "hosts/toy/box.json").unlink()
+    assert rows(mngr) == [("unknown directory", "left")]
+    assert "rm -r " in mngr("gc").err and machines(root) == {"box": True, "two": True}
+    mngr("create", "bar@box.toy", *RUN)  # taken up again by its name
+    assert {agent["name"] for agent in mngr.agents()} == {"other", "foo", "bar"}
+    assert mngr.json("gc")["results"] == []
+
+
+def test_of_a_host_that_is_gone_all_that_is_known_is_told_and_can_be_forgotten(
+    mngr: Mngr, root: Path
+) -> None:
+    mngr("create", "foo@.toy", "--label", "team=red", *RUN)
+    mngr("create", "done@two.toy", "--", "true")
+    mngr("create", "bar@two.toy", *RUN)
+    wait_for(lambda: mngr.agent("done")["state"] == "DONE")
+    for one in root.iterdir():
+        shutil.rmtree(one)
+    shown = mngr.json("list")
+    assert {a["name"]: (a["state"], a["state_reason"], a["host_state"]) for a in shown["agents"]} == {
+        "foo": ("FAILED", "host gone", "GONE"),
+        "bar": ("FAILED", "host gone", "GONE"),
+        "done": ("DONE", None, "GONE"),
+    }
+    assert shown["errors"] == []
+    states = {row["host"]: row["state"] for row in mngr.json("list", "--hosts")["hosts"]}
+    assert states["two"] == "GONE"
+    assert "mngr destroy @two.toy" in mngr("list").err
+    gone = mngr("exec", "foo", "--", "true", code=6).err
+    assert "is gone: its directory was removed" in gone and "is lost; forget it" in gone
+    assert "only what was pulled is left" in mngr("destroy", "foo").err
+    assert [a["name"] for a in mngr.agents()] == ["done", "bar"]
+    assert ("host that is gone", "cleaned") in rows(mngr)
+    assert mngr.agents() == [] and rows(mngr) == []
+    graves = {g["name"]: g["problem"] for g in mngr.json("undestroy", "--list")["graves"]}
+    assert sorted(graves) == ["bar", "done", "foo"] and "the host two is gone" in graves["bar"]
+    assert "cannot be brought back: the host" in mngr("undestroy", "bar", code=1).err
+    mngr("create", "foo@two.toy", *RUN)
+    shutil.rmtree(next(root.iterdir()))
+    assert mngr("destroy", "@two.toy").out == "destroyed @two.toy\n"
+    assert mngr.json("list", "--hosts")["hosts"] == [
+        row for row in mngr.json("list", "--hosts")["hosts"] if row["host"] == "local"
+    ]
+
+
+def test_an_engine_without_room_is_asked_again(mngr: Mngr, root: Path) -> None:
+    (root / "faults").write_text("full")
+    ran = mngr("create", "foo@.toy", *RUN)
+    assert "there is no room; waiting for toy" in ran.err and len(machines(root)) == 1
+
+
+def test_what_is_asked_of_a_host_is_checked_before_it_is_made(mngr: Mngr, root: Path) -> None:
+    for words, what in (
+        (("foo@.toy", "-b", "siez=1"), "no option 'siez'"),
+        (("foo@.toy", "-b", "root=/"), "no option 'root'"),
+        (("foo@.toy", "-b", "size=absurd"), "no machine is that large"),
+        (("foo@.toy", "-S", "providers.toy.rot=x"), "no setting 'rot'"),
+        (("foo@.toy", "--network", "off"), "--network has no meaning"),
+    ):
+        ran = mngr("create", *words, *RUN, code=2)
+        assert what in ran.err and "\nHint: " in ran.err
+    assert machines(root) == {} and not (mngr.home / "hosts" / "toy").exists()
+    mngr("create", "foo@box.toy", "-b", "size=1", "-b", "env.A=b", "--network", "on", *RUN)
+    assert "there already" in mngr("create", "bar@box.toy", "-b", "size=2", *RUN, code=2).err
+
+
+@pytest.mark.sampled(3)
+def test_a_new_host_can_be_made_from_what_was_kept_of_another(mngr: Mngr, root: Path) -> None:
+    mngr("create", "foo@box.toy", *RUN)
+    mngr("exec", "foo", "--", "sh", "-c", "echo built >~/tool")
+    mngr("snapshot", "create", "@box.toy", "kept")
+    mngr("create", "bar@.toy", "-b", "snapshot=kept", *RUN)
+    assert mngr("exec", "bar", "--", "sh", "-c", "cat ~/tool").out == "built\n"
+    assert "no snapshot 'other'" in mngr("create", "baz@.toy", "-b", "snapshot=other", *RUN, code=1).err
+    mngr("snapshot", "destroy", "kept")
+    assert (root / "dropped-box").exists()
