@@ -30,6 +30,20 @@ PYTEST = {"MNGR__PROJECT__PYTEST": f"{sys.executable} -m pytest -q -p no:cachepr
 FIXED = {"result": {"outcome": "fixed", "before": "fail", "after": "pass"}}
 
 
+# What an integrator answers: to the question of order first without reasons, then the other way round, and a paragraph.
+ORDER = """
+import json, os, re
+said = open(os.environ["MNGR_AGENT_DIR"] + "/transcript.jsonl").read()
+ids = list(dict.fromkeys(re.findall(r"\\\\n([0-9a-f]{6,}), ", said)))
+rows = [{"changes": sorted(ids, reverse=True), "reason": REASON}]
+json.dump(rows, open(os.environ["MNGR_OUTPUT_DIR"] + "/order.json", "w"))
+"""
+
+
+def answer(reason: str) -> dict[str, Any]:
+    return {"run": f"python3 - <<'END'{ORDER.replace('REASON', repr(reason))}END"}
+
+
 def mend(name: str, sign: str) -> list[dict[str, Any]]:
     edit = {"path": f"{name}.py", "old": "a + b", "new": f"a {sign} b"}
     return [{"edit": edit}, {"commit": f"[FIX_IMPL] {name}: {sign}"}, FIXED]
@@ -56,6 +70,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         {"result": {"outcome": "improved", "before": "pass", "after": "pass"}},
     ]
     cases = {"*test_sub": mend("sub", "-"), "*test_mul": mend("mul", "*"), "*test_add": better}
+    cases["order-*"] = [answer(""), "wait", answer("It is <b>seen</b> by all")]
+    cases["prose-*"] = [{"run": "echo 'Two signs were wrong.' >$MNGR_OUTPUT_DIR/prose.md"}]
     steps = {"steps": [], "cases": [{"task": task, "steps": do} for task, do in cases.items()]}
     words = ["--runs", "1", "--verify-runs", "1", "--agent", "player", "--agent-arg", json.dumps(steps)]
     done = Mngr(repo, Path(env["MNGR_HOME"]), {**env, **PYTEST}).json(
@@ -125,6 +141,25 @@ def test_left_out_taken_back_and_on_another_base(project: Mngr) -> None:
     )
     assert [row["why"] for row in integrated(project)["left_out"]] == ["already"]
     assert "[FIX_IMPL] mul: *" not in subjects(project)
+
+
+def test_an_integrator_says_which_of_equals_comes_first_and_a_paragraph(project: Mngr) -> None:
+    before = subjects(project)
+    project("tmr", "integrate", "r", "--integrator", "player")
+    row = integrated(project)["ranked"][0]
+    assert row["changes"] == sorted((change_of(project, name) for name in ("sub: -", "mul: *")), reverse=True)
+    assert subjects(project) == [before[0], before[2], before[1]], "which was by id"
+    told = Path(project.repo, ".mngr/runs/r/PR.md").read_text()
+    assert "; `tmr-r-order-" in told and "` puts it first: It is " in told and "<b>" not in told
+    assert "` says:_ Two signs were wrong." in told
+    head, agents = git(project.repo, "rev-parse", "mngr/r/integrated"), project.agents()
+    project("tmr", "integrate", "r", "--integrator", "player")
+    assert project.agents() == agents, "nobody is asked twice"
+    project("tmr", "integrate", "r")
+    assert git(project.repo, "rev-parse", "mngr/r/integrated") == head and "Two signs" in told, "it holds"
+    assert integrated(project)["prose"]["words"] == "Two signs were wrong."
+    project("tmr", "integrate", "r", "--without", row["changes"][0])
+    assert integrated(project).get("prose") is None, "it was about another branch"
 
 
 def test_commits_of_people_stay_on_the_branch(project: Mngr, tmp_path: Path) -> None:

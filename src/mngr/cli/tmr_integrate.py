@@ -38,7 +38,7 @@ COMMAND = Command(
         Option(flags=("--only",), metavar="WHAT", choices=("impl", "tests", "all"), help="only fixes of the implementation, or only the rest"),
         Option(flags=("--onto",), metavar="REF", help="what the branch stands on (default: what the run started from)"),
         Option(flags=("--verify",), metavar="LEVEL", choices=("quick", "full"), default="quick", help="full: first check each claim with an audit, and faults put into the code"),
-        Option(flags=("--integrator",), metavar="KIND", help="an agent for what nobody else could merge", complete="kinds"),
+        Option(flags=("--integrator",), metavar="KIND", help="an agent for what nobody else could merge, the order of equal fixes, and a paragraph on the whole", complete="kinds"),
         Option(flags=("--conflict-rounds",), metavar="N", kind="int", default=2, help="agents that are asked about one conflict; 0 asks nobody"),
         Option(flags=("--conflict-timeout",), metavar="TIME", kind="length", default=1800.0, help="how long all conflicts may take"),
         Option(flags=("--pr",), help="push the branch and open a draft pull request with gh or glab, or say how"),

@@ -51,22 +51,18 @@ class Composed(Record):
 
 def rank(
     changes: Sequence[Change],
-    turned: Mapping[str, Sequence[str]] | None = None,
     blocks: Mapping[str, Sequence[str]] | None = None,
+    advised: Sequence[str] = (),
 ) -> list[Change]:
-    """Changes by evidence, best first: tests turned green, agents that found it, users' commands, risk, size; then by id.
+    """Changes by evidence, best first; of equals those first whose keys are `advised`, in that order, then by id.
 
-    `turned` says for ids which tests of the whole suite that are, and `blocks` which blocks of the tutorial a test cites: what
-    users do that was wrong. What a change needs comes before it.
+    `blocks` says which blocks of the tutorial a test cites. What a change needs comes before it.
     """
-
-    def weight(change: Change) -> tuple[int, int, int, int, int, str]:
-        tests = set((turned or {}).get(change.id, change.turned))
-        shown = {block for test in tests for block in (blocks or {}).get(test, ())}
-        size = change.size["added"] + change.size["removed"]
-        return -len(tests), -len(change.agents), -len(shown), risk(change), size, change.id
-
-    waiting = sorted(changes, key=weight)
+    place = {key: number for number, key in enumerate(advised)}
+    waiting = sorted(
+        changes,
+        key=lambda change: (*_weight(change, blocks or {}), place.get(change.key, len(place)), change.id),
+    )
     known = {change.id for change in changes}
     found: list[Change] = []
     done: set[str] = set()
@@ -77,6 +73,22 @@ def rank(
         found.append(best)
         done.add(best.id)
     return found
+
+
+def ties(changes: Sequence[Change], blocks: Mapping[str, Sequence[str]]) -> list[list[Change]]:
+    """Fixes that no evidence sets apart, best first."""
+    found: dict[tuple[int, ...], list[Change]] = {}
+    for change in sorted(changes, key=lambda one: one.id):
+        if change.kind == "fix":
+            found.setdefault(_weight(change, blocks), []).append(change)
+    return [group for _, group in sorted(found.items(), key=lambda item: item[0]) if len(group) > 1]
+
+
+def _weight(change: Change, blocks: Mapping[str, Sequence[str]]) -> tuple[int, ...]:
+    """Evidence: tests turned green, agents that found it, what users do that was wrong, risk, size."""
+    shown = {block for test in change.turned for block in blocks.get(test, ())}
+    size = change.size["added"] + change.size["removed"]
+    return -len(set(change.turned)), -len(change.agents), -len(shown), risk(change), size
 
 
 def risk(change: Change) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from mngr.mapreduce.governor import Limits
 from mngr.mapreduce.state import add_usage
 from mngr.model import Record
+from mngr.tmr.asking import MINDLESS, SCRIPTED, heard
 from mngr.tmr.culprit import wanted
-from mngr.tmr.mending import MINDLESS, SCRIPTED, Item, Mended, mend
+from mngr.tmr.mending import Item, Mended, mend
 from mngr.tmr.merging import by_git, record, resolved, tool_of
 from mngr.tmr.trial import Aside
 
@@ -100,14 +101,8 @@ class Conflicts:
             limits,
             items,
             kind if self._order.rounds > 1 else None,
-            self._hear,
+            heard(self._say),
         )
-
-    def _hear(self, row: dict[str, Any]) -> None:
-        if row["type"] in ("alert", "alarm"):
-            self._say(str(row["text"]))
-        elif row["type"] in ("launched", "settled"):
-            self._say(f"{row['slug']}: {row.get('outcome') or 'asked'}")
 
     def _tried(
         self, settled: Settled, head: str, change: Change, aside: Aside, known: dict[str, Change], answer: Mended

@@ -10,21 +10,22 @@ from mngr.errors import MngrError, NotFound
 from mngr.lock import Lock
 from mngr.model import Record
 from mngr.tmr import checks, hostile
+from mngr.tmr.advice import Advisor, has_mind
 from mngr.tmr.baseline import verdict
+from mngr.tmr.batches import Batches
 from mngr.tmr.citing import cited
-from mngr.tmr.compose import rank
+from mngr.tmr.compose import rank, ties
 from mngr.tmr.conflicts import Conflicts
 from mngr.tmr.deepen import deepen
 from mngr.tmr.deliver import appended, branch_of, bring, carried, deliver, shown, theirs
 from mngr.tmr.gather import gather, integration, save_integration
-from mngr.tmr.graph import clashes, largest, neighbours
 from mngr.tmr.plan import load_plan
 from mngr.tmr.prepare import baseline_runs
-from mngr.tmr.pullrequest import write_pr
+from mngr.tmr.pullrequest import body_of, write_pr
 from mngr.tmr.reasons import Reasons, reason_of
 from mngr.tmr.run import judges_of
 from mngr.tmr.shelf import Shelf
-from mngr.tmr.stood import freed, noted, stood
+from mngr.tmr.stood import noted
 from mngr.tmr.suite import CHECK, Suite
 from mngr.tmr.trees import trees_of
 from mngr.tmr.trial import Aside, Before, Trial
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from mngr.mapreduce.rundir import RunDir
     from mngr.tmr.changes import Change
     from mngr.tmr.gather import Gathered
-    from mngr.tmr.graph import Clash
     from mngr.tmr.plan import Plan
     from mngr.tmr.trial import Settled
 
@@ -82,6 +82,9 @@ class _Integration:
             deepen(fleet, run, say)
         self._gathered: Gathered = gather(self._local, run)
         self._baseline = baseline_runs(self._gathered.state.facts)
+        self._advisor = None
+        if order.agent is not None and has_mind(order.agent):
+            self._advisor = Advisor(fleet, run, self._plan, order.agent, order.patience, say)
 
     def run(self) -> dict[str, Any]:
         """From wishes to the branch."""
@@ -89,20 +92,26 @@ class _Integration:
         wishes = self._wishes()
         only = self._order.only or self._last.get("only")
         only = None if only == "all" else only
-        chosen, asides = self._chosen(wishes, only)
+        ranked = self._ranked()
+        chosen, asides = self._chosen(wishes, only, ranked)
         suite = self._suite()
         try:
             trial = Trial(self._local, self._run.repo, onto, suite, self._before(onto), self._say)
-            settled, more, solved, spent = self._settle(trial, onto, chosen)
-            data = self._data(settled, [*asides, *more], wishes, only, onto)
+            batches = Batches(self._local, self._run.repo, onto, trial, self._last, self._say)
+            taken = batches.take(chosen, lambda: self._conflicts(trial))
+            data = self._data(taken.settled, [*asides, *taken.asides], wishes, only, onto)
             data["stood"] = noted(self._last, data, self._gathered.changes)
-            data |= {"resolved": solved, "spend": {"conflicts": spent} if spent else {}}
-            data["checks"] = self._checked(suite, settled.composed.head, onto)
+            data |= {"ranked": ranked, "resolved": taken.resolved, "spend": self._spend(taken.spent)}
+            data["checks"] = self._checked(suite, taken.settled.composed.head, onto)
             self._deliver(data, suite)
         finally:
             suite.close()
         self._write(data, suite)
         write_pr(self._run, self._gathered.state, self._plan)
+        if data["verdict"] != "empty" and (prose := self._prose(data)):
+            data |= {"prose": prose, "spend": self._spend(taken.spent)}
+            self._write(data, suite)
+            write_pr(self._run, self._gathered.state, self._plan)
         return data
 
     # What is asked
@@ -144,11 +153,17 @@ class _Integration:
         ids = {change.key: change.id for change in changes}
         return [{**row, "changes": [ids[key] for key in row["keys"] if key in ids]} for row in rows]
 
-    def _chosen(self, wishes: list[dict[str, Any]], only: str | None) -> tuple[list[Change], list[Aside]]:
+    def _blocks(self) -> dict[str, list[str]]:
+        """What users do, by the tests that were red and cite it."""
+        tests = {test for change in self._gathered.changes for test in change.turned}
+        return cited(self._local, self._run.repo, self._gathered.base, tests)
+
+    def _chosen(
+        self, wishes: list[dict[str, Any]], only: str | None, ranked: list[dict[str, Any]]
+    ) -> tuple[list[Change], list[Aside]]:
         """The changes to begin with, best first, and those that nobody wants."""
-        changes = self._gathered.changes
-        tests = {test for change in changes for test in change.turned}
-        changes = rank(changes, blocks=cited(self._local, self._run.repo, self._gathered.base, tests))
+        advised = [key for row in ranked for key in row["keys"]]
+        changes = rank(self._gathered.changes, self._blocks(), advised)
         asides: dict[str, Aside] = {}
         for row in wishes:
             said = f"left out by wish{': ' + row['reason'] if row['reason'] else ''}"
@@ -164,6 +179,31 @@ class _Integration:
                 change.id, Aside(change=change.id, why="needs", reason=why, others=change.needs)
             )
         return [change for change in changes if change.id not in asides], list(asides.values())
+
+    # What is advised
+
+    def _ranked(self) -> list[dict[str, Any]]:
+        """Equal fixes in an order that an agent gave, with its reasons: now, or at an earlier time about the same."""
+        groups = ties(self._gathered.changes, self._blocks())
+        if self._advisor is not None:
+            return self._advisor.order(self._gathered.base, groups)
+        asked = [sorted(change.key for change in group) for group in groups]
+        return [row for row in self._last.get("ranked") or [] if sorted(row["keys"]) in asked]
+
+    def _prose(self, data: dict[str, Any]) -> dict[str, Any]:
+        """What an agent says of the whole."""
+        if self._advisor is not None:
+            return self._advisor.prose(self._gathered.base, data["head"], body_of(self._run))
+        last: dict[str, Any] = self._last.get("prose") or {}
+        return last if last.get("head") == data["head"] else {}
+
+    def _conflicts(self, trial: Trial) -> Conflicts:
+        return Conflicts(self._fleet, self._run, self._plan, trial, self._order, self._say)
+
+    def _spend(self, conflicts: dict[str, Any]) -> dict[str, Any]:
+        """What this integration used, by what for."""
+        used = {"conflicts": conflicts, "advice": self._advisor.spent if self._advisor is not None else {}}
+        return {kind: some for kind, some in used.items() if some}
 
     # What is seen
 
@@ -191,75 +231,6 @@ class _Integration:
 
     def _lint(self) -> str:
         return str(self._fleet.context.settings.get("project.lint") or "")
-
-    def _settle(
-        self, trial: Trial, onto: str, chosen: list[Change]
-    ) -> tuple[Settled, list[Aside], list[dict[str, Any]], dict[str, Any]]:
-        """The largest set without a clash, then what still goes beside it, then what must be merged by somebody."""
-        by_id = {change.id: change for change in chosen}
-        known, doubtful = stood(self._last.get("stood") or {}, onto, chosen)
-        chosen = [change for change in chosen if change.id not in {one.change for one in known}]
-        if doubtful:
-            tests = {str(one.proof["test"]) for one in doubtful if one.proof}
-            red = trial.red_with(chosen, tests)
-            known += [one for one in doubtful if one.proof and one.proof["test"] in red]
-            chosen = [change for change in chosen if change.id not in {one.change for one in known}]
-        settled, asides = self._batches(trial, chosen)
-        if back := freed(trial, settled, known, {one.change for one in doubtful}, by_id):
-            settled = trial.settle(_in_order(list(by_id.values()), [*settled.chosen, *back]))
-            known = [one for one in known if one.change not in {change.id for change in back}]
-            asides += settled.asides
-        asides = [*known, *asides]
-        waiting = [one for one in asides if one.why == "conflict"]
-        if not waiting:
-            return settled, asides, [], {}
-        table = Conflicts(self._fleet, self._run, self._plan, trial, self._order, self._say)
-        done = table.merge(settled, [(by_id[one.change], one) for one in waiting], by_id)
-        gone = {row["change"] for row in done.solved}
-        asides = [one for one in asides if one.change not in gone and one.why != "conflict"] + done.asides
-        # What needed one of those that are there now
-        late = [
-            by_id[one.change]
-            for one in asides
-            if one.why == "needs" and set(one.others) <= gone | {c.id for c in done.settled.chosen}
-        ]
-        settled = done.settled
-        if late:
-            settled = trial.settle([*settled.chosen, *late])
-            asides = [
-                one for one in asides if one.change not in {change.id for change in late}
-            ] + settled.asides
-        there = {change.id for change in settled.chosen}
-        return settled, asides, [row for row in done.solved if row["change"] in there], done.spent
-
-    def _batches(self, trial: Trial, chosen: Sequence[Change]) -> tuple[Settled, list[Aside]]:
-        """The largest set of which no two clash; then what clashes with nothing that is still there; and what does."""
-        found = clashes(self._local, self._run.repo, chosen)
-        near = neighbours(found)
-        first = largest(chosen, found)
-        self._say(f"changes: {len(chosen)}, without a clash: {len(first)}")
-        settled = trial.settle(first)
-        asides = {one.change: one for one in settled.asides}
-        seen = {change.id for change in first}
-        while True:
-            there = {change.id for change in settled.chosen}
-            free = [
-                change
-                for change in chosen
-                if change.id not in seen
-                and there.isdisjoint(near.get(change.id, ()))
-                and there.issuperset(change.needs)
-            ]
-            more = largest(free, found, there)
-            if not more:
-                break
-            seen |= {change.id for change in more}
-            settled = trial.settle(_in_order(chosen, [*settled.chosen, *more]))
-            asides |= {one.change: one for one in settled.asides}
-        for change in chosen:
-            if change.id not in seen:
-                asides[change.id] = _left(change, there, found)
-        return settled, list(asides.values())
 
     def _checked(self, suite: Suite, head: str, onto: str) -> list[dict[str, Any]]:
         """The other checks at the head, and whether one that does not hold has held before."""
@@ -346,28 +317,6 @@ class _Integration:
         data["runs"] = {**suite.counts, "seconds": round(suite.spent, 3)}
         data["seconds"] = round(time.monotonic() - self._began, 3)
         save_integration(self._run, data)
-
-
-def _left(change: Change, there: set[str], found: Sequence[Clash]) -> Aside:
-    """Why a change is not taken that clashes with those that are, or needs one that is not."""
-    rows = [
-        clash
-        for clash in found
-        if change.id in (clash.one, clash.other) and there.intersection((clash.one, clash.other))
-    ]
-    others = sorted({name for clash in rows for name in (clash.one, clash.other)} - {change.id})
-    if not others:
-        missing = sorted(set(change.needs) - there)
-        reason = f"it needs {', '.join(missing)}, which is not there"
-        return Aside(change=change.id, why="needs", reason=reason, others=missing)
-    paths = sorted({path for clash in rows for path in clash.paths})
-    reason = f"it does not merge with {', '.join(others)}: {', '.join(map(hostile.clean, paths))}"
-    return Aside(change=change.id, why="conflict", reason=reason, others=others)
-
-
-def _in_order(order: Sequence[Change], some: Sequence[Change]) -> list[Change]:
-    place = {change.id: number for number, change in enumerate(order)}
-    return sorted(some, key=lambda change: place[change.id])
 
 
 def is_whole(data: dict[str, Any]) -> bool:

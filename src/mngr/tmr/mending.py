@@ -12,18 +12,15 @@ import os
 
 from mngr import git
 from mngr.errors import MngrError
-from mngr.mapreduce.engine import Engine
-from mngr.mapreduce.journal import Journal, read_journal
 from mngr.mapreduce.recipe import Judgement
 from mngr.mapreduce.repo import keep
-from mngr.mapreduce.rundir import RunDir
-from mngr.mapreduce.state import Task, add_usage, fold
+from mngr.mapreduce.state import Task, add_usage
 from mngr.model import Record
 from mngr.tmr import hostile
+from mngr.tmr.asking import MINDLESS, SCRIPTED, ask, first_line, place_of
 from mngr.tmr.brief import quoted
 from mngr.tmr.changes import Change
 from mngr.tmr.merging import has_markers, marked
-from mngr.tmr.run import wish_of
 from mngr.tmr.testing import command
 from mngr.tmr.trees import PLAIN, blobs_of, rows_of, sizes_of, trees_of
 
@@ -35,12 +32,11 @@ if TYPE_CHECKING:
     from mngr.fleet import Fleet
     from mngr.host import Host
     from mngr.mapreduce.governor import Limits
+    from mngr.mapreduce.rundir import RunDir
     from mngr.mapreduce.state import RunState, TaskState
     from mngr.tmr.plan import Plan
     from mngr.tmr.trees import Row
 
-MINDLESS = ("mechanic", "command")  # kinds that cannot be asked
-SCRIPTED = "player"  # can, by those who want one: it knows what it was told beforehand
 _LARGEST = 8 << 20  # bytes of a file in which markers are looked for
 _SHOWN = 5  # others whose changes are shown in full
 
@@ -88,7 +84,7 @@ def mend(
 
     `limits` are those of one question in time, and in money those of the whole run, of which what it has spent is taken off.
     """
-    local, place = fleet.context.local, _place(run)
+    local, place = fleet.context.local, place_of(run)
     integrator = None if agent is None or agent in MINDLESS else agent
     owners, used = _owners(fleet, plan, items, is_played=agent == SCRIPTED)
     nobody = "there is nobody to ask: neither who made it nor an integrator has a mind of its own"
@@ -103,24 +99,8 @@ def mend(
     if not asked:
         return found
     recipe = _Questions(local, place, plan, asked, integrator, used)
-    wish = wish_of(plan).replace(transfer="mirror")
-    if integrator is not None and integrator != plan.agent:
-        wish = wish.replace(agent=integrator, args=[])
-    with Journal(place.journal) as journal:
-        _drop(fleet, journal, recipe)
-        left = limits.replace(**_left(run, limits), canary=0)
-        state = Engine(fleet, place, journal, recipe, wish, left, say).run()
+    state = ask(fleet, run, plan, limits, recipe, integrator, say)
     return found | {case.item.change.id: recipe.answer(state, case) for case in asked}
-
-
-def _place(run: RunDir) -> RunDir:
-    """The folder of the questions of a run, with the run's own repository."""
-    place = RunDir(run.root, run.name)
-    place.path = os.path.join(run.path, "integrate")
-    place.journal = os.path.join(place.path, "journal.jsonl")
-    place.tasks = os.path.join(place.path, "tasks")
-    os.makedirs(place.tasks, exist_ok=True)
-    return place
 
 
 def _owners(
@@ -152,31 +132,6 @@ def _case(local: Host, run: RunDir, item: Item, owner: str | None) -> _Case:
     slug = f"merge-{item.change.id}-{number}"
     keep(local, run, f"{slug}-start", start)
     return _Case(item=item, slug=slug, start=start, paths=paths, tree=tree, owner=owner)
-
-
-def _left(run: RunDir, limits: Limits) -> dict[str, Any]:
-    """What the run itself has left of its money and tokens."""
-    used: dict[str, Any] = {}
-    for one in fold(read_journal(run.journal)).tasks.values():
-        used = add_usage(used, {**one.usage, "cost_usd": one.usage.get("cost_usd") or 0.0})
-    tokens = sum(used.get(key) or 0 for key in ("input_tokens", "output_tokens", "cache_write_tokens"))
-    left: dict[str, Any] = {}
-    if limits.budget is not None:
-        left["budget"] = max(0.0, limits.budget - (used.get("cost_usd") or 0.0))
-    if limits.max_tokens is not None:
-        left["max_tokens"] = max(0, limits.max_tokens - tokens)
-    return left
-
-
-def _drop(fleet: Fleet, journal: Journal, recipe: _Questions) -> None:
-    """Close what was asked once and nobody wants to know any more."""
-    for one in fold(journal.rows).tasks.values():
-        if one.state != "settled" and not recipe.knows(one.task.slug):
-            if one.agent is not None:
-                fleet.stop([one.agent])
-            journal.write(
-                "settled", slug=one.task.slug, outcome="unmerged", reason="it is not asked any more"
-            )
 
 
 class _Questions:
@@ -283,7 +238,7 @@ class _Questions:
     def judge(self, one: TaskState, folder: str, *, alive: bool) -> Judgement:
         """Whether both sides are in one tree now."""
         case = self._of[one.task.slug]
-        reason = _first_line(os.path.join(folder, "outputs", _NO.format(case.item.change.id)))
+        reason = first_line(os.path.join(folder, "outputs", _NO.format(case.item.change.id)))
         if reason:
             return Judgement(claim={"no": reason})
         commit = git.resolve(self._local, self._run.repo, self._run.ref(one.task.slug))
@@ -387,11 +342,3 @@ def _remind(problem: str) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return "\n".join(f"- {hostile.clean(name)}" for name in names)
-
-
-def _first_line(path: str) -> str:
-    """Of a file that an agent may have left."""
-    if os.path.islink(path) or not os.path.isfile(path):
-        return ""
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return hostile.clean(file.readline(1000))

@@ -33,7 +33,6 @@ class Facts(Record):
     held: list[Row] = []
     tasks: list[TaskState] = []
     recordings: dict[str, str] = {}  # by slug, from the run's folder
-    prose: str = ""  # of an agent
 
     def commits(self, *kinds: str) -> list[Row]:
         """Those of the branch, in its order."""
@@ -71,7 +70,7 @@ class Facts(Record):
 _BLANK: Row = {"made_by": [], "findings": [], "flagged": False, "paths": [], "tasks": []}
 
 
-def facts_of(run: RunDir, state: RunState, plan: Plan, prose: str = "") -> Facts:
+def facts_of(run: RunDir, state: RunState, plan: Plan) -> Facts:
     """All of it; raises NotFound where nothing was integrated yet."""
     made, found = _read(run, "integration.json"), _read(run, "changes.json")
     changes = {row["id"]: row for row in found["changes"]}
@@ -81,7 +80,7 @@ def facts_of(run: RunDir, state: RunState, plan: Plan, prose: str = "") -> Facts
     return Facts(
         run=run.name, agent=plan.agent, integration=made, changes=changes, causes=found["causes"],
         escalations=found["escalations"], held=found["held"], tasks=list(state.tasks.values()),
-        recordings={slug: path for slug, path in seen.items() if path}, prose=prose,
+        recordings={slug: path for slug, path in seen.items() if path},
     )  # fmt: skip
 
 

@@ -52,7 +52,9 @@ def head(facts: Facts, level: int = 0) -> str:
     if data.get("only"):
         parts.append(f"only {'fixes' if data['only'] == 'impl' else 'tests'} were asked for")
     said = f"{_verdict(facts)}  \n{'; '.join(parts)}." if parts else _verdict(facts)
-    return "\n".join([said, "", _table(facts), "", _about(facts), *_prose(facts.prose)])
+    return "\n".join(
+        [said, "", _table(facts), "", _about(facts), *_prose(facts.integration.get("prose") or {})]
+    )
 
 
 def _verdict(facts: Facts) -> str:
@@ -102,11 +104,16 @@ def _about(facts: Facts) -> str:
     return " · ".join([*parts, where])  # fmt: skip
 
 
-def _prose(words: str) -> list[str]:
+def _prose(row: Row) -> list[str]:
     """An agent's few paragraphs, as its own words."""
+    words = str(row.get("words") or "")
     some = [part for part in (text(one, _PROSE) for one in words[:_PROSE].split("\n\n")) if part][:4]
     lines = [line for part in some for line in (">", f"> {part}")]
-    return ["", f"> _An agent says:_ {lines[1][2:]}", *lines[2:]] if some else []
+    return (
+        ["", f"> _{text(row.get('agent') or 'an agent', 80)} says:_ {lines[1][2:]}", *lines[2:]]
+        if some
+        else []
+    )
 
 
 # What it took

@@ -104,6 +104,7 @@ def _fix(facts: Facts, number: int, commit: Row, change: Row, level: int) -> lis
         f"proof: {proof}" if proof else "",
         _found(change, 4),
         f"merged with {listed(merged['others'], 4)} by {text(merged['by'], 30)}" if merged else "",
+        _advised(facts, change),
         f"recording: {code(cast)}" if cast else "",
     ]
     return [f"{mark} {_named(change, commit, 120)}", *(f"{' ' * len(mark)} - {row}" for row in rows if row)]
@@ -127,6 +128,15 @@ def _found(change: Row, most: int) -> str:
         f"{text(first['verdict'])} {text(first['runs'])}: {code('tasks/' + first['task'] + '/receipt.json')}"
     )
     return f"found by {count(len(makers), 'task')}{names}{more}, {seen}"
+
+
+def _advised(facts: Facts, change: Row) -> str:
+    """Why it comes before others that the evidence does not set apart from it."""
+    for row in facts.integration.get("ranked") or ():
+        if change["id"] == row["changes"][0]:
+            who, why = text(row["agent"], 60), text(row["reason"], 200)
+            return f"equal by evidence to {listed(row['changes'][1:], 4)}; {who} puts it first: {why}"
+    return ""
 
 
 def _resolved(facts: Facts, change: Row) -> Row | None:

@@ -54,14 +54,20 @@ def pr_text(facts: Facts) -> tuple[str, str]:
     return title, body
 
 
-def write_pr(run: RunDir, state: RunState, plan: Plan, prose: str = "") -> str:
+def write_pr(run: RunDir, state: RunState, plan: Plan) -> str:
     """Write PR.md, whose first line keeps the title where no forge shows it; its path. Raises NotFound."""
-    title, body = pr_text(facts_of(run, state, plan, prose))
+    title, body = pr_text(facts_of(run, state, plan))
     path = os.path.join(run.path, "PR.md")
     with open(path + ".new", "w", encoding="utf-8") as file:
         file.write(f"{_BEGIN}{title}{_END}{body}")
     os.replace(path + ".new", path)
     return path
+
+
+def body_of(run: RunDir) -> str:
+    """What PR.md says below its title."""
+    with open(os.path.join(run.path, "PR.md"), encoding="utf-8") as file:
+        return file.read().partition("\n")[2].strip()
 
 
 def title_of(path: str) -> str:

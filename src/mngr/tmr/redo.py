@@ -8,8 +8,8 @@ from mngr.mapreduce.journal import Journal
 from mngr.mapreduce.repo import keep
 from mngr.mapreduce.state import fold
 from mngr.model import Record
+from mngr.tmr.asking import MINDLESS
 from mngr.tmr.hostile import clean
-from mngr.tmr.mending import MINDLESS
 from mngr.tmr.recipe import print_of
 
 TYPE_CHECKING = False

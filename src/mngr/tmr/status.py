@@ -40,7 +40,7 @@ def status(run: RunDir, local: Host | None = None) -> dict[str, Any]:
         "skipped": [{"test": row["test"], "why": row["why"]} for row in skipped],
         "alerts": [{"at": row["at"], "type": row["type"], "text": row["text"]} for row in state.alerts],
         "alarm": None if state.open_alarm is None else state.open_alarm["text"],
-        "budget": _budget(tasks, _on_conflicts(run)),
+        "budget": _budget(tasks, _asked(run)),
         "counts": counts,
         **({} if local is None else {"converging": _converging(local, run, state)}),
     }
@@ -104,21 +104,20 @@ def _task(one: TaskState) -> dict[str, Any]:
     }
 
 
-def _on_conflicts(run: RunDir) -> dict[str, Any]:
-    """What was used to merge what did not merge."""
-    total: dict[str, Any] = {}
-    for one in fold(read_journal(os.path.join(run.path, "integrate", "journal.jsonl"))).tasks.values():
-        total = add_usage(total, one.usage) if one.usage else total
-    return total
+def _asked(run: RunDir) -> list[TaskState]:
+    """What agents were asked when the run was integrated."""
+    rows = read_journal(os.path.join(run.path, "integrate", "journal.jsonl"))
+    return list(fold(rows).tasks.values())
 
 
-def _budget(tasks: list[dict[str, Any]], conflicts: dict[str, Any]) -> dict[str, Any]:
+def _budget(tasks: list[dict[str, Any]], asked: list[TaskState]) -> dict[str, Any]:
     """What was used in all, and what for; tokens before the first edit, of those that made one."""
-    total: dict[str, Any] = conflicts
-    spend: dict[str, dict[str, Any]] = {"conflicts": conflicts} if conflicts else {}
-    for task in tasks:
-        total = add_usage(total, task["usage"]) if task["usage"] else total
-        for kind, used in task["spend"].items():
+    total: dict[str, Any] = {}
+    spend: dict[str, dict[str, Any]] = {}
+    rows = [(task["usage"], task["spend"]) for task in tasks] + [(one.usage, one.spend) for one in asked]
+    for usage, kinds in rows:
+        total = add_usage(total, usage) if usage else total
+        for kind, used in kinds.items():
             spend[kind] = add_usage(spend.get(kind, {}), used)
     before = [task["before_edit"] for task in tasks if task["before_edit"] is not None]
     return {

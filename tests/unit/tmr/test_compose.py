@@ -8,7 +8,7 @@ import pytest
 
 from mngr.tmr.changes import Change
 from mngr.tmr.citing import cited
-from mngr.tmr.compose import rank
+from mngr.tmr.compose import rank, ties
 from tests.unit.tmr.field import BASE, Commit, Field, app, fix
 
 
@@ -123,15 +123,34 @@ def test_fixes_are_ranked_by_evidence_and_what_is_needed_comes_first(field: Fiel
     assert [change.tasks[0] for change in rank(found)] == ["green", "p", "short", "long", "risky"]
     short = next(change for change in found if change.tasks == ["short"])
     risky = next(change for change in found if change.tasks == ["risky"])
-    assert rank(found, {risky.id: ["t1", "t2"]})[0] == risky
+    two = risky.replace(turned=["t1", "t2"])
+    assert rank([*(one for one in found if one != risky), two])[0] == two
     cites = {"t1": ["list", "add"], "t2": ["add"], "t3": ["list", "add"]}
-    equals = {short.id: ["t2"], risky.id: ["t3"]}
-    assert [one.tasks[0] for one in rank([short, risky], equals)] == ["short", "risky"]
-    assert [one.tasks[0] for one in rank([short, risky], equals, cites)] == ["risky", "short"]
-    equals = {short.id: ["t1", "t2"], risky.id: ["t1", "t3"]}
-    assert rank([risky, short], equals, cites)[0] == short, "a block that two tests cite counts once"
+    pair = [short.replace(turned=["t2"]), risky.replace(turned=["t3"])]
+    assert [one.tasks[0] for one in rank(pair)] == ["short", "risky"]
+    assert [one.tasks[0] for one in rank(pair, cites)] == ["risky", "short"]
+    pair = [risky.replace(turned=["t1", "t3"]), short.replace(turned=["t1", "t2"])]
+    assert rank(pair, cites)[0] == pair[1], "a block that two tests cite counts once"
     needing = short.replace(needs=[risky.id], turned=["t1", "t2", "t3"])
     assert [change.tasks[0] for change in rank([needing, risky])] == ["risky", "short"]
+
+
+def test_of_equal_fixes_the_advised_ones_come_first(field: Field) -> None:
+    for name, number in (("a", 1), ("b", 10), ("c", 20), ("long", 30)):
+        field.claim(name, (name, fix(number, "a = 1\n    return a" if name == "long" else "return 1")))
+    field.claim("texts", ("texts", {"README.md": "a\n"}))
+    found = field.collapsed()
+    (group,) = ties(found, {})
+    assert [change.tasks for change in sorted(group, key=lambda one: one.tasks)] == [["a"], ["b"], ["c"]]
+    assert [one.id for one in group] == sorted(one.id for one in group)
+    long = next(change for change in found if change.tasks == ["long"])
+    advised = [long.key, *(change.key for change in group[::-1])]
+    fixes = [change for change in rank(found, advised=advised) if change.kind == "fix"]
+    assert fixes == [*group[::-1], long], "evidence counts more than advice"
+    assert [change for change in rank(found, advised=[group[2].key]) if change in group] == [
+        group[2],
+        *group[:2],
+    ]
 
 
 def test_what_users_do_is_read_from_what_tests_cite(field: Field) -> None:

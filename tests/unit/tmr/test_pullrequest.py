@@ -86,9 +86,10 @@ class World:
         self.made["left_out"].append({**row, **more})  # fmt: skip
 
     def write(self, prose: str = "") -> str:
+        self.made["prose"] = {"words": prose, "agent": "tmr-r-prose", "head": self.made["head"]}
         for name, data in (("changes", self.changes), ("integration", self.made)):
             Path(self.run.path, f"{name}.json").write_text(json.dumps(data))
-        return Path(write_pr(self.run, self.state, self.plan, prose)).read_text()
+        return Path(write_pr(self.run, self.state, self.plan)).read_text()
 
 
 def usage(cost: float) -> dict[str, Any]:
@@ -142,6 +143,9 @@ def small(world: World) -> World:
     ]  # fmt: skip
     world.made["checks"] = [{"name": "lint", "ok": False, "output": "E501\nFound 1 error."}]
     world.made["red_before"] = ["tests/test_old.py::test_dusty"]
+    world.made["ranked"] = [
+        {"changes": ["aaaaa1", "aaaaa2"], "reason": "Names are seen by all.", "agent": "tmr-r-order", "keys": ["1", "2"]}
+    ]  # fmt: skip
     cast = Path(world.run.task("t1", "receipt", "test_x", "terminal.cast"))
     cast.parent.mkdir(parents=True)
     cast.write_text("{}")
@@ -162,12 +166,13 @@ def test_a_reviewer_finds_the_verdict_first_and_then_all_there_is_to_a_fix(world
     assert "found by 2 tasks (`t1`, `t2`), confirmed 3/3: `tasks/t1/receipt.json`" in fix
     assert "before fail, without it fail for the same reason, with it pass: `AssertionError: 1 != 2`" in fix
     assert "recording: `tasks/t1/receipt/test_x/terminal.cast`" in fix
+    assert "equal by evidence to `aaaaa2`; tmr-r-order puts it first: Names are seen by all." in fix
     aside = said[said.index("## Not in") :]
     assert (
         "`tests/test_b.py::test_z` pass → fail: `KeyError: 'name'`" in aside
         and "integrate r --with CHANGE" in aside
     )
-    for words in ("`tests/test_a.py:12`: an assertion is weaker", "**1×** it failed 3 of 3 times: KeyError", "> _An agent says:_ It went well.",
+    for words in ("`tests/test_a.py:12`: an assertion is weaker", "**1×** it failed 3 of 3 times: KeyError", "> _tmr-r-prose says:_ It went well.",
                   "**2×** bug: The server drops long names", "Found 1 error.", "test_dusty", "work $1.60, retries $0.40"):  # fmt: skip
         assert words in said
     assert title_of(f"{world.run.path}/PR.md") == "2 fixes and 2 test edits of 4 tasks, 1 not in (r)"
