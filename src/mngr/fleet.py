@@ -284,12 +284,12 @@ class Fleet:
         return discard_rooms(self.context, names)
 
     def undestroy(
-        self, names: builtins.list[str], *, new_name: str | None = None, on: str | None = None
-    ) -> builtins.list[Outcome]:
-        """Bring agents back from the graveyard, stopped, where they were or `on` another host (`@HOST`)."""
+        self, names: builtins.list[str], *, new_name: str | None = None, on: str | None = None, set_up: bool = False
+    ) -> builtins.list[Outcome]:  # fmt: skip
+        """Bring agents back from the graveyard, stopped, where they were or `on` another host; `set_up` runs the project's set-up."""
         from mngr.ops.undestroy import undestroy
 
-        return undestroy(self.context, names, new_name=new_name, on=on)
+        return undestroy(self.context, names, new_name=new_name, on=on, set_up=set_up)
 
     def graves(self) -> builtins.list[Grave]:
         """What is in the graveyard, the latest last."""
@@ -332,6 +332,12 @@ class Fleet:
         from mngr.ops.snapshot import restore_snapshot
 
         return self.get(restore_snapshot(self.context, name, address, start=start).name)
+
+    def release_host(self, provider: str, host: str, label: tuple[str, str]) -> builtins.list[str]:
+        """Destroy a host all of whose agents have this label, and put them in the graveyard; their names. Raises MngrError."""
+        from mngr.ops.release import release
+
+        return release(self.context, provider, host, label)
 
     def destroy_snapshots(self, names: builtins.list[str]) -> builtins.list[Outcome]:
         """Delete snapshots for good."""

@@ -45,6 +45,10 @@ WHO = (
         help="so many share a host that a provider makes (default: each has its own)",
     ),
     Option(
+        flags=("--keep-hosts",),
+        help="hosts that a provider makes stay; else each goes when its agents' work is home, and they to the graveyard",
+    ),
+    Option(
         flags=("--transfer",),
         metavar="MODE",
         choices=("worktree", "mirror"),
@@ -56,6 +60,10 @@ WHO = (
 )
 BOUNDS = (
     Option(flags=("--max-agents",), metavar="N", kind="int", default=10, help="at once"),
+    Option(
+        flags=("--max-starting",), metavar="N", kind="int",
+        help="agents, or hosts that a provider makes, that start at once (default: 4 agents, 10 hosts)",
+    ),
     Option(flags=("--budget",), metavar="USD", help="what the run may cost; then the rest is parked"),
     Option(flags=("--budget-per-day",), metavar="USD", help="what all runs of a day may cost"),
     Option(flags=("--max-tokens",), metavar="N", kind="int", help="what the run may use"),
@@ -77,11 +85,12 @@ def limits_of(args: Args) -> Limits:
     """What the options allow; UsageError for one that allows nothing."""
     from mngr.mapreduce.governor import Limits
 
-    for key in ("max_agents", "alarm"):
-        if args[key] < 1:
+    for key in ("max_agents", "alarm", "max_starting"):
+        if args[key] is not None and args[key] < 1:
             raise UsageError(f"--{key.replace('_', '-')} must be at least 1", "leave it out for the default")
+    elsewhere = at_host(args.values.get("on")).startswith("@.")
     return Limits(
-        max_agents=args["max_agents"], budget=money(args, "budget"), budget_per_day=money(args, "budget_per_day"),
+        max_agents=args["max_agents"], max_starting=args["max_starting"] or (10 if elsewhere else 4), budget=money(args, "budget"), budget_per_day=money(args, "budget_per_day"),
         max_tokens=args["max_tokens"], deadline=args["deadline"], timeout=args["timeout"], stall=args["stall"],
         canary=args["canary"], alarm=args["alarm"], on_alarm=args["on_alarm"],
     )  # fmt: skip
@@ -114,7 +123,7 @@ def wish_of(cli: Cli, args: Args, prefix: str, kind: str) -> Wish:
     return Wish(
         agent=kind, args=args.rest or [], on=on,
         transfer=args["transfer"] or "mirror", sandbox=args["sandbox"], network=args["network"], yolo=args["yolo"],
-        prefix=prefix, per_host=args["agents_per_host"],
+        prefix=prefix, per_host=args["agents_per_host"], keep_hosts=args["keep_hosts"],
     )  # fmt: skip
 
 
@@ -194,6 +203,14 @@ def line_of(row: dict[str, Any]) -> str | None:
         return f"{slug}: {row['stage']} failed ({row['cause']}): {row['error']}"
     if kind == "pull_failed":
         return f"{slug}: its work could not be fetched, and will be tried again: {row['error']}"
+    if kind == "prepare":
+        return f"a host of {row['provider']} is being prepared, which all others are made from"
+    if kind == "released" and row["agents"]:
+        return (
+            f"{row['host']}: given back; mngr undestroy brings its agents back, each of {len(row['agents'])}"
+        )
+    if kind == "release_failed":
+        return f"{row['host']}: could not be given back, and will be tried again: {row['error']}"
     if kind == "remind":
         return f"{slug}: reminded ({row['why']})"
     if kind == "parked":

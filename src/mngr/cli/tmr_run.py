@@ -182,7 +182,7 @@ def _plan(cli: Cli, args: Args, root: str) -> Plan:
     tutorial = str(settings.get("tutorial.file") or "tutorial.sh")
     return Plan(
         base="", pytest=pytest_of(cli, args), paths=[from_root(cli, root, path) for path in args["path"] or []], args=args.rest or [],
-        program=settings.get("project.program"), agent=wish.agent, agent_args=args["agent_arg"] or [], on=wish.on, per_host=wish.per_host,
+        program=settings.get("project.program"), agent=wish.agent, agent_args=args["agent_arg"] or [], on=wish.on, per_host=wish.per_host, keep_hosts=wish.keep_hosts,
         transfer=wish.transfer or "mirror", sandbox=wish.sandbox, network=wish.network, yolo=wish.yolo, only=args["only"],
         changed_since=since, k=args["runs"], verify_k=args["verify_runs"], verify=args["verify"],
         verify_on=at_host(args["verify_on"]), walls=args["walls"], policy=settings.table("policy"), test_timeout=args["test_timeout"],

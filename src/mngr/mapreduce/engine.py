@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import time
 
-from mngr import clock
-from mngr.errors import MngrError, NotFound, Unreachable
+from mngr.errors import Busy, MngrError, NotFound, Unreachable
 from mngr.mapreduce import governor as governing
 from mngr.mapreduce import words
 from mngr.mapreduce.crew import Crew
+from mngr.mapreduce.dock import Dock, provider_of
 from mngr.mapreduce.governor import Governor
 from mngr.mapreduce.hands import Hands, Home
 from mngr.mapreduce.purse import Purse, is_overloaded
 from mngr.mapreduce.reach import Reach
 from mngr.mapreduce.state import BUSY, fold, step
+from mngr.mapreduce.talk import MOST_REMINDERS, Talk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from mngr.model import AgentView
     from mngr.ops.watch import Glance
 
-MOST_REMINDERS = 2
 MOST_LAUNCHES = 3  # of one task; three times that when it is the host's or the model's trouble
 MOST_PULLS = 6  # ten times that, which is an hour, while its host does not answer
 _LOOK, _TICK = 0.25, 1.0  # seconds: between looks at least; between turns of the loop
@@ -47,8 +47,8 @@ class Engine:
         say: Callable[[dict[str, Any]], None], checks: int = 2,
     ) -> None:  # fmt: skip
         self._fleet, self._run, self._journal, self._recipe = fleet, run, journal, recipe
-        self._wish = wish
-        self._governor = Governor(limits)
+        per_host = max(1, wish.per_host) if provider_of(fleet.context, wish.on) else 1
+        self._governor = Governor(limits.replace(per_host=per_host))
         self._purse, self._reach = Purse(fleet, limits), Reach()
         self._hands = Hands(fleet, run, recipe, wish, self._purse)
         self._say = say
@@ -56,18 +56,20 @@ class Engine:
         self._began = time.monotonic()
         self._slugs: dict[str, str] = {}  # of agents' ids
         self._since: dict[str, float] = {}  # when a task's agent was launched, parked or woken
-        self._asked: dict[str, str] = {}  # why it was told something
         self._pulls: dict[str, int] = {}  # how often its work could not be brought home
         self._later: dict[str, float] = {}  # tasks that are not launched before
         self._restarts: dict[str, int] = {}
         self._stopped: set[str] = set()  # agents that somebody stopped
         self._told_why: str | None = None
         self._gate_is_final = False
-        slots = limits.max_agents
-        self._watch = fleet.watch(quick=_LOOK, slow=max(_TICK, slots / 20))
+        self._watch = fleet.watch(quick=_LOOK, slow=max(_TICK, limits.max_agents / 20))
+        most = min(limits.max_starting * per_host, limits.max_agents)
         self._crew = Crew(
-            launch=limits.starting, talk=limits.starting, remind=8, pull=4, check=checks, settle=1, count=1
+            launch=most, talk=most, remind=8, pull=4, check=checks, settle=1, count=1, prepare=1, release=4
         )
+        self._dock = Dock(fleet, run, wish, self._hands.source, self._crew, lambda: self._state, self._write)
+        self._after_release = self._dock.after_release
+        self._talk = Talk(self._governor, self._hands, self._crew, lambda: self._state, self._write)
 
     def run(self) -> RunState:
         """Until everything is settled, or nothing more may be launched; the state then."""
@@ -84,9 +86,9 @@ class Engine:
                     getattr(self, f"_after_{kind}")(slug, result)
                 self._keep_time()
             how = "settled" if all(one.state == "settled" for one in self._state.tasks.values()) else "parked"
-            self._write(
-                "ended", how=how, why=None if how == "settled" else self._governor.cause or self._told_why
-            )
+            self._dock.close(how)
+            why = None if how == "settled" else self._governor.cause or self._told_why
+            self._write("ended", how=how, why=why)
         finally:
             self._watch.close()
         return self._state
@@ -97,6 +99,9 @@ class Engine:
         self._say(row)
 
     def _is_over(self) -> bool:
+        self._dock.turn(0 if self._gate_is_final else len(self._state.in_state("queued")))
+        if not self._dock.is_quiet():
+            return False
         open_ = [one for one in self._state.tasks.values() if one.state != "settled"]
         if not open_:
             return not self._plan()
@@ -119,20 +124,23 @@ class Engine:
         waiting = [
             one for one in self._state.in_state("queued") if self._later.get(one.task.slug, 0.0) <= now
         ]
-        ready = [one for one in self._state.in_state("parked") if self._can_go_on(one)]
+        ready = [one for one in self._state.in_state("parked") if self._talk.can_go_on(one)]
         if not waiting and not ready:
             return
         gate = self._governor.gate(self._load())
         if gate.why != self._told_why and gate.room == 0 and gate.why:
-            self._write("alert", text=f"no launches: {gate.why}")
+            self._write("alert", text=f"no launches: {gate.why}", waits=gate.why)
         self._told_why = gate.why
         if gate.is_final:
             self._give_up(gate.why or "")
             return
         waiting.sort(key=lambda one: (-one.task.first, -one.task.seconds))
+        if waiting and not self._dock.is_ready(len(waiting), self._recipe.base(waiting[0])):
+            waiting = []
         for one in [*ready, *waiting][: gate.room]:
             if one.state == "parked":
-                self._wake(one)
+                self._since[one.task.slug] = time.monotonic()
+                self._talk.wake(one)
             else:
                 self._launch_one(one)
 
@@ -144,14 +152,26 @@ class Engine:
 
     def _make(self, one: TaskState) -> None:
         self._since[one.task.slug] = time.monotonic()
-        self._crew.do("launch", one.task.slug, lambda: self._hands.make(one))
+        mooring = self._dock.place(one.task.slug)
+        self._crew.do("launch", one.task.slug, lambda: self._hands.make(one, mooring))
 
     def _after_launch(self, slug: str, made: AgentView | MngrError) -> None:
+        if isinstance(made, Busy):  # no attempt at all: it is tried again when there may be room
+            self._write("busy", slug=slug, error=made.message)
+            self._governor.refused(made.message, self._now())
+            return
         if isinstance(made, MngrError):
             self._failed("launch", slug, made)
             return
+        self._governor.started()
+        self._dock.arrived(self._state.tasks[slug], made)
         self._write("launched", slug=slug, id=made.id, host=made.host, sync=False)
         self._tell(self._state.tasks[slug])
+
+    def _after_prepare(self, snapshot: str, result: str | MngrError) -> None:
+        if isinstance(result, Busy):
+            self._governor.refused(result.message, self._now())
+        self._dock.after_prepare(snapshot, result)
 
     def _tell(self, one: TaskState) -> None:
         """Give it its task."""
@@ -166,10 +186,11 @@ class Engine:
         if isinstance(proof, MngrError) and one.state == "launching":
             self._failed("prompt", slug, proof)
         elif isinstance(proof, MngrError):
-            self._pull(one, closed=f"{self._asked.get(slug)}, and {proof.message}")
+            self._pull(one, closed=f"{self._talk.asked.get(slug)}, and {proof.message}")
         else:
             kind = {"launching": "prompted", "talking": "reminded"}.get(one.state, "unparked")
             self._write(kind, slug=slug, proof=proof)
+            self._dock.woke(one.host)
             self._follow(self._state.tasks[slug])
 
     _after_remind = _after_talk
@@ -235,23 +256,22 @@ class Engine:
         elif one.state != "working" or self._later.get(one.task.slug, 0.0) > time.monotonic():
             return
         elif view.state == "PARKED":
-            self._park(one, view)
-        elif view.state == "WAITING" and view.state_reason in words.ASKS:
-            self._remind(one, view.state_reason, words.ASKS[view.state_reason])
-        elif view.state == "WAITING":
-            self._pull(one)
-        elif view.state_reason == "lost" and self._restarts.get(one.task.slug, 0) < 2:
-            self._restarts[one.task.slug] = self._restarts.get(one.task.slug, 0) + 1
-            self._remind(one, "lost", words.GO_ON, counts=False)
-        elif view.state == "DONE":
-            self._pull(one)
+            self._since[one.task.slug] = time.monotonic()
+            self._talk.park(one, view, self._now())
+            if view.state_reason == "login":
+                self._alarm("work", "the login is dead", one.task.slug, "login")
         elif view.state == "STOPPED" and view.id not in self._stopped:  # who destroys it stops it first
             self._stopped.add(view.id)
             self._later[one.task.slug] = time.monotonic() + 2.0
-        elif view.state in ("FAILED", "STOPPED"):
-            self._pull(one, closed=words.how_it_ended(view))
-        elif view.state == "RUNNING" and words.is_stalled(view, self._governor.limits.stall):
-            self._remind(one, "no sign of life", words.STALLED)
+        elif view.state_reason == "lost" and self._restarts.get(one.task.slug, 0) < 2:
+            self._restarts[one.task.slug] = self._restarts.get(one.task.slug, 0) + 1
+            self._remind(one, "lost", words.GO_ON, counts=False)
+        else:
+            closed, asks = words.wanted(view, self._governor.limits.stall)
+            if asks is not None:
+                self._remind(one, *asks)
+            elif closed is not None:
+                self._pull(one, closed=closed or None)
 
     def _lost(self, agent_id: str) -> None:
         """Somebody destroyed it."""
@@ -268,39 +288,8 @@ class Engine:
 
     def _remind(self, one: TaskState, why: str, text: str, *, counts: bool = True) -> None:
         """Tell it once more what is wanted; after that it is closed as what it is."""
-        if counts and one.reminders >= MOST_REMINDERS:
+        if not self._talk.remind(one, why, text, counts=counts):
             self._pull(one, closed=why)
-            return
-        number = one.reminders + counts
-        said = f"{text}\n\n(Reminder {number} of {MOST_REMINDERS}.)" if counts else text
-        self._write("remind", slug=one.task.slug, number=number, why=why)
-        self._say_to(one.task.slug, why, said)
-
-    def _say_to(self, slug: str, why: str, text: str) -> None:
-        """One that hangs shall not keep others waiting for a word."""
-        self._asked[slug] = why
-        one, patience = self._state.tasks[slug], min(self._governor.limits.stall, 30.0)
-        self._crew.do("remind", slug, lambda: self._hands.tell(one, text, patience))
-
-    def _park(self, one: TaskState, view: AgentView) -> None:
-        until = clock.parse_stamp(view.parked_until) - time.time() if view.parked_until else None
-        self._write("parked", slug=one.task.slug, reason=view.state_reason, until=view.parked_until)
-        self._since[one.task.slug] = time.monotonic()
-        if view.state_reason == "login":
-            self._alarm("work", "the login is dead", one.task.slug, "login")
-        elif self._governor.limited(self._now(), None if until is None else self._now() + until):
-            self._write("window", size=int(self._governor.window), why=view.state_reason)
-
-    def _can_go_on(self, one: TaskState) -> bool:
-        if one.reason == "login":
-            return self._governor.cause is None or self._governor.limits.on_alarm == "probe"
-        return one.parked_until is None or clock.parse_stamp(one.parked_until) <= time.time()
-
-    def _wake(self, one: TaskState) -> None:
-        """It is told to go on, not told its task again."""
-        self._write("remind", slug=one.task.slug, number=one.reminders, why="the limit is over")
-        self._since[one.task.slug] = time.monotonic()
-        self._say_to(one.task.slug, "the limit is over", f"{words.GO_ON} ({clock.stamp()})")
 
     # Bringing home
 
@@ -411,6 +400,7 @@ class Engine:
         if not self._state.tasks:
             return
         self._write("resumed")
+        self._dock.adopt()
         for one in list(self._state.tasks.values()):
             if one.state in ("working", "talking", "parked", "launching", "pulling"):
                 self._since[one.task.slug] = time.monotonic()

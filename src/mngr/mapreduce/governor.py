@@ -17,6 +17,10 @@ _PROBE, _LONGEST = (
     5.0,
     300.0,
 )  # seconds until the first try while the circuit is open, twice as many each time
+_REFUSED, _MOST_REFUSED = (
+    1.0,
+    60.0,
+)  # seconds until the next try after a provider refused, twice as many each time
 # What an error says about whose trouble it is; the first that fits.
 _CAUSES = (
     ("rate_limit", re.compile(r"\b(429|529|rate.?limit|overloaded|quota|too many requests)", re.I)),
@@ -30,7 +34,8 @@ class Limits(Record):
     """What a run may use."""
 
     max_agents: int = 10
-    starting: int = 4  # at once
+    max_starting: int = 4  # at once: agents, or the hosts that are made for them
+    per_host: int = 1  # agents that may start on one host at once
     budget: float | None = None  # US dollars of this run
     budget_per_day: float | None = None  # of all runs
     max_tokens: int | None = None
@@ -78,6 +83,10 @@ class Governor:
         self._alike: dict[tuple[str, str, str], list[str]] = {}
         self._tried_at = 0.0
         self._pause = _PROBE
+        self._starting = float(limits.max_starting)  # how many at once a provider bears
+        self._refusal: str | None = None
+        self._refused_until = 0.0
+        self._refused = 0  # times in a row
 
     def gate(self, load: Load) -> Gate:
         """How many agents may be launched."""
@@ -93,6 +102,8 @@ class Governor:
             return Gate(room=0, why=self.cause)
         if load.now < self._parked_until:
             return Gate(room=0, why="a limit, until it ends")
+        if load.now < self._refused_until:
+            return Gate(room=0, why=self._refusal)
         if load.memory is not None and load.memory < limits.free_memory:
             return Gate(room=0, why=f"only {load.memory >> 20} MiB of memory are free")
         if load.disk is not None and load.disk < limits.free_disk:
@@ -101,7 +112,8 @@ class Governor:
         why = "limits that were seen" if most < limits.max_agents else None
         if load.settled == 0 and 0 < limits.canary < most:  # a few go all the way before the rest begins
             most, why = limits.canary, "the first ones go ahead"
-        return Gate(room=max(0, min(most - load.working, limits.starting - load.starting)), why=why)
+        starting = max(1, int(self._starting)) * max(1, limits.per_host)
+        return Gate(room=max(0, min(most - load.working, starting - load.starting)), why=why)
 
     def exhausted(self, load: Load) -> str | None:
         """Why nothing more may be launched in this run."""
@@ -124,6 +136,19 @@ class Governor:
         self._held_until = now + _HOLD
         self.window = max(_LEAST_WINDOW, min(self.window, float(self.limits.max_agents)) / 2)
         return True
+
+    def refused(self, text: str, now: float) -> None:
+        """A provider has no host for us at this time: fewer are tried at once, and none for a while."""
+        if now >= self._refused_until:
+            self._starting = max(1.0, self._starting / 2)
+            self._refused_until = now + min(_MOST_REFUSED, _REFUSED * 2.0**self._refused)
+            self._refused += 1
+        self._refusal = text.strip().splitlines()[0][:200] if text.strip() else "the provider is busy"
+
+    def started(self) -> None:
+        """One is there: one more at once."""
+        self._starting = min(float(self.limits.max_starting), self._starting + 1.0)
+        self._refused = 0
 
     def succeeded(self) -> None:
         """A task went well: a little more of everything, and what failed before was not for all."""

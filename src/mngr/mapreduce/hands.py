@@ -6,9 +6,8 @@ import json
 import os
 import re
 
-from mngr import git
+from mngr import clock, git
 from mngr.errors import MngrError, NotFound
-from mngr.mapreduce.berths import Berths
 from mngr.mapreduce.recipe import Judgement
 from mngr.mapreduce.state import COUNTS
 from mngr.model import Record
@@ -16,9 +15,11 @@ from mngr.ops.pull import Into
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from mngr.fleet import Fleet
+    from mngr.mapreduce.moorings import Mooring
     from mngr.mapreduce.purse import Purse
     from mngr.mapreduce.recipe import Recipe, Wish
     from mngr.mapreduce.rundir import RunDir
@@ -52,38 +53,66 @@ class Hands:
         self._recipe = recipe
         self._wish = wish
         self._purse = purse
-        self._source = run.root if wish.transfer == "worktree" else run.repo
-        self._berths = Berths(wish.on, wish.per_host)
+        self.source = run.root if wish.transfer == "worktree" else run.repo
 
     def name(self, task: Task, attempt: int) -> str:
         """The agent of a task at an attempt: somebody who is there, if the task is for them."""
         own = f"{self._wish.prefix}-{self._run.name}-{task.slug}" + (f"-{attempt}" if attempt > 1 else "")
         return str(task.data.get("who") or own)
 
-    def make(self, one: TaskState) -> AgentView:
-        """The agent of a task: the one that is there already, else a new one."""
+    def make(self, one: TaskState, mooring: Mooring | None = None) -> AgentView:
+        """The agent of a task: the one that is there already, else a new one, at the mooring if there is one."""
         assert one.agent is not None
-        wish, task = self._wish, one.task
+        task = one.task
         found = self._find(one.agent)
-        if found is not None:
-            if "branch" in task.data and one.base is not None:
-                self._fleet.give(one.agent, self._run.repo, one.base)
-            return found
-        if "who" in task.data:
-            raise NotFound(f"{one.agent} is not there any more", "see: mngr undestroy --list")
-        if one.attempt > 1:  # the one before may still work, though nobody could tell it so
-            self._fleet.stop([self.name(task, one.attempt - 1)])
-        branch = None
-        if one.base is not None:
-            branch = f"{one.base}:mngr/{self._run.name}/{task.slug}"
-        with self._berths.berth() as berth:
-            made = self._fleet.create(
-                one.agent + berth.address, task.data.get("agent", wish.agent), task.data.get("args", wish.args),
-                source=self._source, branch=branch, transfer=wish.transfer, dirty="ignore", env=wish.env,
-                sandbox=wish.sandbox, network=wish.network, yolo=wish.yolo, labels={"run": self._run.name, "task": task.slug},
-            )  # fmt: skip
-            berth.taken(made.host)
-        return made
+        if found is None and "who" not in task.data:
+            if one.attempt > 1:  # the one before may still work, though nobody could tell it so
+                self._fleet.stop([self.name(task, one.attempt - 1)])
+            return self._at(mooring, lambda on, options: self._create(one, on, options))
+        if found is None:
+            if mooring is None:
+                raise NotFound(f"{one.agent} is not there any more", "see: mngr undestroy --list")
+            grave = self._grave(one.agent)
+            found = self._at(mooring, lambda on, options: self._revive(grave, on))
+        if "branch" in task.data and one.base is not None:
+            self._fleet.give(one.agent, self._run.repo, one.base)
+        return found
+
+    def _at(self, mooring: Mooring | None, act: Callable[[str, dict[str, str]], AgentView]) -> AgentView:
+        """What is made at an address; the first at a mooring makes its host."""
+        if mooring is None:
+            return act(self._wish.on, {})
+        with mooring.making:
+            if mooring.name is None:
+                mooring.since = clock.stamp()
+                made = act(self._wish.on, mooring.options)
+                mooring.name = made.host
+                return made
+        return act(f"@{mooring.name}{self._wish.on[1:]}", {})
+
+    def _create(self, one: TaskState, on: str, options: dict[str, str]) -> AgentView:
+        wish, task = self._wish, one.task
+        branch = None if one.base is None else f"{one.base}:mngr/{self._run.name}/{task.slug}"
+        return self._fleet.create(
+            f"{one.agent}{on}", task.data.get("agent", wish.agent), task.data.get("args", wish.args),
+            source=self.source, branch=branch, transfer=wish.transfer, dirty="ignore", env=wish.env, build_args=options,
+            sandbox=wish.sandbox, network=wish.network, yolo=wish.yolo, labels={"run": self._run.name, "task": task.slug},
+        )  # fmt: skip
+
+    def _grave(self, name: str) -> str:
+        """The id of an agent of this run whose host was given back; raises NotFound."""
+        for grave in reversed(self._fleet.graves()):
+            labels = (grave.meta.get("record") or {}).get("labels") or {}
+            if grave.name == name and labels.get("run") == self._run.name:
+                return grave.id
+        raise NotFound(f"{name} is not there any more", "see: mngr undestroy --list")
+
+    def _revive(self, grave: str, on: str) -> AgentView:
+        """An agent as it was when its host was given back, on another."""
+        outcome = self._fleet.undestroy([grave], on=on, set_up=True)[0]
+        if not outcome.ok:
+            raise MngrError(outcome.error or "it could not be brought back", outcome.hint)
+        return self._fleet.get(outcome.name)
 
     def _find(self, name: str) -> AgentView | None:
         """The agent if it is whole; what a crash left half made is taken away."""
@@ -166,7 +195,6 @@ class Hands:
         if is_final:
             before_edit = tokens_before_edit(self._keep(name, folder, dirty))
             self._fleet.stop([name])
-            self._berths.left(agent.host)
         return Home(
             commit=commit, commits=commits, judgement=judgement, usage=self._purse.usage(name), is_dirty=dirty,
             is_final=is_final, error=error, before_edit=before_edit,

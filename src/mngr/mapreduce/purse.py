@@ -7,6 +7,7 @@ import time
 
 from mngr import clock
 from mngr.errors import MngrError
+from mngr.mapreduce import rent
 from mngr.mapreduce.governor import Load
 from mngr.mapreduce.state import BUSY
 
@@ -56,6 +57,7 @@ class Purse:
         settled = [one for one in state.in_state("settled") if one.outcome != "failed"]
         starting = sum(one.state == "launching" for one in busy)
         cost, tokens = self.spent(state)
+        cost += rent.cost(state.hosts.values())
         return Load(
             now=now, working=len(busy), starting=starting, settled=len(settled), spent=cost, spent_today=self._others, tokens=tokens, memory=free_memory(),
             disk=free_disk(self._fleet.context.home.root),

@@ -20,6 +20,7 @@ class Wish(Record):
     yolo: bool = False
     env: dict[str, str] = {}
     per_host: int = 0  # agents that share a host which a provider makes; 0: each has its own
+    keep_hosts: bool = False  # they stay until the run is cleaned
     prefix: str = "map"  # of the agents' names
 
 

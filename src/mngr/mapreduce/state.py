@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mngr.mapreduce import rent
+from mngr.mapreduce.rent import Rented
 from mngr.model import Record
 
 TYPE_CHECKING = False
@@ -62,6 +64,10 @@ class RunState(Record):
     facts: dict[str, list[dict[str, Any]]] = {}  # rows of the recipe's own, by type
     alerts: list[dict[str, Any]] = []
     open_alarm: dict[str, Any] | None = None  # no launches while there is one
+    waits: str | None = None  # why nothing is launched
+    hosts: dict[str, Rented] = {}  # that a provider made for it
+    snapshot: str | None = None  # which new hosts are made from
+    preparing: str | None = None  # the snapshot that is to be
     is_over: bool = False
 
     def in_state(self, *states: str) -> list[TaskState]:
@@ -71,7 +77,7 @@ class RunState(Record):
 
 def fold(rows: Iterable[dict[str, Any]]) -> RunState:
     """The state that rows lead to."""
-    state = RunState(tasks={}, facts={}, alerts=[])
+    state = RunState(tasks={}, facts={}, alerts=[], hosts={})
     for row in rows:
         state = step(state, row)
     return state
@@ -85,14 +91,25 @@ def step(state: RunState, row: dict[str, Any]) -> RunState:
         state.tasks[task.slug] = TaskState(task=task, agent=task.data.get("who"), own=row.get("own") or {})
     elif kind in _STEPS and slug in state.tasks:
         state.tasks[slug] = state.tasks[slug].replace(**_STEPS[kind](state.tasks[slug], row))
+        if kind == "launch" and state.waits is not None:
+            return state.replace(waits=None)
     elif kind == "alert":
         state.alerts.append(row)
+        return state.replace(waits=row["waits"]) if "waits" in row else state
+    elif kind in rent.ROWS:
+        rent.step(state.hosts, row)
+    elif kind in ("prepare", "prepared", "unprepared"):
+        made = row.get("snapshot") if kind == "prepared" else None
+        return state.replace(snapshot=made, preparing=row["snapshot"] if kind == "prepare" else None)
     elif kind in ("alarm", "alarm_over"):
         state.alerts.append(row)
         return state.replace(open_alarm=row if kind == "alarm" else None)
     elif kind in ("ended", "resumed"):
         alarm = state.open_alarm if kind == "ended" else None  # who resumes has looked at it
-        return state.replace(is_over=kind == "ended" and row.get("how") == "settled", open_alarm=alarm)
+        waits = state.waits if kind == "ended" else None
+        return state.replace(
+            is_over=kind == "ended" and row.get("how") == "settled", open_alarm=alarm, waits=waits
+        )
     elif kind not in _STEPS:
         state.facts.setdefault(kind, []).append(row)
     return state
@@ -131,6 +148,7 @@ _STEPS: dict[str, Callable[[TaskState, dict[str, Any]], dict[str, Any]]] = {
     "launch": _launch,
     "launched": lambda one, row: {"agent_id": row["id"], "host": row["host"]},
     "launch_failed": lambda one, row: {"state": "queued", "agent_id": None},
+    "busy": lambda one, row: {"state": "queued", "agent_id": None, "attempt": one.attempt - 1},
     "prompted": lambda one, row: {"state": "working", "is_prompted": True},
     "parked": lambda one, row: {
         "state": "parked",

@@ -28,3 +28,16 @@ def is_stalled(view: AgentView, stall: float) -> bool:
 def how_it_ended(view: AgentView) -> str:
     """The end of a program that should have waited."""
     return f"it ended: {view.state}" + (f" with exit code {view.exit_code}" if view.exit_code else "")
+
+
+def wanted(view: AgentView, stall: float) -> tuple[str | None, tuple[str, str] | None]:
+    """What is asked for by how an agent is: its work is to be brought home, closed as what (empty: as done), or a word why, and it."""
+    if view.state == "WAITING" and view.state_reason in ASKS:
+        return None, (view.state_reason, ASKS[view.state_reason])
+    if view.state in ("WAITING", "DONE"):
+        return "", None
+    if view.state in ("FAILED", "STOPPED"):
+        return how_it_ended(view), None
+    if view.state == "RUNNING" and is_stalled(view, stall):
+        return None, ("no sign of life", STALLED)
+    return None, None

@@ -8,6 +8,7 @@ import select
 import time
 
 from mngr.errors import MngrError
+from mngr.fanout import fanout
 from mngr.model import Record
 from mngr.ops import list as listing
 from mngr.ops.tail import Tail
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 SOON = 0.1  # seconds until the second look after an event: a state may be written down after what led to it
 _MOST_TAILS = 6  # of one host, before they become one
+_AT_ONCE = 16  # hosts that are looked at
 
 
 class Glance(Record):
@@ -67,7 +69,10 @@ class Watch:
 
     def drop(self, agent_id: str) -> None:
         """Follow one less."""
-        self._hosts.pop(agent_id, None)
+        host = self._hosts.pop(agent_id, None)
+        if host is not None and host not in self._hosts.values():
+            for tail in self._tails.pop(host, []):
+                tail.close()
         for some in (self._fresh, self._changed, self._again):
             some.discard(agent_id)
 
@@ -149,12 +154,14 @@ class Watch:
         seen: list[AgentView] = []
         gone: list[str] = []
         errors: dict[str, MngrError] = {}
-        for host, ids in self._by_host(wanted).items():
-            try:
-                found = listing.look(self._ctx, host, ids)
-            except MngrError as error:
-                errors[host.name] = error
+        places = list(self._by_host(wanted).items())
+        answers = fanout(lambda place: listing.look(self._ctx, *place), places, at_once=_AT_ONCE)
+        for (host, ids), found in zip(places, answers, strict=True):
+            if isinstance(found, MngrError):
+                errors[host.name] = found
                 continue
+            if isinstance(found, Exception):
+                raise found
             seen += [listing.view(s) for s in found]
             here = {s.id for s in found}
             gone += [i for i in ids if i not in here]

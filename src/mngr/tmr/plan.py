@@ -27,6 +27,7 @@ class Plan(Record):
     agent_args: list[str] = []
     on: str = ""
     per_host: int = 0
+    keep_hosts: bool = False
     transfer: str = "mirror"
     sandbox: bool = False
     network: str | None = None

@@ -88,7 +88,7 @@ def judges_of(
 def wish_of(plan: Plan) -> Wish:
     """Who does it, and where."""
     return Wish(
-        agent=plan.agent, args=plan.agent_args, on=plan.on, per_host=plan.per_host, transfer=plan.transfer, sandbox=plan.sandbox,
+        agent=plan.agent, args=plan.agent_args, on=plan.on, per_host=plan.per_host, keep_hosts=plan.keep_hosts, transfer=plan.transfer, sandbox=plan.sandbox,
         network=plan.network, yolo=plan.yolo, prefix="tmr",
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ def load(now: float = 0.0, **more: Any) -> Load:
 
 
 def test_slots_and_what_is_starting() -> None:
-    governor = Governor(Limits(max_agents=10, starting=4))
+    governor = Governor(Limits(max_agents=10, max_starting=4))
     assert governor.gate(load()).room == 4
     assert governor.gate(load(working=8, starting=1)).room == 2
     assert governor.gate(load(working=10)).room == 0
@@ -20,7 +20,7 @@ def test_slots_and_what_is_starting() -> None:
 
 
 def test_a_few_go_ahead_until_one_went_all_the_way() -> None:
-    governor = Governor(Limits(max_agents=10, starting=10, canary=3))
+    governor = Governor(Limits(max_agents=10, max_starting=10, canary=3))
     assert governor.gate(load(settled=0)).room == 3
     assert governor.gate(load(settled=0, working=3)).room == 0
     assert governor.gate(load(settled=1, working=3)).room == 7
@@ -51,7 +51,7 @@ def test_memory_and_disk_hold_launches_up_and_nothing_more() -> None:
 
 
 def test_a_limit_halves_and_success_adds() -> None:
-    governor = Governor(Limits(max_agents=16, starting=16))
+    governor = Governor(Limits(max_agents=16, max_starting=16))
     assert governor.limited(100.0, 110.0) and governor.window == 8
     assert not governor.limited(101.0, 111.0) and governor.window == 8  # one limit, told by many
     assert governor.gate(load(105.0)).room == 0

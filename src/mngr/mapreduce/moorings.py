@@ -1,0 +1,71 @@
+"""Which host the next agent goes to, where a provider makes hosts: several share one, and there is one more when all are full."""
+
+from __future__ import annotations
+
+import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+
+class Mooring:
+    """A host of the run, or one that is to be: the first who holds `making` makes it, and all others wait and share it."""
+
+    def __init__(self, name: str | None = None) -> None:
+        self.name = name
+        self.since: str | None = None  # when its making began
+        self.options: dict[str, str] = {}  # what it is to be made from
+        self.making = threading.Lock()
+        self.slugs: set[str] = set()  # tasks whose agents are on it, or are to be
+
+
+class Moorings:
+    """Gives out places; used by the one thread that decides. At most `per_host` on each, or each has its own when that is 0."""
+
+    def __init__(self, per_host: int) -> None:
+        self._per_host = per_host
+        self._all: list[Mooring] = []
+
+    def take(self, slug: str) -> Mooring:
+        """A place for the agent of a task: where there is room, else on a new host."""
+        for one in self._all:
+            if slug in one.slugs or len(one.slugs) < self._per_host:
+                one.slugs.add(slug)
+                return one
+        made = Mooring()
+        made.slugs.add(slug)
+        self._all.append(made)
+        return made
+
+    def arrived(self, slug: str, host: str) -> Mooring:
+        """The agent of a task is on this host, and nowhere else; its mooring."""
+        for one in self._all:
+            if one.name != host:
+                one.slugs.discard(slug)
+        known = next((one for one in self._all if one.name == host), None)
+        mooring = known or Mooring(host)
+        mooring.slugs.add(slug)
+        if known is None:
+            self._all.append(mooring)
+        return mooring
+
+    def adopt(self, host: str, slugs: Iterable[str]) -> None:
+        """A host that is there from before."""
+        one = Mooring(host)
+        one.slugs.update(slugs)
+        self._all.append(one)
+
+    def keep(self, slugs: Collection[str]) -> None:
+        """All other tasks need no place any more."""
+        for one in self._all:
+            one.slugs.intersection_update(slugs)
+        self._all = [one for one in self._all if one.slugs or one.name is not None]
+
+    def spare(self, wanted: int) -> list[str]:
+        """Hosts that nobody is on, without those that so many more agents could go to; they are not given out again."""
+        room = sum(max(0, self._per_host - len(one.slugs)) for one in self._all if one.slugs)
+        kept = -(-max(0, wanted - room) // self._per_host) if self._per_host else 0
+        idle = [one for one in self._all if not one.slugs and one.name is not None][kept:]
+        self._all = [one for one in self._all if one not in idle]
+        return [str(one.name) for one in idle]

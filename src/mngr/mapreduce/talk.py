@@ -1,0 +1,67 @@
+"""Words to agents at work: reminders, and that they may go on; and who waits until a limit of his model ends."""
+
+from __future__ import annotations
+
+import time
+
+from mngr import clock
+from mngr.mapreduce import words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mngr.mapreduce.crew import Crew
+    from mngr.mapreduce.governor import Governor
+    from mngr.mapreduce.hands import Hands
+    from mngr.mapreduce.state import RunState, TaskState
+    from mngr.model import AgentView
+
+MOST_REMINDERS = 2
+
+
+class Talk:
+    """Writes down what is to be said, and has it said."""
+
+    def __init__(
+        self, governor: Governor, hands: Hands, crew: Crew, state: Callable[[], RunState], write: Callable[..., None]
+    ) -> None:  # fmt: skip
+        self._governor, self._hands, self._crew = governor, hands, crew
+        self._state, self._write = state, write
+        self.asked: dict[str, str] = {}  # why a task's agent was told something
+
+    def remind(self, one: TaskState, why: str, text: str, *, counts: bool = True) -> bool:
+        """Tell it once more what is wanted; False when it was told often enough."""
+        if counts and one.reminders >= MOST_REMINDERS:
+            return False
+        number = one.reminders + counts
+        said = f"{text}\n\n(Reminder {number} of {MOST_REMINDERS}.)" if counts else text
+        self._write("remind", slug=one.task.slug, number=number, why=why)
+        self._say_to(one.task.slug, why, said)
+        return True
+
+    def _say_to(self, slug: str, why: str, text: str) -> None:
+        """One that hangs shall not keep others waiting for a word."""
+        self.asked[slug] = why
+        one, patience = self._state().tasks[slug], min(self._governor.limits.stall, 30.0)
+        self._crew.do("remind", slug, lambda: self._hands.tell(one, text, patience))
+
+    def park(self, one: TaskState, view: AgentView, now: float) -> None:
+        """Its model wants nothing of it for a while; of others then neither."""
+        until = clock.parse_stamp(view.parked_until) - time.time() if view.parked_until else None
+        self._write("parked", slug=one.task.slug, reason=view.state_reason, until=view.parked_until)
+        if view.state_reason != "login" and self._governor.limited(
+            now, None if until is None else now + until
+        ):
+            self._write("window", size=int(self._governor.window), why=view.state_reason)
+
+    def can_go_on(self, one: TaskState) -> bool:
+        """Whether what it was parked for is over."""
+        if one.reason == "login":
+            return self._governor.cause is None or self._governor.limits.on_alarm == "probe"
+        return one.parked_until is None or clock.parse_stamp(one.parked_until) <= time.time()
+
+    def wake(self, one: TaskState) -> None:
+        """It is told to go on, not told its task again."""
+        self._write("remind", slug=one.task.slug, number=one.reminders, why="the limit is over")
+        self._say_to(one.task.slug, "the limit is over", f"{words.GO_ON} ({clock.stamp()})")
