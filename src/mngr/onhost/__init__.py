@@ -40,6 +40,17 @@ def line(text: str, only: Sequence[str] | None = None, login: str = "") -> str:
     return f"""exec {clean}sh -c 'eval "$(printf %b "$0")"' '{encoded}'"""
 
 
+def ascii(text: str) -> str:
+    """The same program for those to whom words are text and no bytes: what is not ASCII goes as numbers."""
+    if text.isascii():
+        return text
+    octal = "".join(
+        f"\\0{byte:03o}" if byte > 126 or byte == 92 else chr(byte)
+        for byte in text.encode("utf-8", "surrogateescape")
+    )
+    return f'eval "$(printf %b {shell.quote(octal)})"'
+
+
 def kept_version() -> str:
     """A short name for the kept programs as they are now."""
     import zlib

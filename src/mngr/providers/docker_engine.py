@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mngr import shell
+from mngr import onhost, shell
 from mngr.errors import HostStopped, MngrError, TimedOut, Unreachable
 
 TYPE_CHECKING = False
@@ -92,7 +92,7 @@ class DockerWire:
 
     def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
         clean = [] if only is None else ["env", "-i", *only]
-        words = [*clean, *(["sh", "-c", program] if program.isascii() else _encoded(program))]
+        words = [*clean, "sh", "-c", onhost.ascii(program)]
         return self._attach(words) if terminal else self._exec(["-i"], words)
 
     def _exec(self, shape: list[str], words: list[str]) -> list[str]:
@@ -128,15 +128,6 @@ class DockerWire:
 
     def close(self) -> None:
         pass
-
-
-def _encoded(program: str) -> list[str]:
-    """For engines, words are text and no bytes: what is not ASCII goes as numbers."""
-    octal = "".join(
-        f"\\0{byte:03o}" if byte > 126 or byte == 92 else chr(byte)
-        for byte in program.encode("utf-8", "surrogateescape")
-    )
-    return ["sh", "-c", 'eval "$(printf %b "$0")"', octal]
 
 
 def choose(options: dict[str, Any]) -> Engine:

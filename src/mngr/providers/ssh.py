@@ -8,7 +8,7 @@ from mngr import onhost, registry, shell
 from mngr.errors import MngrError, NotFound, Unreachable
 from mngr.lock import Lock
 from mngr.pipehost import PipeHost
-from mngr.providers import mux
+from mngr.providers import control, mux
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ class SshWire:
         self._forwards = options.get("forward_agent") is True
         forward = "yes" if self._forwards else "no"
         name = f"{os.path.realpath(self._config[1]) if config else ''} {destination} {forward}"
-        place = f"/tmp/mngr-{os.getuid()}"
-        self._control = f"{place}/c-{_fingerprint(name):016x}"
+        self._control = control.path("c", name)
         self._options = [
             *self._config,
             *_set("ControlPath", self._control),
@@ -54,7 +53,7 @@ class SshWire:
         ]
 
     def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
-        if not (_is_ours(os.path.dirname(self._control)) and os.path.exists(self._control)):
+        if not control.is_there(self._control):
             self._connect()
         # A terminal that stalls would stall the shared connection, so it has one of its own.
         shape = ["-tt", *_set("ControlPath", "none"), *self._patience] if terminal else ["-T"]
@@ -78,10 +77,7 @@ class SshWire:
         """Start the shared connection; Unreachable says what ssh said."""
         import tempfile
 
-        place = os.path.dirname(self._control)
-        os.makedirs(place, mode=0o700, exist_ok=True)
-        if not _is_ours(place):
-            raise MngrError(f"{place} is not a directory of yours", "have its owner remove it")
+        control.make(self._control)
         master = ["ssh", "-f", "-N", "-M", "-T", *_set("ControlPersist", str(PERSIST)), *self._options]
         master += [*self._patience, "--", self._destination]
         with Lock(self._control + ".lock"), tempfile.TemporaryFile() as said:
@@ -157,23 +153,6 @@ class SshProvider:
         raise MngrError(
             "a host reached by ssh is not ours to destroy", "destroy its agents: mngr destroy NAME"
         )
-
-
-def _is_ours(place: str) -> bool:
-    """Whether nobody else could have put a socket there."""
-    try:
-        found = os.lstat(place)
-    except FileNotFoundError:
-        return False
-    return found.st_uid == os.getuid() and found.st_mode & 0o170022 == 0o040000
-
-
-def _fingerprint(text: str) -> int:
-    """64 bits of a text, the same for ever (FNV-1a): loading a library for it would take longer than all the rest."""
-    value = 0xCBF29CE484222325
-    for byte in text.encode():
-        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
-    return value
 
 
 def _set(option: str, value: str) -> list[str]:
