@@ -355,7 +355,8 @@ def test_sixteen_processes_make_many_agents_in_one_repository(mngr: Mngr) -> Non
     agents = mngr.agents()
     wanted = 8 * each + 8 * (each if FULL else 1)
     assert len(agents) == wanted == len({a["name"] for a in agents}) == len({a["work_dir"] for a in agents})
-    assert {a["state"] for a in agents} == {"RUNNING"}
+    others = [a for a in agents if a["state"] != "RUNNING"]
+    assert others == []
     assert git(mngr.repo, "worktree", "list").count("\n") == wanted
     assert sorted(os.listdir(mngr.home / "names")) == sorted(a["name"] for a in agents)
     assert len(mngr.tmux("list-sessions").splitlines()) == wanted
