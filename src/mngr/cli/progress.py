@@ -10,6 +10,7 @@ import time
 from mngr.cli.pipeline import line_of
 from mngr.cli.render import columns, fit, size
 from mngr.clock import parse_stamp
+from mngr.mapreduce import rent
 from mngr.mapreduce.state import RunState, step
 
 TYPE_CHECKING = False
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _PACE = 0.25  # seconds between two pictures
 _NEWEST = 5  # lines of what happened last
 _ALERTS = 3  # lines of what somebody should look at
-_ALERT = ("alert", "alarm", "alarm_over", "window", "held", "launch_failed", "pull_failed")
+_ALERT = ("alert", "alarm", "alarm_over", "window", "held", "launch_failed", "pull_failed", "release_failed")
 _ORDER = ("queued", "launching", "working", "talking", "parked", "pulling", "checking")
 _BAR = 30
 
@@ -29,7 +30,7 @@ class Screen:
     """Hears rows and draws; a thread of its own keeps the clock going. `rows` are those of a run that goes on."""
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:
-        self._state = RunState(tasks={}, facts={}, alerts=[])
+        self._state = RunState(tasks={}, facts={}, alerts=[], hosts={})
         self._news: dict[bool, list[str]] = {False: [], True: []}  # what happened; what is an alert
         self._lines: list[str] = []  # on the screen now
         self._began = time.time()
@@ -110,6 +111,8 @@ class Screen:
             self._causes(),
             self._spent(),
         ]
+        if self._state.waits is not None:
+            lines.append(f"no launches: {self._state.waits}")
         if self._state.open_alarm is not None:
             lines.append(f"ALARM: {self._state.open_alarm['text']}")
         lines += [f"! {line}" for line in self._news[True]]
@@ -130,7 +133,11 @@ class Screen:
         tokens = sum(int(one.get(key) or 0) for one in used for key in ("input_tokens", "output_tokens"))
         cost = sum(float(one.get("cost_usd") or 0.0) for one in used)
         more = " and what has no known price" if any(one.get("cost_usd") is None for one in used) else ""
-        return f"{tokens} tokens, ${cost:.2f}{more}" if tokens else ""
+        rented = rent.bill(list(self._state.hosts.values()))
+        parts = [f"{tokens} tokens, ${cost:.2f}{more}"] if tokens else []
+        parts += [f"{rented['running']} of {rented['made']} hosts run"] if rented["made"] else []
+        parts += [f"${rented['cost_usd']:.2f} for hosts"] if rented["cost_usd"] is not None else []
+        return ", ".join(parts)
 
     def _rest(self, settled: int, all_: int) -> str:
         """How fast it goes, and how long it will take at that pace."""

@@ -17,8 +17,8 @@ COMMAND = Command(
     name="tmr clean",
     summary=COMMANDS["tmr clean"][1],
     description=(
-        "Its agents go to the graveyard. Its folder stays: results, receipts, transcripts and the commits themselves; delete\n"
-        "that yourself when you are done with it."
+        "Its agents go to the graveyard, and the hosts that were made for it go. Its folder stays: results, receipts, transcripts\n"
+        "and the commits themselves; delete that yourself when you are done with it."
     ),
     arguments=(RUN,),
     options=(Option(flags=("--dry-run",), help="say what there is, and change nothing"),),
@@ -37,7 +37,8 @@ def run(cli: Cli, args: Args) -> int:
     found = clean(cli.fleet, place, dry_run=args["dry_run"])
     word = "there are" if args["dry_run"] else "gone:"
     size = f"{found.bytes / 1e6:.1f} MB"
-    human = f"{word} {len(found.agents)} agents of {place.name}; {size} in {place.path}"
+    hosts = f" and {len(found.hosts)} hosts" if found.hosts else ""
+    human = f"{word} {len(found.agents)} agents{hosts} of {place.name}; {size} in {place.path}"
     render.one(cli, {"run": place.name, **found.to_dict()}, human)
     for problem in found.problems:
         cli.say(problem)

@@ -68,6 +68,8 @@ def _human(place: RunDir, found: dict[str, Any]) -> str:
         text += f"{cluster['id']}: {len(cluster['tests'])} tests: {cluster['title']}\n"
     if found["alarm"]:
         text += f"ALARM: {found['alarm']}\n"
+    if found["waits"] and found["state"] != "settled":
+        text += f"no launches: {found['waits']}\n"
     cost = found["budget"]["cost_usd"]
     tokens = found["budget"]["input_tokens"] + found["budget"]["output_tokens"]
     if tokens:
@@ -77,6 +79,7 @@ def _human(place: RunDir, found: dict[str, Any]) -> str:
         text += f" ({', '.join(shares)})" if len(shares) > 1 else ""
         before = found["budget"]["before_edit"]
         text += f", {before} before the first edit on average\n" if before is not None else "\n"
+    text += _hosts(found["budget"]["hosts"])
     rows = [
         (one["outcome"] or one["state"], one["claimed"] or "-", one["verdict"] or "-", f"{one['seconds'] or 0:.0f}s",
          one["task"], one["reason"] or "")
@@ -84,6 +87,15 @@ def _human(place: RunDir, found: dict[str, Any]) -> str:
     ]  # fmt: skip
     table = render.table(("STATE", "CLAIMED", "SEEN", "TIME", "TASK", "WHY"), rows) if rows else ""
     return render.clean(text) + table + render.clean(_converging(found["converging"]))
+
+
+def _hosts(bill: dict[str, Any]) -> str:
+    """A line on what was rented."""
+    if not bill["made"]:
+        return ""
+    cost = "" if bill["cost_usd"] is None else f", ${bill['cost_usd']:.2f}"
+    hosts = "1 host" if bill["made"] == 1 else f"{bill['made']} hosts"
+    return f"{hosts}, {bill['running']} running, {bill['hours']:.2f} host-hours{cost}\n"
 
 
 def _converging(rows: list[dict[str, Any]]) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mngr.mapreduce.state import RunState, TaskState
     from mngr.model import AgentView
     from mngr.ops.context import Context
+    from mngr.ops.undestroy import Grave
 
 _WORTH = 3  # hosts, from which on it pays to prepare one for all
 _TRIES = 3  # of giving a host back
@@ -48,6 +49,18 @@ def rate_of(ctx: Context, provider: str) -> float | None:
             f"[providers.{provider}] cost_per_hour: {value!r} is no amount of money", "for example: 0.12"
         )
     return rate
+
+
+def saved_agents(fleet: Fleet, run: RunDir, on: str) -> dict[str, Grave]:
+    """The agents of a run whose hosts were given back, by name; they can be brought back where a host can be made for them."""
+    if provider_of(fleet.context, on) is None:
+        return {}
+    found = [grave for grave in fleet.graves() if grave.problem is None]
+    return {
+        grave.name: grave
+        for grave in found
+        if ((grave.meta.get("record") or {}).get("labels") or {}).get("run") == run.name
+    }
 
 
 class Dock:

@@ -8,6 +8,7 @@ import re
 
 from mngr import clock, git
 from mngr.errors import MngrError, NotFound
+from mngr.mapreduce.dock import saved_agents
 from mngr.mapreduce.recipe import Judgement
 from mngr.mapreduce.state import COUNTS
 from mngr.model import Record
@@ -70,10 +71,10 @@ class Hands:
                 self._fleet.stop([self.name(task, one.attempt - 1)])
             return self._at(mooring, lambda on, options: self._create(one, on, options))
         if found is None:
-            if mooring is None:
+            grave = saved_agents(self._fleet, self._run, self._wish.on).get(one.agent)
+            if grave is None:
                 raise NotFound(f"{one.agent} is not there any more", "see: mngr undestroy --list")
-            grave = self._grave(one.agent)
-            found = self._at(mooring, lambda on, options: self._revive(grave, on))
+            found = self._at(mooring, lambda on, options: self._revive(grave.id, on))
         if "branch" in task.data and one.base is not None:
             self._fleet.give(one.agent, self._run.repo, one.base)
         return found
@@ -98,14 +99,6 @@ class Hands:
             source=self.source, branch=branch, transfer=wish.transfer, dirty="ignore", env=wish.env, build_args=options,
             sandbox=wish.sandbox, network=wish.network, yolo=wish.yolo, labels={"run": self._run.name, "task": task.slug},
         )  # fmt: skip
-
-    def _grave(self, name: str) -> str:
-        """The id of an agent of this run whose host was given back; raises NotFound."""
-        for grave in reversed(self._fleet.graves()):
-            labels = (grave.meta.get("record") or {}).get("labels") or {}
-            if grave.name == name and labels.get("run") == self._run.name:
-                return grave.id
-        raise NotFound(f"{name} is not there any more", "see: mngr undestroy --list")
 
     def _revive(self, grave: str, on: str) -> AgentView:
         """An agent as it was when its host was given back, on another."""

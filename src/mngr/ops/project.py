@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 
-from mngr import git
+from mngr import git, onhost
 from mngr.errors import MngrError
-from mngr.lock import Lock
 from mngr.ops import sandbox
 from mngr.ops.transfer import send_files, there
 
@@ -86,31 +85,35 @@ def set_up(host: Host, record: AgentRecord, settings: Settings) -> None:
     command = settings.get("project.setup")
     if not command:
         return
-    if not host.is_here:
-        _run(host, record, command)  # what it made is not kept there: each agent's is its own
-        return
-    key = _key(record.work_dir, command, list(settings.get("project.lock") or []))
     cache = os.path.join(host.home.cache, "setup")
+    place = os.path.join(
+        cache, _key(host, record.work_dir, command, list(settings.get("project.lock") or []))
+    )
     host.run(["mkdir", "-p", cache])
-    place = os.path.join(cache, key)
-    with Lock(place + ".lock", timeout=3600):
-        if record.transfer in ("worktree", "mirror") and os.path.isdir(place):
-            _reuse(host, place, record.work_dir)
+    with host.lock(place + ".lock", timeout=3600.0):
+        if record.transfer in ("worktree", "mirror") and _reuse(host, place, record.work_dir):
             return
         before = _ignored(host, record)
-        carried = _inside(record.work_dir, before or set())
+        carried = _inside(host, record.work_dir, before or set())
         _run(host, record, command)
         after = _ignored(host, record)
         if before is not None and after is not None:
-            made = (after - before) | (_inside(record.work_dir, before) - carried)
+            made = (after - before) | (_inside(host, record.work_dir, before) - carried)
             _keep(host, record.work_dir, place, sorted(made))
 
 
-def _key(work: str, command: str, more: list[str]) -> str:
+_READ = 'cd -- "$1" && shift && for name; do if [ -f "$name" ]; then printf "%s\\0" "$name"; cat "$name"; printf "\\0"; fi; done'
+
+
+def _key(host: Host, work: str, command: str, more: list[str]) -> str:
     import hashlib
 
     digest = hashlib.sha256(command.encode())
-    for name in sorted({*LOCKS, *more}):
+    names = sorted({*LOCKS, *more})
+    if not host.is_here:
+        digest.update(host.run(["sh", "-c", _READ, "read", work, *names]).out)
+        return digest.hexdigest()[:24]
+    for name in names:
         try:
             with open(os.path.join(work, name), "rb") as file:
                 digest.update(name.encode() + b"\0" + file.read() + b"\0")
@@ -149,19 +152,29 @@ def _ignored(host: Host, record: AgentRecord) -> set[str] | None:
     return {row for row in rows if row} if listed.code == 0 else None
 
 
-def _inside(work: str, rows: set[str]) -> set[str]:
+def _inside(host: Host, work: str, rows: set[str]) -> set[str]:
     """A row for every file in the ignored directories of `rows`: what was carried into them is not set-up's."""
-    found: set[str] = set()
-    for row in rows:
-        if row.startswith("!! ") and row.endswith("/"):
-            for top, _, names in os.walk(os.path.join(work, row[3:])):
-                found.update("!! " + os.path.relpath(os.path.join(top, name), work) for name in names)
-    return found
+    places = [row[3:-1] for row in rows if row.startswith("!! ") and row.endswith("/")]
+    if places and not host.is_here:
+        line = 'cd -- "$1" && shift && exec find "$@" ! -type d -print0'
+        listed = host.run(["sh", "-c", line, "find", work, *(f"./{place}" for place in places)])
+        names = listed.out.decode("utf-8", "surrogateescape").split("\0")
+        return {"!! " + name.removeprefix("./") for name in names if name}
+    return {
+        "!! " + os.path.relpath(os.path.join(top, name), work)
+        for place in places
+        for top, _, names in os.walk(os.path.join(work, place))
+        for name in names
+    }
 
 
 def _keep(host: Host, work: str, place: str, made: list[str]) -> None:
     """Keep what set-up made, if all of it is ignored by git."""
     if any(not row.startswith("!! ") for row in made):
+        return
+    if not host.is_here:
+        names = "".join(f"{row[3:].rstrip('/')}\0" for row in made).encode("utf-8", "surrogateescape")
+        host.run(["sh", "-c", onhost.program("setup.sh"), "setup.sh", "keep", place, work], stdin=names)
         return
     fresh = f"{place}.{os.getpid()}"
     host.run(["mkdir", "-p", os.path.join(fresh, "files")])
@@ -170,11 +183,22 @@ def _keep(host: Host, work: str, place: str, made: list[str]) -> None:
     os.rename(fresh, place)
 
 
-def _reuse(host: Host, place: str, work: str) -> None:
-    """Copy what an earlier set-up made and point it at this work dir."""
-    os.utime(place)  # gc goes by the time it was last used
+def _reuse(host: Host, place: str, work: str) -> bool:
+    """Copy what an earlier set-up made and point it at this work dir; False when there is none."""
+    if not host.is_here:
+        made = host.run(
+            ["sh", "-c", onhost.program("setup.sh"), "setup.sh", "reuse", place, work], timeout=3600.0
+        )
+        if made.code not in (0, 3):
+            raise MngrError(
+                f"what set-up made before could not be copied: {made.problem}", "check space there"
+            )
+        return made.code == 0
+    if not os.path.isdir(place):
+        return False
     import re
 
+    os.utime(place)  # gc goes by the time it was last used
     origin = host.read(os.path.join(place, "origin"))
     target = work.encode("utf-8", "surrogateescape")
     files = os.path.join(place, "files")
@@ -182,7 +206,7 @@ def _reuse(host: Host, place: str, work: str) -> None:
     send_files(host, files, names, host, work)
     real = [name for name in names if not os.path.islink(os.path.join(work, name))]
     if not real or origin == target:
-        return
+        return True
     whole = re.compile(re.escape(origin) + rb"(?![\w.-])")  # not the start of another agent's work dir
     line = 'cd "$1" && shift && a=$1 && shift && exec grep -rlIF --null -e "$a" -- "$@"'
     for name in host.run(["sh", "-c", line, "grep", work, os.fsdecode(origin), *real]).out.split(b"\0"):
@@ -196,6 +220,7 @@ def _reuse(host: Host, place: str, work: str) -> None:
             points = whole.sub(lambda _: target, os.readlink(path))
             os.unlink(path)
             os.symlink(points, path)
+    return True
 
 
 def _rewrite(path: bytes, change: Callable[[bytes], bytes]) -> None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 import os
 
-from mngr import clock, config, git, names, store
+from mngr import clock, config, names, store
 from mngr.errors import MngrError, NotFound, Unreachable
 from mngr.model import Record
 from mngr.ops import environment, land, launch, packs, project, relay, sandbox
 from mngr.ops.discard import RESTORING, discard
 from mngr.ops.restore_work import Work, make_whole, restore_work
 from mngr.ops.save import AGENT
-from mngr.ops.source import Source
+from mngr.ops.source import Source, kept_repo, project_of
 from mngr.ops.stage import Stage
 
 TYPE_CHECKING = False
@@ -238,14 +238,10 @@ def _work_dir(task: _Task, record: AgentRecord) -> AgentRecord:
 
 def _near(task: _Task, record: AgentRecord) -> str:
     """A copy on the host of the repository that the agent was made from, so that it need not travel with it; or nothing."""
-    if (
-        record.transfer not in ("worktree", "mirror")
-        or record.source is None
-        or not os.path.isdir(record.source)
-    ):
+    if record.transfer not in ("worktree", "mirror") or record.source is None:
         return ""
     local = task.ctx.local
-    repo = git.find_repo(local, record.source)
+    repo = kept_repo(local, record.source)
     if repo is None or task.meta.get("saved") != "git" or not packs.are_large(local, repo):
         return ""
     origin = Source(host=local, path=record.source, repo=repo, kept=record.source, project=record.project)
@@ -279,9 +275,10 @@ def _set_up(task: _Task, record: AgentRecord) -> None:
     if not task.wish.set_up or record.transfer == "none":
         return
     host = task.host
-    if record.source is not None and os.path.isdir(record.source):
-        settings = config.load(task.ctx.home.settings, record.source, [], dict(os.environ))
-        project.carry(task.ctx.local, record.source, host, record, settings, replace=False)
+    root = None if record.source is None else project_of(record.source)
+    if root is not None and os.path.isdir(root):
+        settings = config.load(task.ctx.home.settings, root, [], dict(os.environ))
+        project.carry(task.ctx.local, root, host, record, settings, replace=False)
         project.set_up(host, record, settings)
     elif not host.is_here:  # here nothing is run that only an agent of another host has asked for
         project.set_up(host, record, task.ctx.settings_of(host, record.work_dir))

@@ -12,6 +12,7 @@ from mngr.model import Record
 from mngr.ops import archive, packs, rawgit
 from mngr.ops.discard import RESTORING
 from mngr.ops.save import BUNDLE, FILES, GIT
+from mngr.ops.source import kept_repo
 from mngr.ops.transfer import branch_taken
 
 TYPE_CHECKING = False
@@ -52,7 +53,7 @@ class Work(Record):
 def restore_work(work: Work) -> AgentRecord:
     """Make the work dir; the record as it is then."""
     record = work.record
-    repo = git.find_repo(work.host, record.source) if record.source and os.path.isdir(record.source) else None
+    repo = kept_repo(work.host, record.source)
     if work.meta["saved"] == "files":
         return _restore_files(work, repo)
     if work.meta["saved"] == "none":

@@ -117,6 +117,21 @@ def _bare(host: Host, path: str) -> Source:
     )  # fmt: skip
 
 
+def kept_repo(host: Host, source: str | None) -> Repo | None:
+    """The repository that an agent was made from; in place of a run's own, once that is deleted, the project's. None: it is gone."""
+    for path in () if source is None else (source, project_of(source)):
+        if os.path.isdir(path):
+            repo = git.find_repo(host, path)
+            return _bare(host, path).repo if repo is None and git.is_bare(host, path) else repo
+    return None
+
+
+def project_of(source: str) -> str:
+    """The project with the files and settings of what an agent was made from: a run's own repository lies in it."""
+    root, found, _ = source.rpartition("/.mngr/runs/")
+    return root if found else source
+
+
 def _agent(ctx: Context, name: str) -> Source:
     """Another agent's work dir. One with a repository of its own shares it with nobody, and nothing of it runs here."""
     host, record = find.find(ctx, name)

@@ -7,11 +7,12 @@ import json
 import os
 import stat
 
-from mngr import git, onhost, store
+from mngr import onhost, store
 from mngr.errors import MngrError
 from mngr.model import Record
 from mngr.ops import archive, packs, stream, worktree_state
 from mngr.ops import save as saving
+from mngr.ops.source import kept_repo
 from mngr.paths import Home
 from mngr.providers.local import LocalHost
 
@@ -170,9 +171,7 @@ def bring_home(
 
 def _source(ctx: Context, record: AgentRecord) -> Repo | None:
     """The repository here that a mirror was made from."""
-    if record.transfer != "mirror" or record.source is None or not os.path.isdir(record.source):
-        return None
-    return git.find_repo(ctx.local, record.source)
+    return kept_repo(ctx.local, record.source) if record.transfer == "mirror" else None
 
 
 def bring_files(host: Host, agent_id: str, stage: Stage) -> None:

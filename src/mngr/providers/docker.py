@@ -13,7 +13,7 @@ from mngr.paths import find_project_root
 from mngr.pipehost import PipeHost
 from mngr.providers import docker_engine, docker_image, docker_leftovers, docker_snapshot, probe
 from mngr.providers.docker_engine import DockerWire, Engine
-from mngr.providers.rented import refuse_options
+from mngr.providers.rented import made_from, refuse_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ OPTIONS = (
     "run_args",
 )
 _ORIGINS = ("image", "dockerfile", "snapshot")
-ENGINE = ("kind", "program", "context", "host")
+ENGINE = ("kind", "program", "context", "host", "cost_per_hour")
 USERS = {"agent": ("1000:1000", "/home/agent"), "root": ("0:0", "/root")}
 PIDS = "4096"
 STARTS = 120.0  # seconds that an engine may take to start a container
@@ -90,7 +90,7 @@ class DockerProvider:
                 self.start(host)
             elif not self._join(host, options):
                 before = registry.load(self._home, self.name, host, "gone") or {}
-                self._make(host, options or before.get("options") or {}, auto=before.get("auto") is True)
+                self._make(host, options or made_from(self._home, before), auto=before.get("auto") is True)
         return self.open(host)
 
     def start(self, host: str) -> None:

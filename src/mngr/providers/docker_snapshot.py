@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 HOME_TAR = "home.tar"
 LONGEST = 3600.0  # seconds that a commit may take
-# Agents have snapshots of their own, and their variables are nobody else's.
-_PACK = "cd ~ && exec tar cf - --exclude ./.mngr ."
+# Agents have snapshots of their own, and their variables are nobody else's; what is cached for all agents is of use to the next.
+_THEIRS = "agents names work graveyard snapshots hosts ssh crashes settings.toml tmux.socket"
+_PACK = f"cd ~ && exec tar cf - {' '.join(f'--exclude ./.mngr/{name}' for name in _THEIRS.split())} ."
 _LABELS = "LABEL mngr.home= mngr.user= mngr.volume= mngr.network="  # it is no host of ours
 _FLEETING = (b"changed as we read it", b"removed before we read it", b"socket ignored")
 

@@ -142,7 +142,7 @@ class RentedProvider:
                 self._turn("start", host)
             elif not self._join(host, options):
                 before = registry.load(self._home, self.name, host, "gone") or {}
-                self._make(host, options or before.get("options") or {}, auto=before.get("auto") is True)
+                self._make(host, options or made_from(self._home, before), auto=before.get("auto") is True)
         return self.open(host)
 
     def start(self, host: str) -> None:
@@ -204,7 +204,7 @@ class RentedProvider:
         """The settings with what was asked for this host in their place; UsageError when there is no such thing."""
         known: tuple[str, ...] = self._engine.options
         known += ("snapshot",) if self.can_snapshot_hosts else ()
-        every = (*known, *self._engine.settings, "kind")
+        every = (*known, *self._engine.settings, "kind", "cost_per_hour")
         for key in self._options:
             if not _is_in(key, every):
                 hint = closest(key, list(every)) or "known: " + ", ".join(every)
@@ -341,6 +341,14 @@ def load_snapshot(home: Home, name: str) -> Facts:
             return {**json.load(file)["host"]["kept"], "place": place}
     except (OSError, ValueError, KeyError, TypeError):
         raise NotFound(f"there is no snapshot {name!r} of a host", "see: mngr snapshot list") from None
+
+
+def made_from(home: Home, before: dict[str, Any]) -> dict[str, Any]:
+    """What a host that is gone was made from, for another of its name; a snapshot only if that is still there."""
+    options = dict(before.get("options") or {})
+    if not os.path.isdir(os.path.join(home.snapshots, str(options.get("snapshot")))):
+        options.pop("snapshot", None)
+    return options
 
 
 def refuse_options(host: str, options: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 
+from mngr.mapreduce import rent
 from mngr.mapreduce.engine import Engine
 from mngr.mapreduce.journal import Journal, read_journal
 from mngr.mapreduce.recipe import Recipe
@@ -95,12 +96,15 @@ def words(path: str, most: int = 20000) -> str:
 def _left(run: RunDir, limits: Limits) -> dict[str, Any]:
     """What the run itself has left of its money and tokens."""
     used: dict[str, Any] = {}
-    for one in fold(read_journal(run.journal)).tasks.values():
+    state = fold(read_journal(run.journal))
+    for one in state.tasks.values():
         used = add_usage(used, {**one.usage, "cost_usd": one.usage.get("cost_usd") or 0.0})
     tokens = sum(used.get(key) or 0 for key in ("input_tokens", "output_tokens", "cache_write_tokens"))
     left: dict[str, Any] = {}
     if limits.budget is not None:
-        left["budget"] = max(0.0, limits.budget - (used.get("cost_usd") or 0.0))
+        left["budget"] = max(
+            0.0, limits.budget - (used.get("cost_usd") or 0.0) - rent.cost(state.hosts.values())
+        )
     if limits.max_tokens is not None:
         left["max_tokens"] = max(0, limits.max_tokens - tokens)
     return left

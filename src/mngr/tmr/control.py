@@ -7,7 +7,8 @@ import signal
 import time
 
 from mngr.errors import MngrError, NotFound, closest
-from mngr.mapreduce.journal import Journal, find_writer
+from mngr.mapreduce.dock import drop_snapshot
+from mngr.mapreduce.journal import Journal, find_writer, read_journal
 from mngr.mapreduce.state import fold
 from mngr.model import Record
 
@@ -26,6 +27,7 @@ class Cleaned(Record):
     """What a run had beside its folder."""
 
     agents: list[str]
+    hosts: list[str] = []  # that a provider made for it, and that were still there
     bytes: int  # of its folder, which stays
     problems: list[str] = []
 
@@ -49,7 +51,44 @@ def stop(fleet: Fleet, run: RunDir, *, destroy: bool = False) -> list[Outcome]:
     agents = agents_of(fleet, run)
     if destroy:
         return fleet.destroy([agent.name for agent in agents], force=True)
-    return fleet.stop([agent.name for agent in agents if agent.state in _LIVE])
+    outcomes = fleet.stop([agent.name for agent in agents if agent.state in _LIVE])
+    for journal in journals(run):
+        _rest(fleet, journal)
+    return outcomes
+
+
+def journals(run: RunDir) -> list[str]:
+    """That of the run, and that of the questions of its integration."""
+    found = (run.journal, os.path.join(run.path, "integrate", "journal.jsonl"))
+    return [path for path in found if os.path.exists(path)]
+
+
+def _rest(fleet: Fleet, path: str) -> None:
+    """Stop the hosts of a run where that can be done, so that they cost nothing until it goes on."""
+    with Journal(path) as journal:
+        for name, rented in fold(journal.rows).hosts.items():
+            can = rented.state == "running" and fleet.context.provider(rented.provider).can_stop_hosts
+            if can and fleet.stop([f"@{name}.{rented.provider}"])[0].ok:
+                journal.write("rested", host=name)
+
+
+def _give_back(fleet: Fleet, run: RunDir, path: str) -> tuple[list[str], list[str]]:
+    """Take away what hosts a run still has, and what they were made from; the hosts, and what went wrong."""
+    hosts, problems = [], []
+    with Journal(path) as journal:
+        state = fold(journal.rows)
+        for name, rented in state.hosts.items():
+            if rented.state == "gone":
+                continue
+            try:
+                agents = fleet.release_host(rented.provider, name, ("run", run.name))
+                journal.write("released", host=name, agents=agents)
+                hosts.append(name)
+            except MngrError as error:
+                problems.append(f"{name}: {error.message}")
+        if state.snapshot is not None and (why := drop_snapshot(fleet, state.snapshot, journal.write)):
+            problems.append(f"the snapshot {state.snapshot}: {why}")
+    return hosts, problems
 
 
 def again(
@@ -99,11 +138,18 @@ def clean(fleet: Fleet, run: RunDir, *, dry_run: bool = False) -> Cleaned:
     names = [agent.name for agent in agents]
     size = sum(_size(os.path.join(top, name)) for top, _, files in os.walk(run.path) for name in files)
     if dry_run:
-        return Cleaned(agents=names, bytes=size)
+        rented = [fold(read_journal(path)).hosts for path in journals(run)]
+        hosts = [name for table in rented for name, host in table.items() if host.state != "gone"]
+        return Cleaned(agents=names, hosts=hosts, bytes=size)
     rooms = [agent.name for agent in agents if agent.labels.get("role") == "room"]
     outcomes = fleet.discard(rooms) + fleet.destroy([name for name in names if name not in rooms], force=True)
     problems = [f"{outcome.name}: {outcome.error}" for outcome in outcomes if not outcome.ok]
-    return Cleaned(agents=names, bytes=size, problems=problems)
+    hosts = []
+    for path in journals(run):
+        gone, wrong = _give_back(fleet, run, path)
+        hosts += gone
+        problems += wrong
+    return Cleaned(agents=names, hosts=hosts, bytes=size, problems=problems)
 
 
 def _size(path: str) -> int:

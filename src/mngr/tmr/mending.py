@@ -12,6 +12,7 @@ import os
 
 from mngr import git
 from mngr.errors import MngrError
+from mngr.mapreduce.dock import saved_agents
 from mngr.mapreduce.recipe import Judgement
 from mngr.mapreduce.repo import keep
 from mngr.mapreduce.state import Task, add_usage
@@ -86,7 +87,7 @@ def mend(
     """
     local, place = fleet.context.local, place_of(run)
     integrator = None if agent is None or agent in MINDLESS else agent
-    owners, used = _owners(fleet, plan, items, is_played=agent == SCRIPTED)
+    owners, used = _owners(fleet, run, plan, items, is_played=agent == SCRIPTED)
     nobody = "there is nobody to ask: neither who made it nor an integrator has a mind of its own"
     found = {
         item.change.id: Mended(tree=None, reason=nobody)
@@ -104,13 +105,15 @@ def mend(
 
 
 def _owners(
-    fleet: Fleet, plan: Plan, items: Sequence[Item], *, is_played: bool
+    fleet: Fleet, run: RunDir, plan: Plan, items: Sequence[Item], *, is_played: bool
 ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
     """Who made each change, if they can be asked, and what those have used so far."""
     if plan.transfer != "mirror":  # the user's own repository is where they work
         return {}, {}
     dull = MINDLESS if is_played else (*MINDLESS, SCRIPTED)
+    saved = saved_agents(fleet, run, plan.on)
     able = {agent.name for agent in fleet.list().agents if agent.kind not in dull}
+    able |= {name for name, grave in saved.items() if grave.kind not in dull}
     owners = {
         item.change.id: next(maker.agent for maker in item.change.made_by if maker.agent in able)
         for item in items
@@ -119,7 +122,8 @@ def _owners(
     used: dict[str, dict[str, Any]] = {}
     for name in set(owners.values()):
         try:
-            used[name] = fleet.usage([name])[0].to_dict()
+            rows = fleet.usage(destroyed=True) if name in saved else fleet.usage([name])
+            used[name] = next((row.to_dict() for row in rows if row.group == name), {})
         except MngrError:
             used[name] = {}
     return owners, used

@@ -7,6 +7,7 @@ import time
 
 from mngr import clock
 from mngr.errors import MngrError
+from mngr.mapreduce import rent
 from mngr.mapreduce.journal import find_writer, read_journal
 from mngr.mapreduce.state import add_usage, fold
 
@@ -15,10 +16,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mngr.host import Host
+    from mngr.mapreduce.rent import Rented
     from mngr.mapreduce.rundir import RunDir
     from mngr.mapreduce.state import RunState, TaskState
 
 _HEADS = 500  # commits that are compared
+_PREPARING = "a host is being prepared, which all others are made from"
 
 
 def status(run: RunDir, local: Host | None = None) -> dict[str, Any]:
@@ -30,7 +33,7 @@ def status(run: RunDir, local: Host | None = None) -> dict[str, Any]:
     for task in tasks:
         word = task["outcome"] or task["state"]
         counts[word] = counts.get(word, 0) + 1
-    skipped = state.facts.get("skip", [])
+    skipped, asked = state.facts.get("skip", []), _asked(run)
     return {
         "run": run.name,
         "state": _state(run, rows, state.is_over),
@@ -40,7 +43,8 @@ def status(run: RunDir, local: Host | None = None) -> dict[str, Any]:
         "skipped": [{"test": row["test"], "why": row["why"]} for row in skipped],
         "alerts": [{"at": row["at"], "type": row["type"], "text": row["text"]} for row in state.alerts],
         "alarm": None if state.open_alarm is None else state.open_alarm["text"],
-        "budget": _budget(tasks, _asked(run)),
+        "waits": state.waits or (_PREPARING if state.preparing else None),
+        "budget": _budget(tasks, [*state.hosts.values(), *asked.hosts.values()], list(asked.tasks.values())),
         "counts": counts,
         **({} if local is None else {"converging": _converging(local, run, state)}),
     }
@@ -104,14 +108,13 @@ def _task(one: TaskState) -> dict[str, Any]:
     }
 
 
-def _asked(run: RunDir) -> list[TaskState]:
+def _asked(run: RunDir) -> RunState:
     """What agents were asked when the run was integrated."""
-    rows = read_journal(os.path.join(run.path, "integrate", "journal.jsonl"))
-    return list(fold(rows).tasks.values())
+    return fold(read_journal(os.path.join(run.path, "integrate", "journal.jsonl")))
 
 
-def _budget(tasks: list[dict[str, Any]], asked: list[TaskState]) -> dict[str, Any]:
-    """What was used in all, and what for; tokens before the first edit, of those that made one."""
+def _budget(tasks: list[dict[str, Any]], hosts: list[Rented], asked: list[TaskState]) -> dict[str, Any]:
+    """What was used in all, and what for; tokens before the first edit, of those that made one; what hosts cost."""
     total: dict[str, Any] = {}
     spend: dict[str, dict[str, Any]] = {}
     rows = [(task["usage"], task["spend"]) for task in tasks] + [(one.usage, one.spend) for one in asked]
@@ -124,4 +127,5 @@ def _budget(tasks: list[dict[str, Any]], asked: list[TaskState]) -> dict[str, An
         **(total or {"input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0}),
         "spend": spend,
         "before_edit": round(sum(before) / len(before)) if before else None,
+        "hosts": rent.bill(hosts),
     }

@@ -154,6 +154,10 @@ def _spent(facts: Facts) -> tuple[str, str, str]:
     said = [f"{size(tokens(budget))} tokens" if tokens(budget) else "no tokens were used"]
     if budget.get("before_edit"):
         said.append(f"{size(budget['before_edit'])} before the first edit of each")
+    rented = budget.get("hosts") or {}
+    if rented.get("made"):
+        price = "" if rented["cost_usd"] is None else f", {money(rented['cost_usd'])}"
+        said.append(f"{rented['hours']:.2f} host-hours on {rented['made']} hosts{price}")
     more = _bar(parts, lambda kind, number: f"{kind} {size(number)}, {costs[kind]}")
     return money(budget.get("cost_usd")), "spent", f'{more}<p class="quiet">{" · ".join(said)}</p>'
 
