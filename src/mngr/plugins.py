@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 GROUP = "[mngr]"
 CODERS = ("claude", "codex", "opencode", "gemini", "pi", "aider")  # kinds that others can be made of
 KINDS = ("command", "player", "mechanic", *CODERS)
-PROVIDERS = {"ssh": "mngr.providers.ssh:SshProvider", "docker": "mngr.providers.docker:DockerProvider"}
+PROVIDERS = {
+    "ssh": "mngr.providers.ssh:SshProvider",
+    "docker": "mngr.providers.docker:DockerProvider",
+    "ray": "mngr.providers.ray:RayProvider",
+}
 
 
 class Plugin(Record):

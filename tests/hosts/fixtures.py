@@ -8,6 +8,7 @@ import pytest
 
 from tests.hosts.engines import Docker, Podman
 from tests.hosts.machines import Machine, Machines
+from tests.hosts.ray import Cluster
 from tests.hosts.sshd import Farm
 
 
@@ -33,6 +34,19 @@ def dockerd() -> Iterator[Docker]:
 def podman_files() -> Iterator[Podman]:
     with Podman() as engine:
         yield engine
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as found:
+        yield found
+
+
+@pytest.fixture
+def ray(cluster: Cluster) -> Iterator[Cluster]:
+    """A Ray cluster of a head and two nodes, n1 and n2, with nothing on it."""
+    yield cluster
+    cluster.reset()
 
 
 @pytest.fixture

@@ -1,0 +1,231 @@
+"""What outlives a node: the commits of agents and their own files, sent to a keeper elsewhere as they come. Sent by value.
+
+Nothing that is not committed is kept of a work dir; of an agent's own files what its last change left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import threading
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from typing import Any
+
+    Capture = Callable[[str, int], Awaitable[bytes | None]]
+
+LOOK = 1.0  # seconds between two looks
+REST = 15.0  # seconds at least between two times that an agent's files are sent without a new commit
+PORTION = 96 * 1024
+MOST_COMMITS = 64 << 20  # bytes of one agent's commits since its base
+MOST_FILES = 16 << 20  # and of its own files
+MOST_OF_ALL = 4 << 30  # that a keeper keeps
+COMMITS, FILES, ABOUT = "work.bundle", "agent.tar", "about.json"
+OWN = ("agent.json", "exit", "stopped", "status")  # files of an agent that tell that something has happened
+# HEAD and its branch on two lines, then nothing or a bundle. What git is set to there runs as what the agent runs as.
+BUNDLE = """
+cd -- "$work" || exit 1
+head=$(git rev-parse -q --verify HEAD) || exit 1
+printf '%s\\n%s\\n%s\\n' "$head" "$(git symbolic-ref -q --short HEAD)" "$(git rev-parse --show-object-format)"
+[ "$head" = "$base" ] || exec git bundle create -q - HEAD ${base:+"^$base"} 2>/dev/null
+"""
+TAR = 'cd -- "$agents" && exec tar -cf - --exclude="$id/raw" --exclude="$id/input" -- "$id"'
+
+
+class Keeper:
+    """An actor that keeps what hosts send it, each host's by its tag, in files of its own node."""
+
+    def __init__(self, directory: str) -> None:
+        self._root = directory
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+
+    def put(self, tag: str, agent: str, name: str, data: bytes, *, first: bool, last: bool) -> bool:
+        """A portion of a file; it has its name with the last one. False when there is no room."""
+        place = self._place(tag, agent)
+        if first and _size(self._root) > MOST_OF_ALL:
+            return False
+        os.makedirs(place, mode=0o700, exist_ok=True)
+        path = os.path.join(place, name)
+        with open(path + ".new", "wb" if first else "ab") as file:
+            file.write(data)
+        if last:
+            os.replace(path + ".new", path)
+        return True
+
+    def list(self, tag: str) -> list[dict[str, Any]]:
+        """What is known of the agents of a host: its `about`, with the sizes of what is kept."""
+        found = []
+        place = self._place(tag)
+        for agent in sorted(os.listdir(place)) if os.path.isdir(place) else ():
+            try:
+                with open(os.path.join(place, agent, ABOUT), encoding="utf-8") as file:
+                    about = json.load(file)
+            except (OSError, ValueError):
+                continue  # its first files were still on the way
+            sizes = {name: _length(os.path.join(place, agent, name)) for name in (COMMITS, FILES)}
+            found.append({**about, "id": agent, "sizes": sizes})
+        return found
+
+    def get(self, tag: str, agent: str, name: str, start: int) -> bytes:
+        """A portion of a file."""
+        try:
+            with open(os.path.join(self._place(tag, agent), name), "rb") as file:
+                file.seek(start)
+                return file.read(PORTION)
+        except OSError:
+            return b""
+
+    def drop(self, tag: str) -> int:
+        """Forget a host; how many others there are."""
+        shutil.rmtree(self._place(tag), ignore_errors=True)
+        return len(os.listdir(self._root))
+
+    def leave(self) -> None:
+        """Forget everything."""
+        shutil.rmtree(self._root, ignore_errors=True)
+
+    def _place(self, tag: str, agent: str = "") -> str:
+        if not all(part.replace("-", "").isalnum() for part in (tag, agent or tag)):
+            raise ValueError("no name of ours")
+        return os.path.join(self._root, tag, agent)
+
+
+def find_keeper(about: dict[str, Any]) -> Any:
+    """The keeper, made where there is none: on the head if that is possible, else anywhere."""
+    import ray
+
+    head = {"node:__internal_head__": 0.001}
+    has_head = any("node:__internal_head__" in node["Resources"] for node in ray.nodes() if node["Alive"])
+    options = {
+        "name": about["keeper"], "namespace": "mngr", "lifetime": "detached", "get_if_exists": True, "num_cpus": 0,
+        "max_restarts": 0, "resources": head if has_head else None,
+    }  # fmt: skip
+    return ray.remote(Keeper).options(**options).remote(os.path.join(about["directory"], ".kept"))
+
+
+class Pusher(threading.Thread):
+    """Looks at the agents of a host, and sends what has changed."""
+
+    def __init__(self, about: dict[str, Any], home: str, capture: Capture) -> None:
+        super().__init__(daemon=True)
+        self._about = about
+        self._agents = os.path.join(home, ".mngr", "agents")
+        self._capture = capture
+        self._loop = asyncio.get_running_loop()
+        self._sent: dict[
+            str, tuple[object, object, float]
+        ] = {}  # what each agent's files looked like, and when
+        self._heads: dict[str, dict[str, str]] = {}  # where its last bundle ends
+        self._stopped = threading.Event()
+        self._keeper: Any = None
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._stopped.set()
+
+    def run(self) -> None:
+        """Until the actor ends. A keeper that is lost is made again, and told everything."""
+        while not self._stopped.wait(LOOK):
+            try:
+                self.look()
+            except Exception:
+                self._keeper = None
+                self._sent.clear()
+
+    def look(self) -> None:
+        """Send whatever has changed."""
+        for agent in sorted(_names(self._agents)):
+            seen = _look(os.path.join(self._agents, agent))
+            if seen is None:
+                continue
+            record, own, git = seen
+            before = self._sent.get(agent, (None, None, 0.0))
+            if git != before[1] or (own != before[0] and time.monotonic() - before[2] > REST):
+                self._send(agent, record)
+                self._sent[agent] = (own, git, time.monotonic())
+
+    def _send(self, agent: str, record: dict[str, Any]) -> None:
+        place = os.path.join(self._agents, agent)
+        about: dict[str, Any] = {"record": record, "at": time.time(), "lacks": []}
+        commits = self._ask(BUNDLE, MOST_COMMITS, work=record.get("work_dir"), base=record.get("base") or "")
+        if commits is None:
+            about["lacks"].append("commits")
+        else:
+            head, branch, form, commits = commits.split(b"\n", 3)
+            last = {"head": head.decode(), "branch": branch.decode("utf-8", "replace"), "form": form.decode()}
+            self._heads[agent] = last
+            self._put(agent, COMMITS, commits)
+        about.update(self._heads.get(agent, {}))
+        files = self._ask(TAR, MOST_FILES, agents=os.path.dirname(place), id=agent)
+        if files is None:
+            about["lacks"].append("files")
+        else:
+            self._put(agent, FILES, files)
+        self._put(agent, ABOUT, json.dumps(about).encode())
+
+    def _ask(self, program: str, most: int, **words: object) -> bytes | None:
+        given = "".join(f"{name}={_quote(str(value or ''))}\n" for name, value in words.items())
+        return asyncio.run_coroutine_threadsafe(self._capture(given + program, most), self._loop).result()
+
+    def _put(self, agent: str, name: str, data: bytes) -> None:
+        import ray
+
+        if self._keeper is None:
+            self._keeper = find_keeper(self._about)
+        for at in range(0, max(len(data), 1), PORTION):
+            part = data[at : at + PORTION]
+            ends = {"first": at == 0, "last": at + PORTION >= len(data)}
+            if not ray.get(
+                self._keeper.put.remote(self._about["tag"], agent, name, part, **ends), timeout=30
+            ):
+                return
+
+
+def _look(place: str) -> tuple[dict[str, Any], object, object] | None:
+    """The record of an agent that is whole, what its files look like and its refs; all of it is only the agent's word."""
+    try:
+        with open(os.path.join(place, "agent.json"), "rb") as file:
+            record = json.loads(file.read(1 << 20))
+        if record["phase"] != "ready" or not isinstance(record["work_dir"], str):
+            return None
+        work, branch = record["work_dir"], str(record.get("branch"))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    refs = ("logs/HEAD", "HEAD", f"refs/heads/{branch}", "packed-refs")
+    own = [_stamp(os.path.join(place, name)) for name in OWN]
+    return record, own, [_stamp(os.path.join(work, ".git", name)) for name in refs]
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def _names(place: str) -> list[str]:
+    try:
+        return [name for name in os.listdir(place) if name.startswith("a-") and name[2:].isalnum()]
+    except OSError:
+        return []
+
+
+def _size(place: str) -> int:
+    return sum(_length(os.path.join(root, name)) for root, _, names in os.walk(place) for name in names)
+
+
+def _length(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def _quote(word: str) -> str:
+    return "'" + word.replace("'", "'\\''") + "'"

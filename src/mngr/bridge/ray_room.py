@@ -1,0 +1,168 @@
+"""The first process of a host on a Ray node; run on its own, it is sent there as text. All others of the host come from it.
+
+It has a socket to the actor. When that closes, be it because the actor was killed, it ends, and nothing of the host is left:
+in a pid namespace the kernel sees to that, elsewhere (`pid` is not 1) it ends whoever has the host's mark.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import termios
+
+MARK = "MNGR_ROOM"  # the variable by which the processes of a host are known
+
+
+class Room:
+    """Starts what the actor asks for, and says how each has ended."""
+
+    def __init__(self, link: socket.socket, mark: str) -> None:
+        self._link = link
+        self._mark = mark
+        self._keys: dict[int, str] = {}
+
+    def serve(self) -> None:
+        """Until the actor is gone."""
+        wake_r, wake_w = os.pipe()
+        for fd in (wake_r, wake_w):
+            os.set_blocking(fd, False)
+        signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._say({"ready": os.getpid()})
+        poll = select.poll()
+        for fd in (wake_r, self._link.fileno()):
+            poll.register(fd, select.POLLIN)
+        while True:
+            ready = {fd for fd, _ in poll.poll()}
+            if wake_r in ready:
+                _drain(wake_r)
+                self._reap()
+            if self._link.fileno() in ready and not self._hear():
+                return
+
+    def _hear(self) -> bool:
+        """Do one thing that was asked for; False when nobody asks any more."""
+        head, fds, _, _ = socket.recv_fds(self._link, 4, 3)
+        if len(head) < 4:
+            return False
+        body = _exactly(self._link, struct.unpack("!I", head)[0])
+        if body is None:
+            return False
+        asked = json.loads(body)
+        if "argv" in asked:
+            pid = self._start(asked, fds)
+            self._keys[pid] = asked["key"]
+            self._say({"key": asked["key"], "pid": pid})
+        else:
+            self._signal(asked["key"], asked["signal"], whole=asked["whole"])
+        for fd in fds:
+            os.close(fd)
+        return True
+
+    def _start(self, asked: dict, fds: list) -> int:  # type: ignore[type-arg]
+        pid = os.fork()
+        if pid:
+            return pid
+        try:
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
+                signal.signal(number, signal.SIG_DFL)
+            os.setsid()
+            if asked["terminal"]:
+                fcntl.ioctl(fds[0], termios.TIOCSCTTY, 0)
+            for at, fd in enumerate(fds if len(fds) == 3 else fds * 3):
+                os.dup2(fd, at)
+            os.closerange(3, 256)
+            os.execvpe(asked["argv"][0], asked["argv"], {**asked["env"], MARK: self._mark})
+        except BaseException as error:
+            os.write(2, f"{error}\n".encode())
+        finally:
+            os._exit(127)
+
+    def _signal(self, key: str, number: int, *, whole: bool) -> None:
+        for pid, of in self._keys.items():
+            if of == key:
+                try:
+                    (os.killpg if whole else os.kill)(pid, number)
+                except OSError:
+                    pass
+
+    def _reap(self) -> None:
+        """Also of what others left to us."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            key = self._keys.pop(pid, None)
+            if key is not None:
+                code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+                self._say({"key": key, "code": code})
+
+    def _say(self, row: dict) -> None:  # type: ignore[type-arg]
+        try:
+            self._link.sendall(json.dumps(row).encode() + b"\n")
+        except OSError:
+            pass  # then there is nothing to hear either
+
+
+def end_all(mark: str) -> None:
+    """End every process with the mark; once more, for some may have been just starting others."""
+    wanted = f"{MARK}={mark}".encode()
+    while True:
+        found = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _has(pid, wanted)]
+        if not found:
+            return
+        for pid in found:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+        select.select([], [], [], 0.02)
+
+
+def _has(pid: int, wanted: bytes) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            if b") Z" in file.read():
+                return False
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return pid != os.getpid() and wanted in file.read().split(b"\0")
+    except OSError:
+        return False
+
+
+def _drain(fd: int) -> None:
+    try:
+        while os.read(fd, 4096):
+            pass
+    except BlockingIOError:
+        pass
+
+
+def _exactly(link: socket.socket, size: int) -> bytes | None:
+    data = b""
+    while len(data) < size:
+        more = link.recv(size - len(data))
+        if not more:
+            return None
+        data += more
+    return data
+
+
+if __name__ == "__main__":
+    room = Room(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])
+    os.set_inheritable(int(sys.argv[1]), False)
+    room.serve()
+    if os.getpid() != 1:
+        end_all(sys.argv[2])

@@ -1,0 +1,221 @@
+"""Ray: a host is an actor on a cluster that is there already, with a directory on its node and a pid namespace of its own."""
+
+from __future__ import annotations
+
+import os
+
+from mngr import registry, shell
+from mngr.errors import HostStopped, MngrError, UsageError
+from mngr.providers.bridged import Bridge, BridgedWire
+from mngr.providers.rented import Found, RentedProvider
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import builtins
+    from collections.abc import Sequence
+    from typing import Any
+
+    from mngr.errors import Unreachable
+    from mngr.paths import Home
+    from mngr.pipehost import Wire
+    from mngr.providers.rented import Engine, Facts, Note
+
+HINTS = {
+    "unreachable": "is it up? see [providers.ray] address, and: ray status",
+    "missing": "install it there, in the cluster's version: pip install ray; or choose another: [providers.ray] python",
+    "busy": "wait until hosts are stopped or destroyed, or ask for less: -b cpus=0",
+}
+PLACEMENTS = ("spread", "pack")
+_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+# All or nothing, whatever becomes of the connection meanwhile.
+_PACK = 'cd "$HOME" && tar -cf - --exclude=./.tmp . && printf %s {mark} >&2'
+_UNPACK = 'cd "$HOME" && tar -xpf - && printf %s {mark} >&2'
+
+
+class RayProvider(RentedProvider):
+    """Hosts on one cluster."""
+
+    from_project = ("cpus", "gpus", "memory", "placement")
+
+    def hire(self, name: str, home: Home, options: dict[str, Any], note: Note) -> Engine:
+        return RayEngine(name, home, options, note)
+
+    def kept(self, host: str) -> dict[str, dict[str, Any]]:
+        """What outlives a host: of each of its agents, by its id, what is known of it elsewhere. See ops/rescue.py."""
+        engine: RayEngine = self._engine
+        return engine.kept(self._facts(host)["engine"])
+
+    def fetch(self, host: str, agent: str, place: str) -> None:
+        """What is kept of an agent, as files in a directory."""
+        engine: RayEngine = self._engine
+        engine.fetch(self._facts(host)["engine"], agent, place)
+
+
+class RayEngine:
+    """The engine as the others are; what there is to know of Ray is in mngr.bridge.ray, in the Python that has it."""
+
+    options = ("cpus", "gpus", "memory", "placement", "resources.")
+    settings = ("address", "python", "directory")
+    can_stop = True
+    can_snapshot = False
+
+    def __init__(self, provider: str, home: Home, options: dict[str, Any], note: Note) -> None:
+        self._provider = provider
+        self._home = home
+        self._note = note
+        self._key = registry.key(home)
+        self._directory = str(options.get("directory") or f"/var/tmp/mngr-ray-{os.getuid()}")
+        self._bridge = Bridge(
+            provider, home, "mngr.bridge.ray", {"address": options.get("address")}, python=options.get("python"),
+            variables=("RAY_",), hints=HINTS,
+        )  # fmt: skip
+
+    def plan(self, name: str, wish: Facts) -> Facts:
+        number = os.urandom(4).hex()
+        author = [shell.run(["git", "config", f"user.{key}"]).text for key in ("name", "email")]
+        about = {
+            "name": name, "tag": f"{self._key}-{number}", "actor": f"host:{self._key}:{number}:{name}",
+            "directory": self._directory, "keeper": f"keeper:{self._key}", "author": author,
+        }  # fmt: skip
+        return {"tag": about["tag"], "about": about, "wish": _sizes(wish), "whose": self._key}
+
+    def make(self, name: str, facts: Facts) -> Facts:
+        return {**facts, **self._make(name, facts, None)}
+
+    def join(self, name: str) -> Facts | None:
+        found = self._bridge.call("join", name=name)
+        if not found:
+            return None
+        return {**found, "whose": found["actor"].split(":")[1], "about": {"actor": found["actor"]}}
+
+    def wire(self, name: str, facts: Facts) -> Wire:
+        if facts.get("files"):
+            return Asleep(self._provider, name)
+        words = {"actor": facts["about"]["actor"], "node": facts.get("node"), "address": facts.get("address")}
+        return BridgedWire(self._bridge, name, words)
+
+    def start(self, name: str, facts: Facts) -> Facts:
+        kept = facts.get("files")
+        if kept is None:
+            facts = {**facts, **self._look(name, facts)}
+            is_guest = "wish" not in facts  # then it is its owner's to start
+            return facts if is_guest else {**facts, **self._make(name, facts, facts.get("node"))}
+        facts = {key: value for key, value in facts.items() if key != "files"}
+        facts.update(self._make(name, facts, None))
+        with open(kept, "rb") as file:
+            self._move(name, facts, _UNPACK, stdin=file)
+        os.unlink(kept)
+        return facts
+
+    def stop(self, name: str, facts: Facts) -> Facts:
+        kept = os.path.join(self._home.hosts, self._provider, f"{name}.files")
+        if facts.get("files"):
+            return facts
+        with open(f"{kept}.new", "wb") as file:
+            self._move(name, facts, _PACK, stdout=file)
+            os.fsync(file.fileno())
+        os.replace(f"{kept}.new", kept)
+        self._bridge.call("remove", about=facts["about"], node=facts.get("node"), host=name)
+        return {**facts, "files": kept}
+
+    def remove(self, name: str, facts: Facts) -> None:
+        self._bridge.call("remove", about=facts["about"], node=facts.get("node"), host=name)
+        kept = os.path.join(self._home.hosts, self._provider, f"{name}.files")
+        for path in (kept, f"{kept}.new"):
+            if os.path.exists(path):
+                os.unlink(path)
+
+    def find(self) -> builtins.list[Found]:
+        answer = self._bridge.call("find", key=self._key, keeper=f"keeper:{self._key}")
+        return [
+            Found(what=one["what"], name=one["name"], tag=one["tag"], removal=one["removal"])
+            for one in answer["found"]
+        ]
+
+    def kept(self, facts: Facts) -> dict[str, dict[str, Any]]:
+        """What the keeper knows of the agents of a host."""
+        about = facts["about"]
+        answer = self._bridge.call("kept", keeper=about["keeper"], tag=about["tag"])
+        return {str(one["id"]): one for one in answer["agents"]}
+
+    def fetch(self, facts: Facts, agent: str, place: str) -> None:
+        """What the keeper has of an agent, into a directory."""
+        about = facts["about"]
+        self._bridge.call("fetch", keeper=about["keeper"], tag=about["tag"], agent=agent, place=place)
+
+    def _make(self, name: str, facts: Facts, node: str | None) -> Facts:
+        made = self._bridge.call("make", about=facts["about"], wish=facts["wish"], node=node, host=name)
+        if made["space"] != "own" and facts.get("space") != made["space"]:
+            self._note(
+                f"{made['address']} allows no namespaces: what {name} leaves running is looked for when it ends"
+            )
+        return made
+
+    def _look(self, name: str, facts: Facts) -> Facts:
+        """Where it is; HostGone when its node is dead, and its files with it."""
+        return self._bridge.call("look", node=facts.get("node"), actor=facts["about"]["actor"], host=name)
+
+    def _move(self, name: str, facts: Facts, program: str, **streams: Any) -> None:
+        """Its files from or to a file of ours, as a stream."""
+        mark = f"mngr-{os.urandom(8).hex()}"
+        wire = self.wire(name, facts)
+        argv = wire.argv(program.format(mark=mark))
+        process = shell.start(argv, **{"stdin": shell.DEVNULL, **streams}, stderr=shell.PIPE)
+        assert process.stderr is not None
+        said = process.stderr.read().decode("utf-8", "replace")
+        if shell.wait(process) == 0 and said.endswith(mark):
+            return
+        raise wire.lost(said.strip()) if not said.strip().startswith("tar") else _failed(name, said)
+
+
+class Asleep:
+    """The wire to a host that is stopped: its files are in our home."""
+
+    def __init__(self, provider: str, host: str) -> None:
+        self._place = (provider, host)
+
+    def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
+        raise HostStopped(*self._place)
+
+    def lost(self, said: str) -> Unreachable:
+        return HostStopped(*self._place)
+
+    def close(self) -> None:
+        pass
+
+
+def _failed(name: str, said: str) -> MngrError:
+    return MngrError(
+        f"the files of {name} could not be moved: {said.strip().splitlines()[-1]}", "check space there"
+    )
+
+
+def _sizes(wish: Facts) -> Facts:
+    """What a host shall have, in Ray's terms; UsageError when it makes no sense."""
+    placement = str(wish.get("placement") or "spread")
+    if placement not in PLACEMENTS:
+        raise UsageError(f"placement cannot be {placement!r}", f"one of: {', '.join(PLACEMENTS)}")
+    resources = {
+        key.partition(".")[2]: _number(key, value)
+        for key, value in wish.items()
+        if key.startswith("resources.")
+    }
+    sizes = {key: _number(key, wish.get(key, default)) for key, default in (("cpus", 1), ("gpus", 0))}
+    return {**sizes, "memory": _bytes(wish.get("memory")), "resources": resources, "placement": placement}
+
+
+def _number(key: str, value: object) -> float:
+    try:
+        number = float(str(value))
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < 1e9:
+        raise UsageError(f"{key} cannot be {value!r}", "a number, 0 or more")
+    return number
+
+
+def _bytes(value: object) -> int:
+    """How much memory `4g` or `512m` is."""
+    text = str(value or 0).lower().removesuffix("b").removesuffix("i")
+    unit = _UNITS.get(text[-1:], 1)
+    return int(_number("memory", text.rstrip("kmgt")) * unit)
