@@ -258,8 +258,12 @@ def test_the_emergency_stop_and_on_another_day(project: Mngr) -> None:
 
 
 def test_a_look_ahead_leaves_no_trace(project: Mngr) -> None:
+    part = project.repo / "part"
+    part.mkdir()
+    (part / "test_part.py").write_text("def test_part():\n    pass\n")
     add_tests(project, right=(1, 1, 2), wrong=(2, 2, 5))
-    found = project.json("tmr", "run", "--dry-run", "--runs", "1")
+    assert project.json("tmr", "run", "--dry-run", "--runs", "1", cwd=part)["tests"] == 1, "those below"
+    found = project.json("tmr", "run", "--dry-run", "--runs", "1", "tests")
     assert (found["tests"], found["failing"], found["agents"], found["cost_usd"]) == (
         2,
         1,
@@ -267,7 +271,7 @@ def test_a_look_ahead_leaves_no_trace(project: Mngr) -> None:
         [0.0, 0.0],
     )
     assert found["brief_tokens"] > found["shared_tokens"] > 500 and found["seconds"][0] < found["seconds"][1]
-    told = project("tmr", "run", "--dry-run", "--runs", "1", "--agent", "claude").out
+    told = project("tmr", "run", "--dry-run", "--runs", "1", "tests", "--agent", "claude").out
     assert "2 agents" in told and "cost unknown" in told
     assert project.agents() == [] and project.json("tmr", "list")["runs"] == []
     assert git(project.repo, "for-each-ref", "refs/mngr") == ""
@@ -337,5 +341,6 @@ def test_receipts_are_made_on_other_hosts_which_are_given_back(project: Mngr, ex
     ]
     found = play(project, {"*": mend}, "--verify-on", ".scratch", "--max-agents", "2")
     assert {task["verdict"] for task in found["tasks"]} == {"confirmed"}
+    assert project.json("tmr", "integrate", "r")["verdict"] == "green"
     assert {agent["host"] for agent in project.agents()} == {"local"}
     assert {host["provider"] for host in project.json("list", "--hosts")["hosts"]} == {"local"}

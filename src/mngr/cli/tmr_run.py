@@ -46,7 +46,7 @@ COMMAND = Command(
         "confirmed becomes one branch, as tmr integrate makes it.\n"
         "Exit code 4 when something is blocked, refuted or not integrated, 5 when time or money ran out and the rest is parked."
     ),
-    arguments=(Argument(name="PATH", help="the tests to work on, as for pytest (default: all)", many=True, required=False, complete="files"),),
+    arguments=(Argument(name="PATH", help="the tests to work on, as for pytest (default: all in this directory)", many=True, required=False, complete="files"),),
     options=(
         Option(flags=("--pytest",), metavar="CMD", help="the command that runs pytest (default: [project] pytest)"),
         Option(flags=("--only",), metavar="WHAT", choices=("failing", "changed", "all"), default="all", help="which tests get an agent"),
@@ -167,6 +167,12 @@ def _detach(cli: Cli, place: RunDir, notify: str | None) -> int:
     return 0
 
 
+def _paths(cli: Cli, args: Args, root: str) -> list[str]:
+    """The tests that were named, or those below where we are; none of them means all."""
+    here = [] if os.path.realpath(cli.context.cwd) == os.path.realpath(root) else ["."]
+    return [from_root(cli, root, path) for path in args["path"] or here]
+
+
 def _plan(cli: Cli, args: Args, root: str) -> Plan:
     from mngr import git
     from mngr.tmr.plan import Plan
@@ -181,7 +187,7 @@ def _plan(cli: Cli, args: Args, root: str) -> Plan:
     wish = wish_of(cli, args, "tmr", args["agent"] or "mechanic")
     tutorial = str(settings.get("tutorial.file") or "tutorial.sh")
     return Plan(
-        base="", pytest=pytest_of(cli, args), paths=[from_root(cli, root, path) for path in args["path"] or []], args=args.rest or [],
+        base="", pytest=pytest_of(cli, args), paths=_paths(cli, args, root), args=args.rest or [],
         program=settings.get("project.program"), agent=wish.agent, agent_args=args["agent_arg"] or [], on=wish.on, per_host=wish.per_host, keep_hosts=wish.keep_hosts,
         transfer=wish.transfer or "mirror", sandbox=wish.sandbox, network=wish.network, yolo=wish.yolo, only=args["only"],
         changed_since=since, k=args["runs"], verify_k=args["verify_runs"], verify=args["verify"],

@@ -76,8 +76,9 @@ class Suite:
         self.spent = 0.0  # seconds of pytest
 
     def close(self) -> None:
-        """Give the room back."""
+        """Give the room back, and the host that it is on if it was made for it."""
         self._stack.close()
+        self._rooms.close()
 
     def also(self, name: str, check: Check, settings: list[str]) -> None:
         """Something else that must hold; `settings` is what its answer depends on beside the tree."""
