@@ -25,7 +25,9 @@ KINDS = ("command", "player", "mechanic", *CODERS)
 PROVIDERS = {
     "ssh": "mngr.providers.ssh:SshProvider",
     "docker": "mngr.providers.docker:DockerProvider",
+    "modal": "mngr.providers.modal:ModalProvider",
     "ray": "mngr.providers.ray:RayProvider",
+    "template": "mngr.providers.template:TemplateProvider",
 }
 
 

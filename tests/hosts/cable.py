@@ -8,9 +8,9 @@ from threading import Lock, Thread
 
 
 class Cable:
-    """Listens at a path of its own and passes everything on to another, both ways."""
+    """Listens at a path of its own, or at a port of its own, and passes everything on to another, both ways."""
 
-    def __init__(self, path: Path, target: Path) -> None:
+    def __init__(self, path: Path | tuple[str, int], target: Path | tuple[str, int]) -> None:
         self.path = path
         self._target = target
         self._lock = Lock()
@@ -21,8 +21,11 @@ class Cable:
     def mend(self) -> None:
         """Let connections through; does nothing when they are."""
         if self._listener is None:
-            self._listener = socket.socket(socket.AF_UNIX)
-            self._listener.bind(str(self.path))
+            self._listener = socket.socket(_family(self.path))
+            self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._listener.bind(_address(self.path))
+            if isinstance(self.path, tuple):
+                self.path = self._listener.getsockname()
             self._listener.listen(100)
             Thread(target=self._accept, args=(self._listener,), daemon=True).start()
 
@@ -31,7 +34,8 @@ class Cable:
         if self._listener is not None:
             _end(self._listener)
             self._listener = None
-            self.path.unlink(missing_ok=True)
+            if isinstance(self.path, Path):
+                self.path.unlink(missing_ok=True)
         with self._lock:
             for one in self._open:
                 _end(one)
@@ -43,8 +47,8 @@ class Cable:
                 near = listener.accept()[0]
             except OSError:
                 return
-            far = socket.socket(socket.AF_UNIX)
-            far.connect(str(self._target))
+            far = socket.socket(_family(self._target))
+            far.connect(_address(self._target))
             with self._lock:
                 self._open |= {near, far}
             for a, b in ((near, far), (far, near)):
@@ -58,6 +62,14 @@ class Cable:
         except OSError:
             _end(source)
             _end(target)
+
+
+def _family(place: Path | tuple[str, int]) -> socket.AddressFamily:
+    return socket.AF_UNIX if isinstance(place, Path) else socket.AF_INET
+
+
+def _address(place: Path | tuple[str, int]) -> str | tuple[str, int]:
+    return str(place) if isinstance(place, Path) else place
 
 
 def _end(one: socket.socket) -> None:

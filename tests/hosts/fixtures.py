@@ -8,6 +8,7 @@ import pytest
 
 from tests.hosts.engines import Docker, Podman
 from tests.hosts.machines import Machine, Machines
+from tests.hosts.modal.server import Modal
 from tests.hosts.ray import Cluster
 from tests.hosts.sshd import Farm
 
@@ -89,3 +90,16 @@ def podman_engine(podman_files: Podman) -> Iterator[Podman]:
     """A Podman with the tiny image and nothing else."""
     yield podman_files
     podman_files.reset()
+
+
+@pytest.fixture(scope="session")
+def modal_plane() -> Iterator[Modal]:
+    with Modal() as plane:
+        yield plane
+
+
+@pytest.fixture
+def modal(modal_plane: Modal) -> Iterator[Modal]:
+    """A control plane of Modal's with nothing in it, and nothing wrong with it."""
+    yield modal_plane
+    modal_plane.reset()

@@ -309,8 +309,9 @@ class Running:
             return await _within(seconds, getattr(actor, method).remote(*words))
         except TimeoutError:
             raise Refused("unreachable", f"it did not answer within {seconds:g}s") from None
-        except ActorUnavailableError as error:
-            raise Refused("unreachable", f"its node does not answer: {_reason(error)}") from None
+        except ActorUnavailableError:
+            where = self._host.get("address") or "its node"
+            raise Refused("unreachable", f"{where} does not answer") from None
         except (ActorDiedError, RayActorError):
             raise self._engine.loss(self._host) from None
         except RayError as error:

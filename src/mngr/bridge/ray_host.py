@@ -370,9 +370,16 @@ async def _readable(one: Running, fds: list[int], patience: float) -> None:
 
 
 async def _writable(one: Running) -> None:
+    """Wait until its input takes more, or until it has ended."""
     loop = asyncio.get_running_loop()
-    fd, done = one.input, loop.create_future()
-    loop.add_writer(fd, lambda: done.done() or done.set_result(None))
+    fd = one.input
+    done: asyncio.Future[None] = loop.create_future()
+
+    def wake() -> None:
+        if not done.done():
+            done.set_result(None)
+
+    loop.add_writer(fd, wake)
     try:
         await asyncio.wait([done, one.code], return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -14,10 +14,10 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable, Coroutine
     from typing import Any
 
-    Capture = Callable[[str, int], Awaitable[bytes | None]]
+    Capture = Callable[[str, int], Coroutine[Any, Any, bytes | None]]
 
 LOOK = 1.0  # seconds between two looks
 REST = 15.0  # seconds at least between two times that an agent's files are sent without a new commit

@@ -212,6 +212,8 @@ class Server:
         gone = asyncio.ensure_future(link.until_gone())
         command: Command | None = None
         try:
+            if streams.is_nothing(link.fds[0]):  # spares many engines a call
+                program = "exec </dev/null\n" + program
             # Not cut short: then nobody would know whether it runs.
             command = await self._engine.exec(head["host"], program, head.get("terminal"))
             link.resize = command.resize
@@ -251,7 +253,8 @@ async def _run(command: Command, link: Link) -> int:
         finally:
             link.close_fd(at)
 
-    feeding = asyncio.ensure_future(streams.feed(link.fds[0], command))
+    nothing = streams.is_nothing(link.fds[0])
+    feeding = asyncio.ensure_future(asyncio.sleep(0) if nothing else streams.feed(link.fds[0], command))
     draining = [asyncio.ensure_future(hand_out(at)) for at in (1, 2)]
     try:
         await asyncio.gather(*draining)

@@ -82,6 +82,12 @@ def _finish(done: asyncio.Future[None]) -> None:
         done.set_result(None)
 
 
+def is_nothing(fd: int) -> bool:
+    """Whether it is /dev/null."""
+    found = os.fstat(fd)
+    return stat.S_ISCHR(found.st_mode) and found.st_rdev == os.stat(os.devnull).st_rdev
+
+
 def _is_file(fd: int) -> bool:
     """Whether it is always ready, and nothing can tell: a file, or /dev/null."""
     mode = os.fstat(fd).st_mode

@@ -1,0 +1,174 @@
+"""A command in a sandbox: what Modal's library lacks of it is made up for by the shell."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from mngr.bridge.modal_reach import reach, refusal
+from mngr.bridge.protocol import Refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from typing import Any
+
+LONGEST = 60_000  # bytes of a program that goes as a word; the service takes 64 KiB of all words
+CHUNK = 1 << 20  # bytes of input at a time; the library holds at most twice that
+_AHEAD = 4  # portions of output that wait for whoever reads them
+# First it says who it is, so that it can be ended; with a terminal, that has the size it should have.
+_PREFACE = '[ -n "$HOME" ] || export HOME=/root; printf "%s%s %s;" {mark} $$ "$(tty 2>/dev/null || :)" >&2\n'
+_SIZED = "stty rows {rows} cols {columns} 2>/dev/null; TERM={term}; export TERM\n"
+# A process and what descends from it, but not what went into the background on its own.
+_END = """
+for one in /proc/[0-9]*/stat; do sed 's/^\\([0-9]*\\) .*) [A-Za-z] \\([0-9]*\\) .*/\\1 \\2/' "$one" 2>/dev/null; done | awk -v top="$1" '
+    { parent[$1] = $2 }
+    END { for (pid in parent) { for (one = pid; one in parent; one = parent[one]) if (one == top) { print pid; break } } }' |
+while read -r pid; do kill -HUP "$pid" 2>/dev/null; done
+"""
+_KEPT = 'p=$(cat "$0"; echo x); rm -f "$0"; eval "${p%x}"'
+
+
+class SandboxCommand:
+    """One of them. Its output is fetched by tasks of their own, which can be cut off when the engine is lost."""
+
+    def __init__(self, sandbox: Any, process: Any, mark: bytes, is_terminal: bool) -> None:
+        self._sandbox = sandbox
+        self._process = process
+        self._mark = mark
+        self._preface_on = 1 if is_terminal else 2
+        self._told: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
+        self._queues: dict[int, asyncio.Queue[Any]] = {at: asyncio.Queue(_AHEAD) for at in (1, 2)}
+        self._lost: Refused | None = None
+        self._tasks = [
+            asyncio.ensure_future(self._fetch(1, process.stdout)),
+            asyncio.ensure_future(self._fetch(2, process.stderr)),
+        ]
+        self._waiting = asyncio.ensure_future(process.wait.aio())
+        self._tasks.append(self._waiting)
+
+    async def _fetch(self, at: int, stream: Any) -> None:
+        queue = self._queues[at]
+        held = b"" if at == self._preface_on else None
+        try:
+            async for data in stream:
+                if held is not None:
+                    held += data
+                    if b";" not in held:
+                        continue
+                    data, held = self._hear(held), None
+                if data:
+                    await queue.put(bytes(data))
+            await queue.put(held)
+            if held:
+                await queue.put(None)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            await queue.put(refusal(error))
+
+    def _hear(self, data: bytes) -> bytes:
+        """What follows the preface, which says who the command is."""
+        preface, _, rest = data.partition(b";")
+        if not preface.startswith(self._mark):
+            return data
+        if not self._told.done():
+            self._told.set_result(preface[len(self._mark) :].decode("ascii", "replace").split())
+        return rest
+
+    async def write(self, data: bytes) -> None:
+        try:
+            for at in range(0, len(data), CHUNK):
+                self._process.stdin.write(data[at : at + CHUNK])
+                await self._process.stdin.drain.aio()
+        except Exception:  # nobody reads it any more; the output says why
+            await asyncio.sleep(0)
+
+    async def end_input(self) -> None:
+        try:
+            self._process.stdin.write_eof()
+            await self._process.stdin.drain.aio()
+        except Exception:  # it has ended
+            pass
+
+    async def read(self, stream: int) -> AsyncIterator[bytes]:
+        queue = self._queues[stream]
+        while not self._lost:
+            data = await queue.get()
+            if data is None or data == b"":
+                return
+            if isinstance(data, Refused):
+                raise data
+            yield data
+        raise self._lost
+
+    async def wait(self) -> int:
+        try:
+            code = int(await reach(asyncio.shield(self._waiting)))
+        finally:
+            self._stop()
+        return code if code >= 0 else 255
+
+    async def resize(self, rows: int, columns: int) -> None:
+        told = await self._told
+        if len(told) > 1:
+            await self._beside(f'stty -F "$1" rows {rows} cols {columns}', told[1])
+
+    async def kill(self) -> None:
+        try:
+            if not self._waiting.done():
+                told = await asyncio.wait_for(asyncio.shield(self._told), 5.0)
+                await asyncio.wait_for(self._beside(_END, told[0]), 20.0)
+        except Exception:  # it ended, or the engine is lost: there is nobody to tell
+            pass
+        finally:
+            self._stop()
+
+    def lose(self, why: Refused) -> None:
+        """The engine does not answer: whoever waits hears so."""
+        self._lost = why
+        self._stop()
+        for queue in self._queues.values():
+            while not queue.empty():
+                queue.get_nowait()
+            queue.put_nowait(why)
+
+    def _stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def _beside(self, script: str, word: str) -> None:
+        process = await self._sandbox.exec.aio("sh", "-c", script, "mngr", word)
+        await process.wait.aio()
+
+
+async def start(sandbox: Any, program: str, terminal: list[Any] | None) -> SandboxCommand:
+    """Run a program of sh there; the library's exceptions are the caller's to explain."""
+    mark = f"mngr-{os.urandom(6).hex()}:"
+    preface = _PREFACE.format(mark=mark)
+    if terminal is not None:
+        sized = _SIZED.format(rows=int(terminal[0]), columns=int(terminal[1]), term=_word(str(terminal[2])))
+        preface = preface.replace(" >&2", "") + sized
+    text = preface + program
+    words = ["sh", "-c", text]
+    if len(text) > LONGEST:
+        kept = f"/tmp/.mngr-{os.urandom(8).hex()}"
+        await _put(sandbox, kept, text)
+        words = ["sh", "-c", _KEPT, kept]
+    process = await sandbox.exec.aio(*words, text=False, pty=terminal is not None)
+    return SandboxCommand(sandbox, process, mark.encode(), terminal is not None)
+
+
+async def _put(sandbox: Any, path: str, text: str) -> None:
+    process = await sandbox.exec.aio("sh", "-c", 'umask 077; cat >"$0"', path, text=False)
+    data = text.encode()
+    for at in range(0, len(data), CHUNK):
+        process.stdin.write(data[at : at + CHUNK])
+        await process.stdin.drain.aio()
+    process.stdin.write_eof()
+    await process.stdin.drain.aio()
+    await process.wait.aio()
+
+
+def _word(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"

@@ -1,0 +1,319 @@
+"""Modal: a host is a sandbox, reached through its exec alone. A stopped one is an image of its files."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from mngr import clock, names, onhost, pipehost, registry, shell
+from mngr.config import as_list
+from mngr.errors import HostGone, HostStopped, MngrError, UsageError
+from mngr.paths import find_project_root
+from mngr.providers import probe
+from mngr.providers.bridged import LINGER, Bridge, BridgedWire
+from mngr.providers.rented import Found, RentedProvider
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import builtins
+    from collections.abc import Sequence
+    from typing import Any
+
+    from mngr.errors import Unreachable
+    from mngr.paths import Home
+    from mngr.pipehost import Wire
+    from mngr.providers.rented import Engine, Facts, Note
+
+HINTS = {
+    "unreachable": "is there a network? see https://status.modal.com",
+    "auth": "log in: modal token new; or set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET",
+    "missing": "install it there: pip install 'modal>=1.5,<1.7'; or choose another: [providers.modal] python",
+    "busy": "wait until hosts are stopped or destroyed, or ask for fewer at a time",
+}
+LONGEST = 86400.0  # seconds that a sandbox can live
+ORIGINS = ("image", "dockerfile", "apt", "pip", "run")
+HALT = "/tmp/.mngr-halt"
+# The first process: ends when the watcher leaves word that all is idle.
+_STAY = 'trap "exit 0" TERM; rm -f "$0"; while [ ! -e "$0" ]; do sleep 5 & wait $!; done'
+# A snapshot has all files; agents have snapshots of their own, and what they were told is nobody else's.
+_CLEAR = f"cd ~/.mngr 2>/dev/null || exit 0; rm -rf {' '.join('agents names work graveyard snapshots hosts ssh crashes'.split())}"
+
+
+class ModalProvider(RentedProvider):
+    """Sandboxes of one workspace."""
+
+    from_project = (*ORIGINS, "cpus", "memory")
+
+    def hire(self, name: str, home: Home, options: dict[str, Any], note: Note) -> Engine:
+        return ModalEngine(name, home, options, note)
+
+
+class ModalEngine:
+    """The engine as the others are; what there is to know of the library is in mngr.bridge.modal, in the Python that has it."""
+
+    options: tuple[str, ...] = (
+        *ORIGINS,
+        "cpus",
+        "memory",
+        "gpu",
+        "region",
+        "network",
+        "timeout",
+        "idle_timeout",
+    )
+    settings: tuple[str, ...] = ("app", "environment", "python", "linger")
+    can_stop = True
+    can_snapshot = True
+
+    def __init__(self, provider: str, home: Home, options: dict[str, Any], note: Note) -> None:
+        self._provider = provider
+        self._home = home
+        self._note = note
+        self._key = registry.key(home)
+        self._bridge = Bridge(
+            provider, home, "mngr.bridge.modal", {key: options.get(key) for key in ("app", "environment")},
+            python=options.get("python"), linger=_seconds(options, "linger") or LINGER, variables=("MODAL_", "HOME", "HTTPS_PROXY", "https_proxy"), hints=HINTS,
+        )  # fmt: skip
+
+    def plan(self, name: str, wish: Facts) -> Facts:
+        number = os.urandom(6).hex()
+        tag = f"{self._key}-{number}"
+        idle = _seconds(wish, "idle_timeout")
+        words: dict[str, Any] = {
+            "timeout": int(_seconds(wish, "timeout") or LONGEST), "idle_timeout": int(idle) if idle else None,
+            "region": wish.get("region"), "gpu": wish.get("gpu"), "cpu": _number(wish, "cpus"),
+            "memory": _megabytes(wish), **_network(str(wish.get("network") or "on")),
+        }  # fmt: skip
+        if words["timeout"] > LONGEST:
+            raise UsageError(
+                "timeout cannot be more than 24h on Modal", "a host that ends can be started again"
+            )
+        author = [shell.run(["git", "config", f"user.{key}"]).text for key in ("name", "email")]
+        return {
+            "tag": tag, "origin": _origin(wish), "author": author, "fresh": not wish.get("snapshot"),
+            "words": {key: value for key, value in words.items() if value is not None},
+            "tags": {"mngr": self._key, "host": name, "tag": tag},
+        }  # fmt: skip
+
+    def make(self, name: str, facts: Facts) -> Facts:
+        made = {**facts, **self._create(name, facts, facts["origin"])}
+        wire = self.wire(name, made)
+        script = "" if facts["fresh"] else f"({_CLEAR});"
+        argv = ["sh", "-c", script + onhost.program("user.sh"), "user.sh", "root", "0", "/root", HALT]
+        done = pipehost.run(wire, [*argv, *facts["author"]], name=name, timeout=probe.PATIENCE)
+        if done.code:
+            raise MngrError(f"the sandbox for {name} cannot be used: {done.problem}", "choose another image")
+        return made
+
+    def _create(self, name: str, facts: Facts, origin: Facts) -> Facts:
+        """A sandbox, and when it ends."""
+        made = self._bridge.call(
+            "create", note=self._note, host=name, origin=origin, name=name[:63], tags=facts["tags"],
+            argv=["sh", "-c", _STAY, HALT], shape=facts["words"],
+        )  # fmt: skip
+        return {**made, "ends_at": clock.stamp(time.time() + facts["words"]["timeout"])}
+
+    def join(self, name: str) -> Facts | None:
+        found = self._bridge.call("named", host=name, name=name[:63])
+        if not found:
+            return None
+        tags = found["tags"]
+        if not tags.get("mngr"):
+            raise MngrError(
+                f"there is a sandbox {name!r} that mngr did not make", "choose another name for the host"
+            )
+        facts = {"sandbox": found["sandbox"], "tag": tags.get("tag", ""), "tags": tags, "words": {}}
+        return {**facts, "whose": tags["mngr"]}
+
+    def wire(self, name: str, facts: Facts) -> Wire:
+        if not facts.get("sandbox"):
+            return StoppedWire(self._provider, name)
+        words = {"sandbox": facts["sandbox"]}
+        if idle := facts["words"].get("idle_timeout"):
+            words["stay"] = f"set -- {idle}\n{onhost.program('stay.sh')}"
+        return BridgedWire(self._bridge, name, words)
+
+    def start(self, name: str, facts: Facts) -> Facts:
+        kept = facts.get("image")
+        if facts.get("sandbox"):
+            state = self._bridge.call("state", host=name, sandbox=facts["sandbox"])
+            if state["state"] == "running":
+                return facts
+            if facts.get("whose"):  # another home's, which may have started it again
+                return self.join(name) or facts
+            kept = self._kept(name, facts, state)
+        if not kept:
+            raise HostGone(self._provider, name, "its sandbox has ended and its files were not kept")
+        return {**facts, **self._create(name, facts, {"id": kept}), "image": kept}
+
+    def stop(self, name: str, facts: Facts) -> Facts:
+        if not facts.get("sandbox"):
+            return facts
+        state = self._bridge.call("state", host=name, sandbox=facts["sandbox"])
+        if state["state"] == "running":
+            kept: str | None = self._snapshot(name, facts)
+        else:
+            kept = self._kept(name, facts, state)
+        if kept is None:
+            raise HostGone(self._provider, name, "its sandbox has ended and its files were not kept")
+        self._end(name, facts, kept)
+        self._forget(name, kept)
+        return {**facts, "sandbox": None, "image": kept, "ends_at": None}
+
+    def remove(self, name: str, facts: Facts) -> None:
+        self._end(name, facts, None)
+        if facts.get("image"):
+            self._bridge.call("delete", images=[facts["image"]])
+        self._forget(name, None)
+
+    def find(self) -> builtins.list[Found]:
+        removal = "python -c 'import modal; modal.Sandbox.from_id(\"{}\").terminate()'"
+        return [
+            Found(
+                what="sandbox",
+                name=row["sandbox"],
+                tag=row["tags"].get("tag", ""),
+                removal=removal.format(row["sandbox"]),
+            )
+            for row in self._bridge.call("find", tags={"mngr": self._key})["sandboxes"]
+        ]
+
+    def snapshot(self, name: str, facts: Facts, place: str) -> Facts:
+        if not facts.get("sandbox"):
+            raise HostStopped(self._provider, name)
+        kept: Facts = {}
+        note = os.path.join(place, "image")
+
+        def keep(answer: Facts) -> None:
+            with open(note, "w", encoding="utf-8") as file:
+                file.write(answer["image"])
+            kept.update(answer)
+
+        self._bridge.call("snapshot", host=name, sandbox=facts["sandbox"], keep=keep)
+        return kept
+
+    def drop_snapshot(self, facts: Facts) -> None:
+        self._bridge.call("delete", images=[facts["image"]])
+
+    def _end(self, name: str, facts: Facts, kept: str | None) -> None:
+        """No sandbox of that host's runs, and of what ended ones left only an image stays."""
+        words = {"name": name[:63], "tag": facts["tag"], "sandbox": facts.get("sandbox"), "spare": kept}
+        self._bridge.call("end", host=name, **words)
+
+    def _snapshot(self, name: str, facts: Facts) -> str:
+        """The image of the files of a sandbox, noted before anything else is done: nothing else could find it again."""
+
+        def keep(answer: Facts) -> None:
+            self._remember(name, str(answer["image"]), facts["sandbox"])
+
+        return str(self._bridge.call("snapshot", host=name, sandbox=facts["sandbox"], keep=keep)["image"])
+
+    def _kept(self, name: str, facts: Facts, state: Facts) -> str | None:
+        """The image of the files of a sandbox that has ended: what a stop had kept, else what the end left, else the last."""
+        noted = registry.load(self._home, self._provider, name, "images") or {}
+        if noted.get("of") == facts["sandbox"]:
+            return str(noted["images"][-1])
+        if state["state"] == "ended" and not state.get("image"):
+            raise MngrError(f"Modal still keeps the files of {name}", "try again in a minute")
+        image = state.get("image")
+        if image:
+            self._remember(name, image, facts["sandbox"])
+        elif facts.get("image"):
+            self._note(f"the files of {name} are as they were when it was started: its sandbox is gone")
+        return image or facts.get("image")
+
+    def _remember(self, name: str, image: str, sandbox: str) -> None:
+        noted = registry.load(self._home, self._provider, name, "images") or {}
+        images = [*(one for one in noted.get("images", []) if one != image), image]
+        registry.save(self._home, self._provider, name, {"images": images, "of": sandbox}, "images")
+
+    def _forget(self, name: str, kept: str | None) -> None:
+        """Of the images of a host only one is needed, or none."""
+        noted = registry.load(self._home, self._provider, name, "images") or {}
+        others = [one for one in noted.get("images", []) if one != kept]
+        if others:
+            self._bridge.call("delete", images=others)
+        if kept is None:
+            registry.drop(self._home, self._provider, name, "images")
+        else:
+            registry.save(self._home, self._provider, name, {**noted, "images": [kept]}, "images")
+
+
+class StoppedWire:
+    """In place of the way to a machine that is not there."""
+
+    def __init__(self, provider: str, host: str) -> None:
+        self._place = (provider, host)
+
+    def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
+        raise HostStopped(*self._place)
+
+    def lost(self, said: str) -> Unreachable:
+        return HostStopped(*self._place)
+
+    def close(self) -> None:
+        pass
+
+
+def _origin(wish: Facts) -> Facts:
+    """What the image is made of."""
+    if wish.get("snapshot"):
+        return {"id": wish["snapshot"]["image"]}
+    found: Facts = {
+        key: [str(one) for one in as_list(wish[key])] for key in ("apt", "pip", "run") if wish.get(key)
+    }
+    image = str(wish.get("image") or "")
+    if image.startswith("im-"):
+        return {"id": image}
+    if wish.get("dockerfile"):
+        path = os.path.expanduser(str(wish["dockerfile"]))
+        found["dockerfile"] = os.path.join(find_project_root(os.getcwd()) or os.getcwd(), path)
+    elif image:
+        found["image"] = image
+    return found
+
+
+def _network(text: str) -> Facts:
+    """What Modal is told of the network."""
+    import ipaddress
+
+    if text == "off":
+        return {"block_network": True}
+    if text == "on":
+        return {}
+    found: dict[str, builtins.list[str]] = {"outbound_cidr_allowlist": [], "outbound_domain_allowlist": []}
+    for word in text.removeprefix("allow=").split(","):
+        try:
+            found["outbound_cidr_allowlist"].append(str(ipaddress.ip_network(word.strip("[] "))))
+            continue
+        except ValueError:
+            (place, port), *_ = names.parse_network(f"allow={word}")[1]
+        if port not in (None, 443):
+            raise UsageError(
+                f"--network allow: {word} cannot be had on Modal",
+                "names there are for port 443; what else is allowed is an address or a range: 203.0.113.0/24",
+            )
+        found["outbound_domain_allowlist"].append(place)
+    return {key: value for key, value in found.items() if value}
+
+
+def _seconds(wish: Facts, key: str) -> float | None:
+    return clock.parse_length(str(wish[key])) if wish.get(key) else None
+
+
+def _number(wish: Facts, key: str) -> float | None:
+    try:
+        return float(wish[key]) if wish.get(key) else None
+    except ValueError:
+        raise UsageError(f"{key} cannot be {wish[key]!r}", "a number, for example 0.5") from None
+
+
+def _megabytes(wish: Facts) -> int | None:
+    text = str(wish.get("memory") or "").lower().removesuffix("b").removesuffix("i")
+    if not text:
+        return None
+    unit = {"m": 1, "g": 1024, "t": 1 << 20}.get(text[-1], 1)
+    try:
+        return int(float(text.rstrip("mgt")) * unit)
+    except ValueError:
+        raise UsageError(f"memory cannot be {wish['memory']!r}", "for example 512m or 4g") from None

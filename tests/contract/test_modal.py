@@ -1,0 +1,54 @@
+"""Sandboxes of Modal, by the checks that every provider must pass: the real library, and a control plane of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from mngr.contract import HostContract, LossContract, NewHostContract, Place, StopHostContract
+from tests.hosts.cable import Cable
+from tests.hosts.modal.server import NEWEST, Modal, python
+
+
+def settings(version: str = NEWEST) -> dict[str, str]:
+    """What makes hosts with that version of the library, and lets its process go soon."""
+    prefix = "MNGR__PROVIDERS__MODAL__"
+    return {prefix + "PYTHON": str(python(version)), prefix + "LINGER": "5s"}
+
+
+@pytest.mark.sampled(10)
+class TestModal(HostContract, NewHostContract, StopHostContract):
+    """Every check has a sandbox of its own."""
+
+    @pytest.fixture
+    def place(self, modal: Modal) -> Place:
+        return Place("modal", env={**settings(), **modal.env})
+
+
+@pytest.mark.sampled(15)
+class TestModalOlder(HostContract, NewHostContract, StopHostContract):
+    """The same with the oldest library that we support."""
+
+    @pytest.fixture
+    def place(self, modal: Modal) -> Place:
+        return Place("modal", env={**settings("modal@1.5.5"), **modal.env})
+
+
+@pytest.mark.sampled(12)
+class TestModalLost(LossContract):
+    """The control plane is reached through a cable that can be cut."""
+
+    @pytest.fixture
+    def place(self, modal: Modal) -> Iterator[Place]:
+        cable = Cable(("127.0.0.1", 0), modal.address)
+        assert isinstance(cable.path, tuple)
+        url = f"http://127.0.0.1:{cable.path[1]}"
+        modal.fail(router=url)
+        yield Place(
+            "modal",
+            env={**settings(), **modal.env, "MODAL_SERVER_URL": url},
+            cut=cable.cut,
+            mend=cable.mend,
+        )
+        cable.cut()
