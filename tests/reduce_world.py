@@ -167,7 +167,7 @@ def _write(world: World) -> None:
         "agent_args": ["[]"], "on": "", "per_host": 0, "transfer": "mirror", "sandbox": False, "network": None, "yolo": False,
         "only": "all", "changed_since": None, "k": 1, "verify_k": 1, "verify": "quick", "verify_on": "", "walls": "on", "policy": {},
         "test_timeout": 600.0, "tutorial": None, "tries": 3, "limits": {
-            "max_agents": 10, "starting": 4, "budget": None, "budget_per_day": None, "max_tokens": None, "deadline": None,
+            "max_agents": 10, "max_starting": 4, "budget": None, "budget_per_day": None, "max_tokens": None, "deadline": None,
             "timeout": 3600.0, "stall": 600.0, "free_memory": 1 << 30, "free_disk": 1 << 30, "alarm": 5, "on_alarm": "pause", "canary": 3,
         },
     }  # fmt: skip

@@ -199,8 +199,10 @@ def test_an_open_pull_request_gets_reverts(project: Mngr, tmp_path: Path) -> Non
     )
     (bin_ / "gh").chmod(0o755)
     project.env["PATH"] = f"{bin_}:{project.env.get('PATH', os.environ['PATH'])}"
+    git(repo, "branch", "release")
+    project("tmr", "integrate", "r", "--onto", "release")
     project("tmr", "integrate", "r", "--pr")
-    assert "--draft" in log.read_text()
+    assert "--draft" in log.read_text() and "--base release" in log.read_text()
     before = git(repo, "rev-parse", "mngr/r/integrated")
     assert git(far, "rev-parse", "mngr/r/integrated") == before
     name = change_of(project, "mul: *")

@@ -146,7 +146,7 @@ def _publish(cli: Cli, place: RunDir, data: dict[str, Any], args: Args) -> None:
     import os
 
     from mngr import git
-    from mngr.tmr.forge import open_pull_request, update_pull_request
+    from mngr.tmr.forge import base_of, open_pull_request, update_pull_request
     from mngr.tmr.gather import save_integration
     from mngr.tmr.pullrequest import title_of
 
@@ -155,8 +155,7 @@ def _publish(cli: Cli, place: RunDir, data: dict[str, Any], args: Args) -> None:
         return
     local, path = cli.context.local, os.path.join(place.path, "PR.md")
     if args["pr"]:
-        repo = git.find_repo(local, place.root)
-        base = args["onto"] or (repo.branch if repo is not None else None) or "main"
+        base = base_of(local, place.root, data.get("onto_ref"))
         done = open_pull_request(local, place.root, data["branch"], base, title_of(path), path)
     else:
         seen = f"refs/remotes/origin/{data['branch']}"

@@ -24,6 +24,22 @@ _URL = re.compile(r"https?://[^\s\x1b\"'<>]+")
 _INSTALL = {"gh": "https://cli.github.com", "glab": "https://gitlab.com/gitlab-org/cli"}
 
 
+def base_of(local: Host, root: str, onto: str | None) -> str:
+    """The branch that a pull request is for: what it stands on if that is one, else the one that is checked out."""
+    name = (
+        (onto or "")
+        .removeprefix("refs/")
+        .removeprefix("heads/")
+        .removeprefix("remotes/")
+        .removeprefix("origin/")
+    )
+    for place in ("heads", "remotes/origin"):
+        if name and git.resolve(local, root, f"refs/{place}/{name}") is not None:
+            return name
+    repo = git.find_repo(local, root)
+    return (repo.branch if repo is not None else None) or "main"
+
+
 class Opened(Record):
     """What came of it; `commands` are for people, where nothing was done."""
 

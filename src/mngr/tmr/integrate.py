@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from mngr.tmr.changes import Change
     from mngr.tmr.gather import Gathered
     from mngr.tmr.plan import Plan
+    from mngr.tmr.reasons import Reason
     from mngr.tmr.trial import Settled
 
     Say = Callable[[str], None]
@@ -77,6 +78,8 @@ class _Integration:
         self._local = fleet.context.local
         self._plan: Plan = load_plan(run)
         self._began = time.monotonic()
+        self._fresh: list[Reason] = []  # what later agents shall be told
+        self._forgotten: set[str] = set()  # keys of changes that are wanted again
         self._last = integration(run) or {}
         if order.is_deep:
             deepen(fleet, run, say)
@@ -107,6 +110,7 @@ class _Integration:
         finally:
             suite.close()
         self._write(data, suite)
+        self._remember()
         write_pr(self._run, self._gathered.state, self._plan)
         if data["verdict"] != "empty" and (prose := self._prose(data)):
             data |= {"prose": prose, "spend": self._spend(taken.spent)}
@@ -138,7 +142,7 @@ class _Integration:
             keys = {change.key for change in find(changes, what, commits)}
             rest = [{**row, "keys": [key for key in row["keys"] if key not in keys]} for row in rows]
             rows = [row for row in rest if row["keys"]]
-            Reasons(self._run.root).forget(keys)
+            self._forgotten |= keys
         fresh = []
         for what in self._order.without:
             found = find(changes, what, commits)
@@ -148,8 +152,7 @@ class _Integration:
             reason = hostile.clean(self._order.reason, 1000)
             rows.append(wish(what, found, reason))
             fresh += [reason_of(change, reason, self._run.name) for change in found] if reason else []
-        if fresh:
-            Reasons(self._run.root).add(fresh)
+        self._fresh = fresh
         ids = {change.key: change.id for change in changes}
         return [{**row, "changes": [ids[key] for key in row["keys"] if key in ids]} for row in rows]
 
@@ -179,6 +182,13 @@ class _Integration:
                 change.id, Aside(change=change.id, why="needs", reason=why, others=change.needs)
             )
         return [change for change in changes if change.id not in asides], list(asides.values())
+
+    def _remember(self) -> None:
+        """What people said of changes, once it is done."""
+        if self._forgotten:
+            Reasons(self._run.root).forget(self._forgotten)
+        if self._fresh:
+            Reasons(self._run.root).add(self._fresh)
 
     # What is advised
 
@@ -278,7 +288,7 @@ class _Integration:
         ]  # fmt: skip
         return {
             "v": 1, "run": self._run.name, "at": clock.stamp(), "branch": branch_of(self._run), "base": self._gathered.base,
-            "onto": onto, "head": composed.head, "tree": composed.tree,
+            "onto": onto, "onto_ref": self._order.onto or self._last.get("onto_ref"), "head": composed.head, "tree": composed.tree,
             "verdict": "red" if settled.red else "green" if composed.commits else "empty",
             "commits": commits, "left_out": left,
             "red": [{"test": test, "why": why} for test, why in sorted(settled.red.items())],
