@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import Any
 
 from mngr.mapreduce.journal import read_journal
@@ -9,7 +10,7 @@ from mngr.mapreduce.rundir import RunDir
 from mngr.mapreduce.state import TaskState, fold
 from tests.cli import test_tmr as tmr
 from tests.cli.test_tmr import FIXED, play, project, result
-from tests.conftest import Mngr, git
+from tests.conftest import BIN, Mngr, git, wait_for
 
 assert project  # the fixture
 TURNED: list[Any] = [
@@ -54,7 +55,13 @@ def test_its_agent_is_told_and_what_it_makes_of_it_takes_the_place_of_the_change
     said = [row["text"] for row in rows if row["role"] == "user"]
     assert len(said) == 3 and "the other way round" in said[1], "in the same conversation"
 
-    failed = project("tmr", "redo", slug, "-m", "once more", code=4, timeout=60)
+    words = [str(BIN / "mngr"), "tmr", "redo", slug, "-m", "once more"]
+    process = subprocess.Popen(words, cwd=project.repo, env=project.env)
+    journal = RunDir(str(project.repo), "r").journal
+    wait_for(lambda: sum(row["type"] == "again" for row in read_journal(journal)) == 2)
+    process.kill()
+    process.wait()
+    failed = project("tmr", "resume", "r", code=4, timeout=60)
     assert "all stays as it was" in failed.err and "b + a" in branch(project)
     again = task_of(project, slug)
     assert (again.commit, again.check, again.outcome) == (one.commit, one.check, "fixed")

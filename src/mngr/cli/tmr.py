@@ -48,6 +48,7 @@ def finish(
     finally:
         say.close()
         pages.close()
+    nothing = put_back(cli, place)
     made = _integrated(cli, place) if state.is_over else None
     if cli.format != "jsonl":
         report = status(place, cli.context.local)
@@ -56,11 +57,21 @@ def finish(
         lines += [f"look at it: {pages.first}"] if pages.first else []
         more = {key: value for key, value in report.items() if key != "tasks"}
         render.rows(cli, "tasks", report["tasks"], "\n".join(lines), **more, integration=made)
-    code = max(exit_code(state, BAD), 4 if state.facts.get("held") else 0)
+    code = max(exit_code(state, BAD), 4 if nothing or state.facts.get("held") else 0)
     code = max(code, 0 if made is None or made["is_whole"] else 4)
     if code == 5:
         raise parked(f"mngr tmr resume {place.name}")
     return code
+
+
+def put_back(cli: Cli, place: RunDir) -> dict[str, str]:
+    """Restore what nothing came of when it was to be done again, and say so."""
+    from mngr.tmr.redo import restore
+
+    found = restore(cli.context.local, place)
+    for slug, why in found.items():
+        cli.say(f"{slug}: all stays as it was: {render.clean(why)}")
+    return found
 
 
 def _integrated(cli: Cli, place: RunDir) -> dict[str, Any] | None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from mngr.cli.pipeline import BOUNDS, NOTIFY, Progress, parked, root_of
-from mngr.cli.render import clean
 from mngr.cli.spec import Argument, Command, Option
 from mngr.cli.table import COMMANDS
-from mngr.cli.tmr import BAD
+from mngr.cli.tmr import BAD, put_back
 from mngr.cli.tmr_resume import kept_limits
 from mngr.errors import UsageError
 
@@ -46,7 +45,7 @@ def run(cli: Cli, args: Args) -> int:
     from mngr.mapreduce.journal import read_journal
     from mngr.mapreduce.rundir import find_run
     from mngr.tmr.gather import gather, integration
-    from mngr.tmr.redo import redo, restore
+    from mngr.tmr.redo import redo
     from mngr.tmr.run import go
     from mngr.tmr.wishes import find
 
@@ -57,7 +56,7 @@ def run(cli: Cli, args: Args) -> int:
     commits = (integration(place) or {}).get("commits") or []
     changes = find(gather(cli.context.local, place).changes, args["change"], commits)
     asked = redo(cli.fleet, place, changes, args["message"])
-    slug = asked.before.task.slug
+    slug = asked.slug
     beside = f", and not {', '.join(asked.others)}, who made the same" if asked.others else ""
     cli.say(f"run {place.name}: {slug} is for {asked.agent} again{beside}")
     say = Progress(cli, notify=args["notify"], rows=read_journal(place.journal))
@@ -67,10 +66,8 @@ def run(cli: Cli, args: Args) -> int:
         say.close()
     if one.state != "settled":
         raise parked(f"mngr tmr resume {place.name}")
-    nothing = restore(cli.context.local, place, asked.before)
-    if nothing:
-        cli.say(f"{slug}: all stays as it was: {clean(nothing)}")
-    return max(integrate_again(cli, place), 4 if nothing or one.outcome in BAD else 0)
+    nothing = put_back(cli, place)
+    return max(integrate_again(cli, place), 4 if slug in nothing or one.outcome in BAD else 0)
 
 
 def integrate_again(cli: Cli, place: RunDir) -> int:

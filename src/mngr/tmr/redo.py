@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from mngr import git
 from mngr.errors import MngrError, NotFound
+from mngr.mapreduce.dock import saved_agents
 from mngr.mapreduce.journal import Journal
 from mngr.mapreduce.repo import keep
 from mngr.mapreduce.state import fold
 from mngr.model import Record
 from mngr.tmr.asking import MINDLESS
 from mngr.tmr.hostile import clean
+from mngr.tmr.plan import load_plan
 from mngr.tmr.recipe import print_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from mngr.fleet import Fleet
     from mngr.host import Host
     from mngr.mapreduce.rundir import RunDir
     from mngr.mapreduce.state import TaskState
     from mngr.model import AgentView
+    from mngr.ops.undestroy import Grave
     from mngr.tmr.changes import Change
 
 _TEXT = """Your work on {task} was looked at by a person, who wants it otherwise:
@@ -34,17 +38,17 @@ Your commits are on the branch {branch}; go on there (`git switch {branch}` if y
 
 
 class Asked(Record):
-    """Who was told, and how the task stood before."""
+    """Who was told, and what it is about."""
 
     agent: str
     others: list[str]  # who made the same and were not told
-    before: TaskState
+    slug: str
 
 
 def redo(fleet: Fleet, run: RunDir, changes: Sequence[Change], message: str) -> Asked:
     """Put the task behind a change back, for the agent that did it; raises NotFound, MngrError."""
     makers = {maker.agent: maker.task for change in changes for maker in change.made_by}
-    agent = _maker(fleet, list(makers), makers, message)
+    agent = _maker(fleet, run, makers, message)
     slug = makers[agent.name]
     with Journal(run.journal) as journal:
         one = fold(journal.rows).tasks[slug]
@@ -52,19 +56,21 @@ def redo(fleet: Fleet, run: RunDir, changes: Sequence[Change], message: str) -> 
             raise MngrError(
                 f"{slug} is not settled yet: it is {one.state}", f"go on: mngr tmr resume {run.name}"
             )
-        told = [row for row in journal.rows if row["type"] == "again" and "tell" in (row.get("data") or {})]
+        told = [row for row in journal.rows if _is_word(row)]
         text = _TEXT.format(
             task=clean(one.task.title), message=message.strip(), branch=agent.branch,
             number=1 + sum(row["slug"] == slug for row in told),
         )  # fmt: skip
         data = {"who": agent.name, "tell": text, "answered": _print(one), "spend": "redo"}
         journal.write("again", slug=slug, data=data)
-    return Asked(agent=agent.name, others=[name for name in makers if name != agent.name], before=one)
+    return Asked(agent=agent.name, others=[name for name in makers if name != agent.name], slug=slug)
 
 
-def _maker(fleet: Fleet, names: list[str], tasks: dict[str, str], message: str) -> AgentView:
-    """The first of those who made it that is there and understands words."""
-    there = {agent.name: agent for agent in fleet.list().agents}
+def _maker(fleet: Fleet, run: RunDir, tasks: dict[str, str], message: str) -> AgentView | Grave:
+    """The first of those who made it that is there, or can be brought back, and understands words."""
+    names = list(tasks)
+    there: dict[str, AgentView | Grave] = dict(saved_agents(fleet, run, load_plan(run).on))
+    there |= {agent.name: agent for agent in fleet.list().agents}
     found = [there[name] for name in names if name in there]
     able = [agent for agent in found if agent.kind not in MINDLESS]
     if able:
@@ -76,20 +82,34 @@ def _maker(fleet: Fleet, names: list[str], tasks: dict[str, str], message: str) 
     raise NotFound(f"{' and '.join(names)} is not there any more", f"mngr undestroy --list; or {again}")
 
 
-def restore(local: Host, run: RunDir, before: TaskState) -> str | None:
-    """Leave everything as it was if nothing came of it; why nothing came, None when something did."""
-    slug = before.task.slug
+def restore(local: Host, run: RunDir) -> dict[str, str]:
+    """Leave all as it was where nothing came of what was asked, be it by a command that was killed; why nothing came, by task."""
+    found = {}
     with Journal(run.journal) as journal:
-        one = fold(journal.rows).tasks[slug]
-        if one.outcome != "failed" and _print(one) != _print(before):
-            return None
-        if before.commit is not None and git.resolve(local, run.repo, before.commit):
-            keep(local, run, slug, before.commit)
-        journal.write(
-            "restored", slug=slug, commit=before.commit, claim=before.claim, check=before.check, outcome=before.outcome,
-            reason=before.reason,
-        )  # fmt: skip
-    return one.reason or "it did not answer"
+        rows = list(journal.rows)
+        now = fold(rows).tasks
+        for slug, at in {row["slug"]: at for at, row in enumerate(rows) if _is_word(row)}.items():
+            one, before = now[slug], fold(rows[:at]).tasks[slug]
+            is_done = any(row["type"] == "restored" and row["slug"] == slug for row in rows[at:])
+            if (
+                is_done
+                or one.state != "settled"
+                or (one.outcome != "failed" and _print(one) != _print(before))
+            ):
+                continue
+            if before.commit is not None and git.resolve(local, run.repo, before.commit):
+                keep(local, run, slug, before.commit)
+            journal.write(
+                "restored", slug=slug, commit=before.commit, claim=before.claim, check=before.check, outcome=before.outcome,
+                reason=before.reason,
+            )  # fmt: skip
+            found[slug] = one.reason or "it did not answer"
+    return found
+
+
+def _is_word(row: dict[str, Any]) -> bool:
+    """Whether it puts a task back for who did it."""
+    return row["type"] == "again" and "tell" in (row.get("data") or {})
 
 
 def _print(one: TaskState) -> str:
