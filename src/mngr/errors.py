@@ -45,19 +45,22 @@ class Unreachable(MngrError):
 class HostStopped(Unreachable):
     """A host is stopped, with all that is on it; no other command than `start` starts it."""
 
-    def __init__(self, provider: str, host: str) -> None:
-        super().__init__(f"the host {host} is stopped", f"start it: mngr start @{host}.{provider}")
+    def __init__(self, provider: str, host: str, why: str | None = None) -> None:
+        said = f"the host {host} is stopped" + (f": {why}" if why else "")
+        super().__init__(said, f"start it: mngr start @{host}.{provider}")
         self.provider = provider
         self.host = host
+        self.why = why
 
 
 class HostGone(Unreachable):
-    """A host surely is no more, and with it its files; whoever knows of it can only forget it."""
+    """A host surely is no more, and with it its files: it can be made anew, with what is known elsewhere, or forgotten."""
 
     def __init__(self, provider: str, host: str, why: str) -> None:
         super().__init__(
             f"the host {host} is gone: {why}",
-            f"what nobody pulled from it is lost; forget it: mngr destroy @{host}.{provider}",
+            f"what nobody pulled from it is lost; forget it: mngr destroy @{host}.{provider}; "
+            f"or make it anew, and its agents with what was kept of them: mngr start @{host}.{provider}",
         )
         self.provider = provider
         self.host = host

@@ -117,6 +117,18 @@ class Snapshots(Protocol):
         ...
 
 
+class Keeps(Protocol):
+    """What a provider may also be able to do: keep what agents do, outside of their hosts; for `start` of one that is gone."""
+
+    def kept(self, host: str) -> dict[str, dict[str, Any]]:
+        """What is kept of each agent of a host, by its id: `at` (time), perhaps `head` and `form` of its commits. Unreachable."""
+        ...
+
+    def fetch(self, host: str, agent: str, place: str) -> None:
+        """Its commits since its base as `work.bundle`, its own files as `agent.tar`, in a directory; what there is of them."""
+        ...
+
+
 class Leftover(Record):
     """Something of a provider's that no command knows of; without `act` it is only named."""
 

@@ -77,6 +77,10 @@ class PipeHost:
     def socket(self) -> str:
         return socket_for(self.home.root, self._uid)
 
+    def follow(self, other: PipeHost) -> None:
+        """It was made anew as that other one; whoever has it in use goes on with it."""
+        self.home, self._uid = other.home, other._uid
+
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float | None = None) -> Result:
         return run(self.wire, argv, stdin=stdin, timeout=timeout, name=self.name)
 

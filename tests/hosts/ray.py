@@ -178,9 +178,9 @@ class Cluster:
         if self._clerk:
             self._clerk.kill()
             self._clerk.communicate()
-        for pid in children(self._head.pid) if self._head else ():
-            kill(pid)
         for server in [*self._nodes.values(), self._head]:
+            for pid in children(server.pid) if server else ():
+                kill(pid)
             if server:
                 end(server)
         self._place.close()

@@ -10,10 +10,17 @@ import os
 import socket
 import time
 
-import ray
+import ray  # type: ignore[import-not-found, unused-ignore]
 from ray import cloudpickle
-from ray.exceptions import ActorDiedError, ActorUnavailableError, RayActorError, RayError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from ray.exceptions import (  # type: ignore[import-not-found, unused-ignore]
+    ActorDiedError,
+    ActorUnavailableError,
+    RayActorError,
+    RayError,
+)
+from ray.util.scheduling_strategies import (  # type: ignore[import-not-found, unused-ignore]
+    NodeAffinitySchedulingStrategy as OnNode,
+)
 
 from mngr.bridge import ray_host, ray_keep, ray_room
 from mngr.bridge.protocol import Refused
@@ -332,7 +339,7 @@ def _options(about: dict[str, Any], wish: dict[str, Any], node: str | None) -> d
 
 
 def _on(node: str) -> Any:
-    return NodeAffinitySchedulingStrategy(node_id=node, soft=False)
+    return OnNode(node_id=node, soft=False)
 
 
 def _removal(address: str, name: str) -> str:

@@ -266,7 +266,7 @@ class Host:
 
 def where() -> dict[str, str]:
     """The node that we are on."""
-    import ray
+    import ray  # type: ignore[import-not-found, unused-ignore]
 
     return {"node": ray.get_runtime_context().get_node_id(), "address": ray.util.get_node_ip_address()}
 
@@ -373,11 +373,11 @@ async def _writable(one: Running) -> None:
     """Wait until its input takes more, or until it has ended."""
     loop = asyncio.get_running_loop()
     fd = one.input
-    done: asyncio.Future[None] = loop.create_future()
+    done: asyncio.Future[int] = loop.create_future()
 
     def wake() -> None:
         if not done.done():
-            done.set_result(None)
+            done.set_result(0)
 
     loop.add_writer(fd, wake)
     try:

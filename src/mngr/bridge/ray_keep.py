@@ -97,7 +97,7 @@ class Keeper:
 
 def find_keeper(about: dict[str, Any]) -> Any:
     """The keeper, made where there is none: on the head if that is possible, else anywhere."""
-    import ray
+    import ray  # type: ignore[import-not-found, unused-ignore]
 
     head = {"node:__internal_head__": 0.001}
     has_head = any("node:__internal_head__" in node["Resources"] for node in ray.nodes() if node["Alive"])
@@ -173,7 +173,7 @@ class Pusher(threading.Thread):
         return asyncio.run_coroutine_threadsafe(self._capture(given + program, most), self._loop).result()
 
     def _put(self, agent: str, name: str, data: bytes) -> None:
-        import ray
+        import ray  # type: ignore[import-not-found, unused-ignore]
 
         if self._keeper is None:
             self._keeper = find_keeper(self._about)

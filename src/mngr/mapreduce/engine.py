@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from mngr.errors import Busy, MngrError, NotFound, Unreachable
+from mngr.errors import Busy, HostGone, MngrError, NotFound, Unreachable
 from mngr.mapreduce import governor as governing
 from mngr.mapreduce import words
 from mngr.mapreduce.crew import Crew
@@ -237,7 +237,10 @@ class Engine:
         for text in self._reach.news(glance):
             self._write("alert", text=text)
         for one in self._state.in_state("working") if glance.errors else ():
-            if one.host in glance.errors:
+            error = glance.errors.get(one.host or "")
+            if isinstance(error, HostGone):
+                self._talk.revive(one, self._recipe.prompt(one))
+            elif error is not None:
                 self._alarm("work", f"{one.host} does not answer", one.task.slug, "host")
         for view in glance.seen:
             self._consider(view)

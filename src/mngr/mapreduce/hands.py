@@ -8,6 +8,7 @@ import re
 
 from mngr import clock, git
 from mngr.errors import MngrError, NotFound
+from mngr.mapreduce import words
 from mngr.mapreduce.dock import saved_agents
 from mngr.mapreduce.recipe import Judgement
 from mngr.mapreduce.state import COUNTS
@@ -139,6 +140,15 @@ class Hands:
             why = outcome.error or "it could not be told"
             raise MngrError(why + self._end(one.agent), outcome.hint)
         return str(outcome.extra.get("proof"))
+
+    def revive(self, one: TaskState, prompt: str) -> str:
+        """Start an agent whose host is gone, which makes that anew; it goes on, or begins again if it knows of nothing."""
+        assert one.agent is not None
+        outcome = self._fleet.start([one.agent])[0]
+        if not outcome.ok:
+            raise MngrError(outcome.error or "it could not be started", outcome.hint)
+        go_on = f"{words.GO_ON} ({clock.stamp()})"
+        return self.tell(one, go_on if self._has(one.agent, prompt) else prompt, _READY)
 
     def _end(self, name: str) -> str:
         """How one that could not be told anything has ended, if it has."""

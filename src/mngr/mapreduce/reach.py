@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mngr.errors import HostGone
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.ops.watch import Glance
@@ -12,13 +14,18 @@ class Reach:
 
     def __init__(self) -> None:
         self._away: set[str] = set()
+        self._gone: set[str] = set()
 
     def news(self, glance: Glance) -> list[str]:
         """A sentence for each host that answers no more, or again."""
         back = self._away & {view.host for view in glance.seen}
         found = [f"{host} answers again" for host in sorted(back)]
         for host, error in glance.errors.items():
-            if host not in self._away:
+            if isinstance(error, HostGone):
+                if host not in self._gone:
+                    found.append(f"{error.message}; it is made anew with its agents")
+            elif host not in self._away:
                 found.append(f"{host} does not answer, its agents are left to work: {error.message}")
         self._away = (self._away - back) | set(glance.errors)
+        self._gone = {host for host, error in glance.errors.items() if isinstance(error, HostGone)}
         return found

@@ -40,6 +40,14 @@ class Talk:
         self._say_to(one.task.slug, why, said)
         return True
 
+    def revive(self, one: TaskState, prompt: str) -> None:
+        """Its host is gone: have both made anew from what was kept; no failure of its own, so nothing is counted."""
+        slug, why = one.task.slug, "its host is gone"
+        self.asked[slug] = why
+        self._write("remind", slug=slug, number=one.reminders, why=why)
+        one = self._state().tasks[slug]
+        self._crew.do("remind", slug, lambda: self._hands.revive(one, prompt))
+
     def _say_to(self, slug: str, why: str, text: str) -> None:
         """One that hangs shall not keep others waiting for a word."""
         self.asked[slug] = why

@@ -56,7 +56,11 @@ def choose(
     options = _options(ctx, name, build_args)
     if network is not None and not is_known:  # its first agent chooses; for all others it is checked
         options["network"] = network
-    made = provider.create(wanted.host, options)
+    try:
+        made = provider.create(wanted.host, options)
+    except HostGone as error:
+        _renew(ctx, error)
+        made = provider.create(wanted.host, options)
     is_joined = "guest" in (registry.load(ctx.home, name, made.name) or {})
     return ctx.host(name, made.name), not is_known and not is_joined
 
@@ -124,26 +128,41 @@ def split(ctx: Context, wanted: list[str]) -> tuple[list[str], dict[str, tuple[s
 
 
 def wake(ctx: Context, wanted: list[str]) -> list[Seen | MngrError]:
-    """What each name stands for, once the hosts that are stopped have been started."""
+    """What each name stands for, once the hosts that are stopped have been started, and those that are gone made anew."""
     found = resolve(ctx, wanted)
-    asleep = {(e.provider, e.host): f"@{e.host}.{e.provider}" for e in found if isinstance(e, HostStopped)}
+    away = (HostStopped, HostGone)
+    asleep = {(e.provider, e.host): f"@{e.host}.{e.provider}" for e in found if isinstance(e, away)}
     if not asleep:
         return found
     outcomes = start_hosts(ctx, {word: place for place, word in asleep.items()})
     for at, error in enumerate(resolve(ctx, wanted)):
-        outcome = outcomes[f"@{error.host}.{error.provider}"] if isinstance(error, HostStopped) else None
+        outcome = outcomes.get(f"@{error.host}.{error.provider}") if isinstance(error, away) else None
         found[at] = MngrError(outcome.error, outcome.hint) if outcome and outcome.error else error
     return found
 
 
 def start_hosts(ctx: Context, places: dict[str, tuple[str, str]]) -> dict[str, Outcome]:
-    """Start hosts; one that runs is left alone."""
+    """Start hosts; one that runs is left alone, one that is gone is made anew."""
 
     def one(place: tuple[str, str]) -> Outcome:
-        _able(ctx, place, "start").start(place[1])
+        try:
+            if not ctx.provider(place[0]).can_stop_hosts and ctx.provider(place[0]).can_create_hosts:
+                listing.look(ctx, ctx.host(*place))  # it runs, or is gone
+            else:
+                _able(ctx, place, "start").start(place[1])
+        except HostGone as error:
+            _renew(ctx, error)
         return Outcome(id=None, name=f"@{place[1]}.{place[0]}", extra={"was": None})
 
     return _each(places, one)
+
+
+def _renew(ctx: Context, error: HostGone) -> None:
+    """Make a host anew that is gone, with its agents as they are known elsewhere."""
+    from mngr.ops.rescue import rescue
+
+    for note in rescue(ctx, error):
+        ctx.note(note)
 
 
 def stop_hosts(

@@ -54,8 +54,8 @@ class RayProvider(RentedProvider):
 class RayEngine:
     """The engine as the others are; what there is to know of Ray is in mngr.bridge.ray, in the Python that has it."""
 
-    options = ("cpus", "gpus", "memory", "placement", "resources.")
-    settings = ("address", "python", "directory")
+    options: tuple[str, ...] = ("cpus", "gpus", "memory", "placement", "resources.")
+    settings: tuple[str, ...] = ("address", "python", "directory")
     can_stop = True
     can_snapshot = False
 

@@ -1,0 +1,192 @@
+"""`start` for a host that is gone: it is made anew, and its agents from what is known of them outside of it.
+
+That is what its provider kept (their commits and their own files, as they came), else their records and where they began.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from mngr import clock, git, store
+from mngr.errors import HostGone, MngrError, Unreachable
+from mngr.lock import Lock
+from mngr.model import Record
+from mngr.ops import archive, environment, hosts
+from mngr.ops import list as listing
+from mngr.ops import save as saving
+from mngr.ops.discard import settle
+from mngr.ops.restore import Wish, restore
+from mngr.ops.source import kept_repo
+from mngr.pipehost import PipeHost
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.host import Host
+    from mngr.model import AgentRecord
+    from mngr.ops.context import Context
+    from mngr.ops.list import Seen
+
+COMMITS, FILES = saving.BUNDLE, "agent.tar"  # what host.Keeps gives
+LOCKS = 64  # files for the locks of all hosts
+
+
+class Kept(Record):
+    """An agent of a host that is gone, as far as it can be brought back."""
+
+    place: str  # a saved directory, in the graveyard
+    meta: dict[str, Any]
+    note: str  # what is lost
+
+
+def rescue(ctx: Context, error: HostGone) -> list[str]:
+    """Make a host anew that is gone, and its agents, stopped; what there is to say of each."""
+    import zlib
+
+    number = zlib.crc32(f"{error.provider} {error.host}".encode()) % LOCKS
+    with Lock(os.path.join(ctx.home.cache, f"rescue-{number}.lock"), timeout=3600):
+        try:
+            listing.look(ctx, ctx.host(error.provider, error.host))
+            return []  # somebody else was faster
+        except HostGone as still:
+            error = still
+        kept = save_all(ctx, error)
+        hosts.take_away(ctx, error.provider, error.host)
+        provider = ctx.provider(error.provider)
+        try:
+            made = provider.create(error.host, {})
+        except MngrError as problem:
+            names = " ".join(one.meta["name"] for one in kept)
+            raise type(problem)(problem.message, f"{problem.hint}; then: mngr undestroy {names}") from None
+        host = ctx.host(error.provider, error.host)
+        if isinstance(host, PipeHost) and isinstance(made, PipeHost):
+            host.follow(made)
+        return [_bring_back(ctx, one, host) for one in kept]
+
+
+def save_all(ctx: Context, error: HostGone) -> list[Kept]:
+    """Put all agents of a host that is gone into the graveyard, as they are known elsewhere; their names are free then."""
+    known = _known(ctx, error)
+    whole = [seen for seen in listing.last_seen(ctx, error) if seen.record and seen.record.phase == "ready"]
+    return [save(ctx, seen, error, known.get(seen.id)) for seen in whole]
+
+
+def _known(ctx: Context, error: HostGone) -> dict[str, dict[str, Any]]:
+    """What the provider kept of each agent, if it keeps anything and can be asked."""
+    look = getattr(ctx.provider(error.provider), "kept", None)
+    try:
+        return look(error.host) if look else {}
+    except Unreachable as problem:
+        ctx.note(f"what {error.provider} kept of {error.host} cannot be had: {problem.message}")
+        return {}
+
+
+def save(ctx: Context, seen: Seen, error: HostGone, known: dict[str, Any] | None) -> Kept:
+    """A saved directory of what is known of an agent."""
+    record = seen.record
+    assert record is not None  # those that are remembered have one
+    target = os.path.join(ctx.home.graveyard, record.id)
+    part = target + saving.PART
+    ctx.local.run(["rm", "-rf", "--", part])
+    os.makedirs(os.path.join(part, saving.AGENT), mode=0o700)
+    if known is not None:
+        keeper: Any = ctx.provider(error.provider)
+        keeper.fetch(error.host, record.id, part)
+    at = str((known or {}).get("head") or record.base)
+    has_commits = _size(os.path.join(part, COMMITS)) > 0
+    if not has_commits:
+        ctx.local.run(["rm", "-f", "--", os.path.join(part, COMMITS)])
+        at = str(record.base)
+    meta = {
+        "v": 1, "id": record.id, "name": record.name, "at": clock.stamp(), "why": "host gone", "record": _record(ctx, record).to_dict(),
+        "base": record.base, "saved": "git" if record.base else "none", "head": at, "branch": record.branch,
+        "refs": {"HEAD": at, f"refs/heads/{record.branch}": at} if record.branch else {"HEAD": at},
+        "form": (known or {}).get("form") or _form(ctx, record), "missing": [], "dirty": False, "unpulled": 0,
+        "ignored_bytes": 0, "prerequisites": [record.base], "new_objects": int(has_commits),
+    }  # fmt: skip
+    has_files = _unpack(ctx, record, part)
+    saving.write_meta(ctx.local, part, meta)
+    saving.publish(ctx.local, part, target)
+    store.release_name(ctx.home, record.name, record.id)
+    note = _note(record, error, known, at if has_commits else None, has_files)
+    return Kept(place=target, meta=meta, note=note)
+
+
+def _record(ctx: Context, record: AgentRecord) -> AgentRecord:
+    """For the restore: a mirror of a repository here that surely is the one it was made from, for it has its base."""
+    repo = kept_repo(ctx.local, record.source) if record.transfer == "mirror" and record.source else None
+    if repo is None or not record.base or git.resolve(ctx.local, repo.root, record.base) is None:
+        return record if record.transfer != "worktree" else record.replace(transfer="mirror", source=None)
+    return record.replace(
+        transfer="worktree"
+    )  # its refs are the source's and its own branch, as a worktree's are
+
+
+def _unpack(ctx: Context, record: AgentRecord, part: str) -> bool:
+    """The agent's own files; whether there are any. What it has of them is only its word, so they are checked."""
+    path, agent = os.path.join(part, FILES), os.path.join(part, saving.AGENT)
+    try:
+        if _size(path):
+            archive.check(path, only=(record.id,))
+            archive.unpack(ctx.local, path, part)
+            os.rmdir(agent)
+            os.rename(os.path.join(part, record.id), agent)
+    except (MngrError, OSError):
+        ctx.local.run(["rm", "-rf", "--", os.path.join(part, record.id)])
+        os.makedirs(agent, mode=0o700, exist_ok=True)
+    ctx.local.run(["rm", "-f", "--", path])
+    is_there = os.path.isfile(os.path.join(agent, "env"))
+    if not is_there:
+        ctx.local.write(os.path.join(agent, "env"), environment.compose({}, {}, {}))
+    return is_there
+
+
+def _note(
+    record: AgentRecord, error: HostGone, known: dict[str, Any] | None, at: str | None, has_files: bool
+) -> str:
+    """What is there of an agent, and what is not."""
+    if at is not None and known is not None:
+        age = clock.age(max(0.0, time.time() - float(known["at"])))
+        there = f"{record.name} is at {at[:10]}, as it was kept {age} ago"
+    else:
+        there = f"{record.name} is at its base, for no commit of it was kept"
+    lost = "what it had not committed is lost" if has_files else "its files and its conversation are lost"
+    return f"{error.message}; {there}; {lost}"
+
+
+def _bring_back(ctx: Context, one: Kept, host: Host) -> str:
+    """Make an agent again, with its id and its name; what there is to say about it."""
+    from mngr.ops.undestroy import remove_saved
+
+    name = str(one.meta["name"])
+    try:
+        made = restore(
+            ctx,
+            one.place,
+            one.meta,
+            Wish(operation="rescue", name=name, host=host, agent_id=one.meta["id"], set_up=True),
+        )
+    except MngrError as error:
+        return (
+            f"{name} could not be made again: {error.message}; it is in the graveyard: mngr undestroy {name}"
+        )
+    settle(host, made.record)
+    remove_saved(ctx, one.place)
+    return "; ".join([one.note, *made.notes])
+
+
+def _form(ctx: Context, record: AgentRecord) -> str:
+    """How the commits of the repository that it comes from are named."""
+    if record.source is None or not os.path.isdir(record.source):
+        return "sha1"
+    found = git.run(ctx.local, record.source, "rev-parse", "--show-object-format")
+    return found.text if found.code == 0 else "sha1"
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
