@@ -71,7 +71,7 @@ class Engine:
             return Refused("gone", "its sandbox has ended and its files were not kept")
         if state["state"] == "running":
             return Refused("unreachable", "its sandbox runs, but takes no commands")
-        return Refused("stopped", "its sandbox has ended")
+        return Refused("stopped", "its sandbox ended by itself")
 
     async def _watch(self) -> None:
         """While commands run: when nobody answers twice in a row, they are lost."""

@@ -173,9 +173,12 @@ def _cell(item: dict[str, Any], name: str, now: float) -> str:
 
 def _hosts(cli: Cli) -> int:
     hosts = cli.fleet.list_hosts()
+    keys = ["host", "provider", "state", "agents"]
+    if any(host["ends_at"] for host in hosts):
+        keys.append("ends_at")
     human = render.table(
-        ("HOST", "PROVIDER", "STATE", "AGENTS"),
-        [[str(h[k]) for k in ("host", "provider", "state", "agents")] for h in hosts],
+        tuple(key.upper().replace("_AT", "") for key in keys),
+        [[str("-" if h[k] is None else h[k]) for k in keys] for h in hosts],
     )
     render.rows(cli, "hosts", hosts, human)
     return 0

@@ -148,9 +148,10 @@ def _look_once(ctx: Context, host: Host, ids: list[str] | None) -> list[Seen]:
 def last_seen(ctx: Context, error: HostStopped | HostGone) -> list[Seen]:
     """The agents of a host that is stopped or gone, and so are they; those that had ended are as they were."""
     found, at = _remembered(ctx, error.provider, error.host)
-    state = State(state="STOPPED", reason="host stopped", source="cache", since=clock.stamp(at))
-    if isinstance(error, HostGone):
-        state = state.replace(state="FAILED", reason="host gone")
+    state = State(state="FAILED", reason="host gone", source="cache", since=clock.stamp(at))
+    if isinstance(error, HostStopped):
+        reason = "host stopped" + (f": {error.why}" if error.why else "")
+        state = state.replace(state="STOPPED", reason=reason)
     ended = ("DONE", "FAILED", "STOPPED")
     return [
         s if s.state.state in ended and s.state.reason != "lost" else s.replace(state=state) for s in found
@@ -325,10 +326,11 @@ def list_hosts(ctx: Context) -> list[dict[str, Any]]:
             "provider": provider,
             "state": "RUNNING",
             "agents": None,
+            "ends_at": _ends_at(ctx, provider, host),
             "error": None,
         }
         if isinstance(answer, HostStopped):
-            row.update(state="STOPPED", agents=len(last_seen(ctx, answer)))
+            row.update(state="STOPPED", agents=len(last_seen(ctx, answer)), error=answer.why)
         elif isinstance(answer, HostGone):
             row.update(state="GONE", agents=len(last_seen(ctx, answer)), error=answer.message)
         elif isinstance(answer, MngrError):
@@ -337,6 +339,12 @@ def list_hosts(ctx: Context) -> list[dict[str, Any]]:
             row["agents"] = len(answer)
         rows.append(row)
     return rows
+
+
+def _ends_at(ctx: Context, provider: str, host: str) -> str | None:
+    """When an engine ends a host by itself, which may start again; None when it does not."""
+    known = (registry.load(ctx.home, provider, host) or {}).get("engine")
+    return known.get("ends_at") if isinstance(known, dict) else None
 
 
 def _activity(record: AgentRecord, evidence: Evidence, state: State) -> str | None:

@@ -111,7 +111,7 @@ class Bridge:
         """What a refusal of that kind is here."""
         hint = self._hints.get(kind)
         if kind == "stopped":
-            return HostStopped(self.provider, host)
+            return HostStopped(self.provider, host, message or None)
         if kind == "gone":
             return HostGone(self.provider, host, message)
         kinds = {"busy": Busy, "unreachable": Unreachable, "usage": UsageError, "not_found": NotFound}

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import AsyncIterator
 from typing import Any
 
+from google.protobuf.empty_pb2 import Empty  # type: ignore[import-untyped, unused-ignore]
 from grpclib import Status  # type: ignore[import-not-found, unused-ignore]
 from modal_proto import api_pb2 as api  # type: ignore[import-not-found, unused-ignore]
 
@@ -67,8 +68,6 @@ class Building:
         self.hub.image(asked.image_id)
         del self.hub.images[asked.image_id]
         self.hub.tell()
-        from google.protobuf.empty_pb2 import Empty
-
         return Empty()
 
     async def _build(self, image: Image) -> None:

@@ -95,6 +95,7 @@ class Hub:
         self.secrets: dict[str, dict[str, str]] = {}
         self.sandboxes: dict[str, Sandbox] = {}
         self.tasks: dict[str, Sandbox] = {}
+        self.refused = 0  # for want of room
         self._resetting: asyncio.Future[None] | None = None
         self._creates: collections.deque[float] = collections.deque()
         self.tell()
@@ -115,7 +116,8 @@ class Hub:
         live = {one.id: one.about() for one in self.sandboxes.values() if one.result is None}
         kept = {name: one.ttl for name, one in self.images.items() if one.kind != "built"}
         fresh = self.state / "left.json.new"
-        fresh.write_text(json.dumps({"sandboxes": live, "images": kept, "built": len(self.recipes)}))
+        counts = {"built": len(self.recipes), "refused": self.refused}
+        fresh.write_text(json.dumps({"sandboxes": live, "images": kept, **counts}))
         os.replace(fresh, self.state / "left.json")
 
     def sandbox(self, sandbox_id: str) -> Sandbox:
@@ -159,6 +161,8 @@ class Hub:
             fail(Status.RESOURCE_EXHAUSTED, "Sandbox create rate limit exceeded", after)
         most = int(self.fault("max_sandboxes"))
         if most and sum(one.result is None for one in self.sandboxes.values()) >= most:
+            self.refused += 1
+            self.tell()
             fail(Status.RESOURCE_EXHAUSTED, f"workspace limit of {most} running containers reached")
         self._creates.append(now)
 

@@ -1,0 +1,221 @@
+"""Sandboxes of Modal as hosts: what is their own. The library is the real one, the control plane is ours."""
+
+from __future__ import annotations
+
+import os
+import random
+import shlex
+import signal
+import subprocess
+import time
+from typing import Any
+
+import pytest
+
+from mngr import clock
+from mngr.contract.program import BIN, FULL, Beside, Mngr, wait_for
+from tests.conftest import SEED
+from tests.contract.test_modal import settings
+from tests.hosts.modal.server import Modal, python
+
+pytestmark = pytest.mark.sampled(3)
+
+RUN = ("--", "sleep", "1000")
+NOTHING: dict[str, Any] = {"sandboxes": {}, "images": {}}
+
+
+@pytest.fixture
+def plane(mngr: Mngr, modal: Modal) -> Modal:
+    """The control plane, which `mngr` uses."""
+    mngr.env.update({**settings(), **modal.env})
+    return modal
+
+
+def left(plane: Modal) -> dict[str, Any]:
+    """What the control plane itself says there is, but for images that were built."""
+    return {key: value for key, value in plane.left().items() if key in NOTHING}
+
+
+def the_sandbox(plane: Modal) -> dict[str, Any]:
+    (found,) = plane.left()["sandboxes"].values()
+    return dict(found)
+
+
+def states(mngr: Mngr) -> dict[str, str]:
+    rows = mngr.json("list", "--hosts")["hosts"]
+    return {row["host"]: row["state"] for row in rows if row["provider"] == "modal"}
+
+
+def test_a_stopped_host_is_one_image_that_stays_and_a_destroyed_one_is_nothing(
+    mngr: Mngr, plane: Modal
+) -> None:
+    mngr("create", "foo@box.modal", *RUN)
+    assert the_sandbox(plane)["ports"] == 0 and plane.left()["images"] == {}
+    (row,) = [row for row in mngr.json("list", "--hosts")["hosts"] if row["provider"] == "modal"]
+    assert 86000 < clock.parse_stamp(row["ends_at"]) - time.time() <= 86400
+    kept: list[str] = []
+    for text in ("one", "two"):
+        mngr("exec", "foo", "--", "sh", "-c", f"echo {text} >>file")
+        mngr("stop", "@box.modal")
+        assert plane.left()["sandboxes"] == {} and list(plane.left()["images"].values()) == [-1]
+        kept += plane.left()["images"]
+        mngr("start", "@box.modal")
+    assert len(set(kept)) == 2  # and the first is gone
+    assert mngr("exec", "foo", "--", "cat", "file").out == "one\ntwo\n"
+    mngr("destroy", "--force", "@box.modal")
+    assert left(plane) == NOTHING
+    assert mngr("gc").err == "nothing to clean up\n"
+
+
+def test_a_sandbox_that_ends_by_itself_keeps_its_files(mngr: Mngr, plane: Modal) -> None:
+    mngr("create", "foo@box.modal", *RUN)
+    mngr("list")
+    mngr("exec", "foo", "--", "sh", "-c", "echo precious >file; kill -9 -1", code=255)
+    wait_for(lambda: states(mngr) == {"box": "STOPPED"})
+    (agent,) = mngr.json("list")["agents"]
+    assert (agent["state"], agent["host_state"]) == ("STOPPED", "STOPPED")
+    assert "the host box is stopped" in mngr("exec", "foo", "--", "true", code=6).err
+    mngr("start", "foo")
+    assert mngr("exec", "foo", "--", "cat", "file").out == "precious\n"
+    mngr("destroy", "--force", "@box.modal")
+    assert left(plane) == NOTHING
+
+
+@pytest.mark.full
+def test_a_sandbox_lives_as_long_as_it_may(mngr: Mngr, plane: Modal) -> None:
+    mngr("create", "foo@box.modal", "-b", "timeout=12s", *RUN)
+    assert the_sandbox(plane)["timeout"] == 12
+    wait_for(lambda: states(mngr) == {"box": "STOPPED"}, timeout=30)
+    assert "cannot be more than 24h" in mngr("create", "x@.modal", "-b", "timeout=25h", *RUN, code=2).err
+
+
+@pytest.mark.full
+def test_an_idle_sandbox_ends_and_one_with_a_busy_agent_does_not(mngr: Mngr, plane: Modal) -> None:
+    mngr("create", "calm@calm.modal", "-b", "idle_timeout=4s", *RUN)
+    mngr("create", "busy@busy.modal", "-b", "idle_timeout=4s", "--", "while :; do echo tick; sleep 0.5; done")
+    wait_for(lambda: len(plane.left()["sandboxes"]) == 1, timeout=40)
+    deadline = time.monotonic() + 12  # what must not happen can only be waited for
+    while time.monotonic() < deadline:
+        assert the_sandbox(plane)["tags"]["host"] == "busy"
+        time.sleep(0.5)
+    assert states(mngr) == {"calm": "STOPPED", "busy": "RUNNING"}
+
+
+def test_the_network_is_closed_or_open_to_what_is_named(mngr: Mngr, plane: Modal) -> None:
+    mngr("create", "foo@.modal", "--network", "off", *RUN)
+    assert the_sandbox(plane)["network"] == "BLOCKED"
+    assert mngr("exec", "foo", "--", "echo", "reached").out == "reached\n"
+    mngr("destroy", "--force", "foo")
+    mngr("create", "bar@.modal", "--network", "allow=203.0.113.7,api.example.com", *RUN)
+    made = the_sandbox(plane)
+    assert (made["network"], made["allowed"]) == ("ALLOWLIST", ["203.0.113.7/32", "api.example.com"])
+    refused = mngr("create", "x@.modal", "--network", "allow=api.example.com:8080", *RUN, code=2).err
+    assert "names there are for port 443" in refused
+
+
+def test_no_room_is_waited_for(mngr: Mngr, plane: Modal) -> None:
+    plane.fail(max_sandboxes=1)
+    mngr("create", "foo@.modal", *RUN)
+    with Beside(mngr, "create", "bar@.modal", *RUN) as waiting:
+        wait_for(lambda: plane.left()["refused"])
+        mngr("destroy", "--force", "foo")
+        ended = waiting.end()
+    assert ended.code == 0 and "waiting for modal" in ended.err
+    assert len(plane.left()["sandboxes"]) == 1
+
+
+def test_who_does_not_answer_is_said_so_in_three_seconds(mngr: Mngr, plane: Modal) -> None:
+    mngr("create", "foo@box.modal", *RUN)
+    mngr("list")
+    mngr.env["MODAL_SERVER_URL"] = "http://127.0.0.1:1"
+    began = time.monotonic()
+    refused = mngr("create", "bar@.modal", *RUN, code=6).err
+    assert "Modal cannot be reached: 127.0.0.1:1 cannot be reached" in refused
+    shown = mngr.json("list")
+    assert [row["host"] for row in shown["errors"]] == ["box"]
+    assert time.monotonic() - began < 6
+    mngr.env.update(plane.env)
+    mngr.env["MODAL_TOKEN_SECRET"] = "as-wrong"
+    assert "modal token new" in mngr("create", "bar@.modal", *RUN, code=1).err
+
+
+def test_an_image_is_built_once_and_one_that_cannot_be_built_leaves_nothing(mngr: Mngr, plane: Modal) -> None:
+    words = ("-b", "run+=echo mine >/etc/mine", "-b", "apt+=jq", *RUN)
+    mngr("create", "foo@.modal", *words)
+    built = plane.left()["built"]
+    mngr("create", "bar@.modal", *words)
+    assert plane.left()["built"] == built
+    assert mngr("exec", "bar", "--", "cat", "/etc/mine").out == "mine\n"
+    refused = mngr("create", "x@.modal", "-b", "run+=echo no >&2; exit 3", *RUN, code=1).err
+    assert "the image could not be built" in refused and "exited with 3" in refused
+    assert len(plane.left()["sandboxes"]) == 2
+
+
+def test_hosts_are_made_from_one_that_was_prepared(mngr: Mngr, plane: Modal) -> None:
+    mngr("create", "foo@box.modal", "--env", "TOKEN=hunter2", *RUN)
+    mngr("exec", "foo", "--", "sh", "-c", "echo ready >/opt/prepared")
+    mngr("snapshot", "create", "@box.modal", "warm")
+    mngr("create", "bar@.modal", "-b", "snapshot=warm", *RUN)
+    assert mngr("exec", "bar", "--", "cat", "/opt/prepared").out == "ready\n"
+    assert mngr("exec", "bar", "--", "sh", "-c", "grep -rl hunter2 ~/.mngr || :").out == ""
+    assert sorted(a["name"] for a in mngr.json("list")["agents"]) == ["bar", "foo"]
+    mngr("snapshot", "destroy", "warm")
+    mngr("destroy", "--force", "foo", "bar")
+    mngr("destroy", "--force", *(f"@{host}.modal" for host in states(mngr)))
+    assert left(plane) == NOTHING
+
+
+def test_what_nobody_knows_is_named_when_it_is_listed(mngr: Mngr, plane: Modal) -> None:
+    mngr("create", "foo@box.modal", *RUN)
+    for name in ("json", "seen"):
+        (mngr.home / "hosts/modal" / f"box.{name}").unlink(missing_ok=True)
+    plane.fail(list_lag=1000)
+    assert mngr("gc").err == "nothing to clean up\n"
+    plane.fail()
+    (sandbox,) = plane.left()["sandboxes"]
+    said = mngr("gc").err
+    assert f"the sandbox {sandbox} was made from this home, which does not know it" in said
+    removal = said.partition("if you do not need it: ")[2].splitlines()[0]
+    argv = [str(python()), *shlex.split(removal)[1:]]
+    subprocess.run(argv, env={**os.environ, **plane.env}, check=True)
+    assert plane.left()["sandboxes"] == {}
+
+
+MOMENTS = 50 if FULL else 2
+
+
+@pytest.mark.parametrize("verb", ["create", "stop", "start", "destroy"])
+def test_nothing_is_left_wherever_mngr_is_killed(mngr: Mngr, plane: Modal, verb: str) -> None:
+    chance = random.Random(f"{SEED} {verb}")
+    print("seed", SEED)
+    words = {
+        "create": ("create", "foo@box.modal", *RUN), "stop": ("stop", "@box.modal"), "start": ("start", "@box.modal"),
+        "destroy": ("destroy", "--force", "@box.modal"),
+    }[verb]  # fmt: skip
+    longest = 3.0 if verb == "create" else 1.0
+    for _ in range(max(1, MOMENTS // 4)):
+        if verb != "create":
+            mngr("create", "foo@box.modal", *RUN)
+        if verb == "start":
+            mngr("stop", "@box.modal")
+        process = subprocess.Popen(
+            [BIN / "mngr", *words],
+            cwd=mngr.repo,
+            env=mngr.env,
+            stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+        try:
+            process.wait(chance.uniform(0.05, longest))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+        process.wait()
+        mngr("gc")
+        known = states(mngr)
+        assert set(known) <= {"box"} and "UNKNOWN" not in known.values()
+        if verb in ("stop", "start") and known["box"] == "STOPPED":
+            mngr("start", "@box.modal")
+        if known:
+            mngr("destroy", "--force", "@box.modal")
+        wait_for(lambda: left(plane) == NOTHING, timeout=10)
+        assert mngr("gc").err == "nothing to clean up\n"
