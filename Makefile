@@ -11,6 +11,9 @@ AGENTS = claude codex opencode
 OLDER = claude@2.1.197 codex@0.150.0 opencode@1.15.0
 OTHERS = gemini pi aider gemini@0.47.0 pi@0.67.1 aider@0.84.0
 
+# Libraries of engines, pinned in engines/: the newest that we support, and the oldest.
+ENGINES = modal modal@1.5.5 ray
+
 # What a stub in the place of the program shows of our own tests; in `test`, of those that changed and of some others.
 AUDIT = MNGR_TEST_SCALE= .venv/bin/mngr -q e2e audit --jobs $(JOBS)
 AUDITED = tests/e2e/tutorial tests/cli
@@ -28,6 +31,7 @@ demo: setup
 test:
 	@sh scripts/setup.sh $(SHELLS) $(HOSTS) node=nodejs npm=npm chromium=chromium
 	@sh scripts/agents.sh $(AGENTS)
+	@sh scripts/engines.sh $(ENGINES)
 	@$(PYTHON) -m pytest -n $(JOBS) --dist worksteal --agents "$(AGENTS)"
 	@$(AUDIT) $(AUDITED) --modes nop,help --within 30s --sample 8 --seed "$${MNGR_TEST_SEED:-0}" --changed-since "$(SINCE)"
 
@@ -53,6 +57,7 @@ check: setup
 bench:
 	@sh scripts/setup.sh $(HOSTS) node=nodejs npm=npm
 	@sh scripts/agents.sh claude
+	@sh scripts/engines.sh modal
 	@$(PYTHON) -m tests.bench
 
 docs: setup
@@ -62,6 +67,10 @@ docs: setup
 lock:
 	UV_CUSTOM_COMPILE_COMMAND="make lock" uv pip compile pyproject.toml --group dev --universal \
 		--python-version 3.11 --upgrade --generate-hashes --no-annotate -q -o requirements.txt
+	for pair in 'modal modal<1.7' 'modal@1.5.5 modal==1.5.5' 'ray ray<3'; do \
+		echo "$${pair#* }" | UV_CUSTOM_COMPILE_COMMAND="make lock" uv pip compile - --universal \
+			--python-version 3.11 --upgrade --generate-hashes --no-annotate -q -o "engines/$${pair%% *}.txt"; \
+	done
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis build dist
