@@ -129,6 +129,14 @@ class Keeps(Protocol):
         ...
 
 
+class Unfinished(Protocol):
+    """What a provider with snapshots may also be able to do: know beforehand what one that is cut off leaves."""
+
+    def unfinished(self, host: str, place: str) -> dict[str, Any] | None:
+        """What `drop_snapshot` needs to take away what a snapshot to this place has made so far."""
+        ...
+
+
 class Leftover(Record):
     """Something of a provider's that no command knows of; without `act` it is only named."""
 

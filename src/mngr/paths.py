@@ -8,6 +8,19 @@ from mngr.errors import MngrError
 
 HOME_VERSION = 1
 SETTINGS = os.path.join(".mngr", "settings.toml")
+# Of a home on a host, what is its agents' own, and so no part of a snapshot of the host.
+OF_AGENTS = (
+    "agents",
+    "names",
+    "work",
+    "graveyard",
+    "snapshots",
+    "hosts",
+    "ssh",
+    "crashes",
+    "settings.toml",
+    "tmux.socket",
+)
 LOCAL_SETTINGS = os.path.join(".mngr", "settings.local.toml")
 
 

@@ -27,6 +27,7 @@ PROVIDERS = {
     "docker": "mngr.providers.docker:DockerProvider",
     "modal": "mngr.providers.modal:ModalProvider",
     "ray": "mngr.providers.ray:RayProvider",
+    "slurm": "mngr.providers.slurm:SlurmProvider",
     "template": "mngr.providers.template:TemplateProvider",
 }
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +14,24 @@ import pytest
 from mngr.mapreduce.journal import read_journal
 from mngr.mapreduce.rundir import RunDir
 from tests.cli.test_docker import containers
-from tests.conftest import Mngr, git
+from tests.conftest import BIN, Mngr, end_servers, git, wait_for
 from tests.contract.test_docker import settings
+from tests.hosts.boxes import Boxes
 from tests.hosts.engines import Docker
 
 SETUP = r"""echo run >>~/runs; mkdir -p .venv; printf '#!%s/python\n' "$PWD" >.venv/tool; printf 'bin\0%s' "$PWD" >.venv/binary
 printf '%s-2/x %s\n' "$PWD" "$PWD" >.venv/cfg; chmod 444 .venv/cfg; ln -s "$PWD/.venv/tool" .venv/alias"""
 SEE = "cat ~/runs .venv/tool .venv/cfg; readlink .venv/alias; pwd -P; cat .venv/binary; echo more >>README.md; git commit -qam x"
+MAP = ("map", "--name", "r", "--on", ".box", "--canary", "0")
 
 
 @pytest.fixture
-def docker(mngr: Mngr, docker_engine: Docker) -> Docker:
-    mngr.env.update(
-        {**settings("docker"), **docker_engine.env, "MNGR__PROVIDERS__DOCKER__COST_PER_HOUR": "360"}
-    )
-    return docker_engine
+def boxes(mngr: Mngr, tmp_path: Path) -> Iterator[Boxes]:
+    """An engine of directories, which `mngr` uses as `box`."""
+    made = Boxes(tmp_path / "engine")
+    mngr.env.update(made.env)
+    yield made
+    end_servers(made.boxes)
 
 
 def rows(mngr: Mngr, *kinds: str) -> list[dict[str, Any]]:
@@ -35,36 +42,145 @@ def outputs(mngr: Mngr, name: str) -> list[str]:
     return [path.read_text() for path in (mngr.repo / ".mngr/runs/r/tasks").glob(f"*/outputs/{name}")]
 
 
-def test_a_host_is_prepared_once_for_all_and_each_is_given_back(
-    mngr: Mngr, docker: Docker, tmp_path: Path
-) -> None:
+def with_setup(mngr: Mngr, setup: str = SETUP) -> None:
     (mngr.repo / ".mngr").mkdir()
-    (mngr.repo / ".mngr/settings.toml").write_text(f"[project]\nsetup = '''{SETUP}'''\n")
+    (mngr.repo / ".mngr/settings.toml").write_text(f"[project]\nsetup = '''{setup}'''\n")
     (mngr.repo / ".gitignore").write_text(".venv\n")
     git(mngr.repo, "add", "-A")
     git(mngr.repo, "commit", "-q", "-m", "settings")
-    line = f"({SEE}) >$MNGR_OUTPUT_DIR/seen"
-    mngr("map", *"abc", "--name", "r", "--on", ".docker", "--canary", "0", "--", "sh", "-c", line)
-    assert [row["type"] for row in rows(mngr, "prepare", "prepared", "launch")][:3] == [
-        "prepare",
-        "prepared",
-        "launch",
-    ]
+
+
+def check_prepared(mngr: Mngr) -> None:
+    """Set-up was run once, and what it made points at the work dir of each."""
+    first = [row["type"] for row in rows(mngr, "prepare", "prepared", "launch")][:3]
+    assert first == ["prepare", "prepared", "launch"]
     for seen in outputs(mngr, "seen"):
-        work = seen.splitlines()[4]
-        before = seen.rpartition("\0")[2]
+        work, before = seen.splitlines()[4], seen.rpartition("\0")[2]
         assert before != work
-        assert seen == (
-            f"run\n#!{work}/python\n{before}-2/x {work}\n{work}/.venv/tool\n{work}\nbin\0{before}"
-        )
+        assert seen == f"run\n#!{work}/python\n{before}-2/x {work}\n{work}/.venv/tool\n{work}\nbin\0{before}"
     assert len(outputs(mngr, "seen")) == 3
-    assert containers(docker) == [] and docker.run("volume", "ls", "-q").stdout == ""
-    assert docker.run("images", "-q", "--filter", "reference=mngr-snapshot").stdout == ""
-    assert mngr.json("snapshot", "list")["snapshots"] == [] and mngr.json("gc")["results"] == []
-    budget = mngr.json("tmr", "status", "r")["budget"]["hosts"]
-    assert (budget["made"], budget["running"]) == (3, 0) and budget["cost_usd"] == pytest.approx(
-        budget["hours"] * 360, rel=0.01
+    assert mngr.agents() == [] and mngr.json("snapshot", "list")["snapshots"] == []
+    assert mngr.json("gc")["results"] == []
+
+
+def test_a_host_is_prepared_once_for_all_and_each_is_given_back(mngr: Mngr, boxes: Boxes) -> None:
+    with_setup(mngr)
+    mngr(*MAP, *"abc", "--", "sh", "-c", f"({SEE}) >$MNGR_OUTPUT_DIR/seen")
+    assert boxes.left() == [] and len(boxes.calls("create")) == 4
+    bill = mngr.json("tmr", "status", "r")["budget"]["hosts"]
+    assert (bill["made"], bill["running"]) == (3, 0)
+    assert bill["cost_usd"] == pytest.approx(bill["hours"] * 360, rel=0.1)
+    assert (
+        f"3 hosts, 0 running, {bill['hours']:.2f} host-hours, ${bill['cost_usd']:.2f}"
+        in mngr("tmr", "status", "r").out
     )
+    check_prepared(mngr)
     name = rows(mngr, "launch")[0]["agent"]
     mngr("undestroy", name)
     assert "more" in mngr("exec", name, "--", "cat", "README.md").out
+
+
+@pytest.mark.full
+def test_the_same_in_containers(mngr: Mngr, docker_engine: Docker) -> None:
+    mngr.env.update({**settings("docker"), **docker_engine.env})
+    with_setup(mngr)
+    words = ("map", *"abc", "--name", "r", "--on", ".docker", "--canary", "0")
+    mngr(*words, "--", "sh", "-c", f"({SEE}) >$MNGR_OUTPUT_DIR/seen")
+    assert containers(docker_engine) == [] and docker_engine.run("volume", "ls", "-q").stdout == ""
+    assert docker_engine.run("images", "-q", "--filter", "reference=mngr-snapshot").stdout == ""
+    check_prepared(mngr)
+
+
+def test_where_there_is_no_room_a_run_waits_and_counts_no_attempt(mngr: Mngr, boxes: Boxes) -> None:
+    (boxes.place / "full").write_text("1")
+    said = mngr(*MAP, "a", "b", "--max-agents", "2", "--", "sh", "-c", "echo x >$MNGR_OUTPUT_DIR/x").err
+    assert "no launches: box has no room: all boxes are taken" in said
+    assert rows(mngr, "busy") and not rows(mngr, "launch_failed") and len(outputs(mngr, "x")) == 2
+    assert {row["attempt"] for row in rows(mngr, "launch")} == {1} and boxes.left() == []
+
+
+def test_why_it_waits_stands_in_status_and_after_a_kill_it_goes_on_with_the_same_hosts(
+    mngr: Mngr, boxes: Boxes
+) -> None:
+    (boxes.place / "full").write_text("1")
+    words = [*MAP, "a", "b", "--keep-hosts", "--agents-per-host", "1", "--", "sh", "-c"]
+    run = subprocess.Popen(
+        [str(BIN / "mngr"), *words, 'until test -e "$0"; do sleep 0.1; done', str(boxes.place / "sign")],
+        cwd=mngr.repo, env=mngr.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        wait_for(lambda: rows(mngr, "prompted") and rows(mngr, "busy") and rows(mngr, "alert"))
+        assert "all boxes are taken" in mngr.json("tmr", "status", "r")["waits"]
+        assert "no launches: box has no room: all boxes are taken" in mngr("tmr", "status", "r").out
+    finally:
+        run.send_signal(signal.SIGKILL)
+        run.wait()
+    (boxes.place / "sign").touch()
+    mngr("map", "--resume", "r", "--on", ".box", "--agents-per-host", "1", "--keep-hosts")
+    assert len({row["host"] for row in rows(mngr, "launched")}) == 1 and len(set(boxes.calls("create"))) > 1
+    assert len(rows(mngr, "host")) == 1 and len(boxes.left()) == 1 and len(mngr.agents()) == 2
+    clean = mngr("tmr", "clean", "r").out
+    assert "2 agents and 1 hosts" in clean and boxes.left() == []
+    assert mngr.json("tmr", "status", "r")["budget"]["hosts"]["running"] == 0
+
+
+@pytest.mark.parametrize("at", ["create", "snapshot"])
+def test_a_preparation_that_was_cut_off_is_done_again_and_leaves_nothing(
+    mngr: Mngr, boxes: Boxes, at: str
+) -> None:
+    """Killed while the engine is at work for it."""
+    program = boxes.place / "box.sh"
+    text = program.read_text()
+    program.write_text(
+        text.replace(f"\n{at})", f"\n{at}) touch $root/begun; while [ -e $root/hold ]; do sleep 0.05; done;")
+    )
+    (boxes.place / "hold").touch()
+    words = [*MAP, *"abc", "--", "sh", "-c", "echo x >$MNGR_OUTPUT_DIR/x"]
+    run = subprocess.Popen(
+        [str(BIN / "mngr"), *words],
+        cwd=mngr.repo,
+        env=mngr.env,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    wait_for((boxes.place / "begun").exists)
+    os.kill(run.pid, signal.SIGKILL)
+    run.wait()
+    (boxes.place / "hold").unlink()
+    mngr("map", "--resume", "r", "--on", ".box", "--canary", "0")
+    assert len(outputs(mngr, "x")) == 3 and len(rows(mngr, "prepare")) == 2
+    for path in (mngr.home / "hosts/box").glob("*.json"):
+        os.utime(path, (0, 0))  # what is younger than a minute may be somebody's
+    mngr("gc")
+    assert boxes.left() == []
+
+
+def test_a_run_whose_money_is_spent_stops_its_hosts_and_can_go_on(mngr: Mngr, boxes: Boxes) -> None:
+    line = 'if test -e "$0"; then sleep 2; else sleep 1000; fi; echo x >$MNGR_OUTPUT_DIR/x'
+    words = (*MAP, "a", "--budget", "0.3", "--", "sh", "-c", line, str(boxes.place / "sign"))
+    said = mngr(*words, code=5).err
+    assert "some of it is parked" in said and rows(mngr, "ended")[0]["why"] == "the budget of $0.30 is spent"
+    (box,) = boxes.boxes.iterdir()
+    assert (box / "stopped").exists()
+    bill = mngr.json("tmr", "status", "r")["budget"]["hosts"]
+    assert bill["running"] == 0 and bill["cost_usd"] >= 0.3
+    (boxes.place / "sign").touch()
+    mngr("map", "--resume", "r", "--on", ".box", "--budget", "100")
+    assert outputs(mngr, "x") == ["x\n"] and boxes.left() == [] and rows(mngr, "woken")
+
+
+def test_a_host_that_somebody_else_uses_too_stays(mngr: Mngr, boxes: Boxes) -> None:
+    line = 'echo x >$MNGR_OUTPUT_DIR/x; until test -e "$0"; do sleep 0.1; done'
+    run = subprocess.Popen(
+        [str(BIN / "mngr"), *MAP, "a", "--", "sh", "-c", line, str(boxes.place / "sign")],
+        cwd=mngr.repo, env=mngr.env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    wait_for(lambda: rows(mngr, "prompted"))
+    (host,) = boxes.left()
+    mngr("create", f"mine@{host}.box", "--", "sleep", "1000")
+    (boxes.place / "sign").touch()
+    wait_for(lambda: rows(mngr, "release_failed"))
+    assert f"{host} stays, for mine is on it too" in rows(mngr, "release_failed")[0]["error"]
+    assert [agent["name"] for agent in mngr.agents()] == ["mine"] and boxes.left() == [host]
+    run.kill()
+    run.communicate()

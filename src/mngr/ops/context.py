@@ -131,7 +131,8 @@ class Context:
         """Every provider there is: built in, in the settings, of a plugin."""
         own = [key.partition(".")[0] for key in self.settings.table("providers") if key.endswith(".kind")]
         plugins = [provider.name for provider in self.hooks.providers(lambda: self.settings)]
-        return list(dict.fromkeys(["local", *PROVIDERS, *own, *plugins]))
+        known = [name for name in PROVIDERS if name != "template"]  # which is a kind for others
+        return list(dict.fromkeys(["local", *known, *own, *plugins]))
 
     def places(self) -> list[tuple[str, str]]:
         """(provider, host) of every host in use: this machine, those we remember, those of plugins."""

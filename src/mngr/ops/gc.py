@@ -273,8 +273,20 @@ def _parts(ctx: Context, world: World) -> list[Task]:
                 name.endswith(saving.PART) or name.startswith((".clone-", store.HALF)) or folder == staging
             )
             if is_part and not _is_owned(path):
-                found.append(_removal("interrupted save", name, ctx, path))
+                task = _removal("interrupted save", name, ctx, path)
+                found.append(task.replace(act=_undo_snapshot(ctx, path, task.act)))
     return found
+
+
+def _undo_snapshot(ctx: Context, path: str, act: Callable[[], None] | None) -> Callable[[], None]:
+    from mngr.ops import snapshot_host
+
+    def both() -> None:
+        snapshot_host.undo(ctx, path)
+        if act is not None:
+            act()
+
+    return both
 
 
 def _is_owned(path: str) -> bool:

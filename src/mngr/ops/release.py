@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 def release(ctx: Context, provider: str, name: str, label: tuple[str, str]) -> list[str]:
     """Take a host away whose agents all have this label; their names. MngrError when it stays, with those that could not be saved."""
     try:
-        found = hosts.look_to_destroy(ctx, provider, name)
-    except HostGone:
-        hosts.take_away(ctx, provider, name)
-        return []
+        return _release(ctx, provider, name, label)
     except NotFound:  # another command was faster
         return []
+
+
+def _release(ctx: Context, provider: str, name: str, label: tuple[str, str]) -> list[str]:
+    try:
+        found = hosts.look_to_destroy(ctx, provider, name)
+    except HostGone:
+        found = []
     strangers = [seen for seen in found if not _has(seen, label)]
     ours = [seen for seen in found if _has(seen, label)]
     for seen in ours:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from mngr.ops.context import Context
 
 
+_BEGUN = "begun.json"
+
+
 def keep(ctx: Context, word: str, place: str) -> None:
     """Write a snapshot of the host that `word` names to `place` in one step; MngrError when it can have none."""
     _, found = hosts.split(ctx, [word])
@@ -31,13 +34,26 @@ def keep(ctx: Context, word: str, place: str) -> None:
     os.makedirs(part, mode=0o700)
     try:
         ctx.local.write(os.path.join(part, saving.OWNER), json.dumps(store.this_process()).encode())
+        begun = getattr(makes, "unfinished", lambda *_: None)(name, part)
+        if begun is not None:
+            ctx.local.write(os.path.join(part, _BEGUN), json.dumps({"provider": provider, **begun}).encode())
         facts = makes.snapshot(name, part)
+        ctx.local.run(["rm", "-f", "--", os.path.join(part, _BEGUN)])
     except BaseException:
         ctx.local.run(["rm", "-rf", "--", part])
         raise
     meta = {"v": 1, "id": "", "name": f"@{name}.{provider}", "at": clock.stamp(), "why": "snapshot"}
     saving.write_meta(ctx.local, part, {**meta, "record": None, "host": {"provider": provider, **facts}})
     saving.publish(ctx.local, part, place)
+
+
+def undo(ctx: Context, part: str) -> None:
+    """Have a provider delete what a snapshot that was cut off made outside of its place."""
+    try:
+        with open(os.path.join(part, _BEGUN), encoding="utf-8") as file:
+            drop(ctx, {"host": json.load(file)})
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        pass
 
 
 def drop(ctx: Context, meta: dict[str, Any]) -> None:

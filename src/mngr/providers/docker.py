@@ -116,8 +116,15 @@ class DockerProvider:
 
     def snapshot(self, host: str, place: str) -> dict[str, Any]:
         facts = self._facts(host)
-        tag = f"mngr-snapshot:{registry.key(self._home)}-{os.path.basename(place).partition('.')[0]}"
+        tag = self._tag(place)
         return docker_snapshot.take(Engine(facts["engine"]), facts["container"], self.open(host), place, tag)
+
+    def unfinished(self, host: str, place: str) -> dict[str, Any]:
+        return {"image": self._tag(place), "engine": self._facts(host)["engine"]}
+
+    def _tag(self, place: str) -> str:
+        """The name of an image, by that of the snapshot."""
+        return f"mngr-snapshot:{registry.key(self._home)}-{os.path.basename(place).partition('.')[0]}"
 
     def drop_snapshot(self, facts: dict[str, Any]) -> None:
         result = Engine(facts["engine"]).run("rmi", str(facts["image"]))

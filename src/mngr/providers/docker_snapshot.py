@@ -7,6 +7,7 @@ import os
 
 from mngr import shell
 from mngr.errors import MngrError, NotFound
+from mngr.paths import OF_AGENTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 HOME_TAR = "home.tar"
 LONGEST = 3600.0  # seconds that a commit may take
 # Agents have snapshots of their own, and their variables are nobody else's; what is cached for all agents is of use to the next.
-_THEIRS = "agents names work graveyard snapshots hosts ssh crashes settings.toml tmux.socket"
-_PACK = f"cd ~ && exec tar cf - {' '.join(f'--exclude ./.mngr/{name}' for name in _THEIRS.split())} ."
+_PACK = f"cd ~ && exec tar cf - {' '.join(f'--exclude ./.mngr/{name}' for name in OF_AGENTS)} ."
 _LABELS = "LABEL mngr.home= mngr.user= mngr.volume= mngr.network="  # it is no host of ours
 _FLEETING = (b"changed as we read it", b"removed before we read it", b"socket ignored")
 

@@ -166,6 +166,10 @@ class RentedProvider:
         kept: dict[str, Any] = self._engine.snapshot(host, self._facts(host)["engine"], place)
         return {"kept": kept}
 
+    def unfinished(self, host: str, place: str) -> dict[str, Any] | None:
+        find = getattr(self._engine, "unfinished", None)
+        return None if find is None else {"kept": find(place)}
+
     def drop_snapshot(self, facts: dict[str, Any]) -> None:
         self._engine.drop_snapshot(facts["kept"])
 

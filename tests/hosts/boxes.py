@@ -1,0 +1,80 @@
+"""An engine of our own with a command line: a host is a directory. It can be full, slow or away, and is as quick as a shell."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+# box.sh VERB …: beside it are the boxes; `full` says how many there can be, `away` that it does not answer.
+PROGRAM = r"""
+root=${0%/*}; what=$1 name=$2; shift
+[ ! -e "$root/away" ] || { echo "no answer" >&2; exit 1; }
+echo "$what $name" >>"$root/calls"
+box=$root/boxes/$name
+case $what in
+create)
+    mkdir "$box" && echo "$2" >"$box/tag"
+    if [ -e "$root/full" ] && [ "$(ls "$root/boxes" | wc -l)" -gt "$(cat "$root/full")" ]; then
+        rm -r "$box"; echo "all boxes are taken" >&2; exit 75
+    fi
+    if [ "$3" ]; then cp -a "$root/images/$3" "$box/home"; else mkdir "$box/home"; fi
+    echo "$name" ;;
+exec)
+    [ -d "$box" ] || { echo "there is no box $name" >&2; exit 1; }
+    [ ! -e "$box/stopped" ] || { echo "$name is stopped" >&2; exit 1; }
+    unset MNGR_HOME; cd "$box/home" && HOME=$PWD exec sh -c "$2" ;;
+list) cd "$root/boxes" && for one in *; do [ ! -d "$one" ] || echo "$one $(cat "$one/tag")"; done ;;
+start) rm -f "$box/stopped" ;;
+stop) touch "$box/stopped" ;;
+destroy)
+    socket=$(readlink "$box/home/.mngr/tmux.socket") && tmux -S "$socket" kill-server 2>/dev/null
+    chmod -R u+w "$box" && rm -rf "$box" ;;
+snapshot) cp -a "$box/home" "$root/images/$2" && echo "$2" ;;
+drop_snapshot) rm -rf "$root/images/$name" ;;
+esac
+"""
+
+
+class Boxes:
+    """The engine in a directory."""
+
+    def __init__(self, place: Path) -> None:
+        self.place, self.boxes, self.images = place, place / "boxes", place / "images"
+        self.boxes.mkdir(parents=True)
+        self.images.mkdir()
+        (place / "box.sh").write_text(PROGRAM)
+        box = ["sh", str(place / "box.sh")]
+        words: dict[str, list[str | list[str]]] = {
+            "create": ["{name}", "{tag}", ["{image}"]],
+            "exec": ["{id}", "{program}"],
+            "exec_terminal": ["{id}", "{program}"],
+            "list": [],
+            "start": ["{id}"],
+            "stop": ["{id}"],
+            "destroy": ["{id}"],
+            "snapshot": ["{id}", "{snapshot}"],
+            "drop_snapshot": ["{snapshot}"],
+        }
+        self.settings = {
+            "kind": "template",
+            **{key: [*box, key, *more] for key, more in words.items()},
+            "busy": 75,
+            "gone": "there is no box",
+            "stopped": "is stopped",
+            "away": "no answer",
+            "cost_per_hour": 360,
+        }
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The settings of a provider `box`."""
+        return {f"MNGR__PROVIDERS__BOX__{k.upper()}": json.dumps(v) for k, v in self.settings.items()}
+
+    def calls(self, verb: str) -> list[str]:
+        """The hosts that it was asked this for."""
+        rows = (self.place / "calls").read_text().splitlines() if (self.place / "calls").exists() else []
+        return [row.partition(" ")[2] for row in rows if row.partition(" ")[0] == verb]
+
+    def left(self) -> list[str]:
+        """What there is."""
+        return sorted(path.name for place in (self.boxes, self.images) for path in place.iterdir())
