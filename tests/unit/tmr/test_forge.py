@@ -1,4 +1,4 @@
-"""Draft pull requests through the forge's own program, which is a stand-in here; the remote is a repository on disk."""
+"""Draft pull requests through the forge's own program: the real gh, and stand-ins; the remote is a repository on disk."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mngr.paths import Home
 from mngr.providers.local import LocalHost
 from mngr.tmr.forge import Opened, open_pull_request, update_pull_request
 from tests.conftest import git
+from tests.github import HOST, github
 
 BRANCH = "mngr/r/integrated"
 TITLE = 'Two fixes; $(touch evil) "quoted"'
@@ -122,7 +123,12 @@ def test_glab_speaks_with_gitlab_and_what_is_a_draft_stays_one(bench: Bench, is_
     assert update[1:] == ["mr", "update", BRANCH, *text, *(["--draft"] if is_draft else [])]
 
 
-def test_without_its_program_or_a_remote_nothing_is_done_and_the_commands_are_told(bench: Bench) -> None:
+def test_without_its_program_or_a_remote_nothing_is_done_and_the_commands_are_told(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("git", "sh"):
+        (bench.programs / name).symlink_to(f"/usr/bin/{name}")
+    monkeypatch.setenv("PATH", str(bench.programs))
     opened = bench.open("a" * 40)
     push, create = opened.commands
     assert opened.url is None and "gh is not installed" in opened.note
@@ -144,6 +150,29 @@ def test_without_its_program_or_a_remote_nothing_is_done_and_the_commands_are_to
     bench.program("gh", "exit 0")
     git(bench.repo, "remote", "remove", "origin")
     assert "there is no remote 'origin'" in bench.open().note
+
+
+def test_the_real_gh_opens_a_draft_and_changes_it(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(bench.repo, "config", "remote.origin.pushurl", str(bench.remote))
+    git(bench.repo, "config", "remote.origin.url", f"https://{HOST}/o/r.git")
+    with github(tmp_path) as hub:
+        for name, value in hub.env.items():
+            monkeypatch.setenv(name, value)
+        opened = bench.open()
+        assert opened.url == f"https://{HOST}/o/r/pull/1" and bench.there()
+        (pull,) = hub.pulls
+        assert (pull["headRefName"], pull["baseRefName"], pull["isDraft"]) == (BRANCH, "main", True)
+        assert (pull["title"], pull["body"]) == (TITLE, bench.body.read_text())
+        for change, words in ((bench.open, "Greener.\n"), (bench.update, "Greenest.\n")):
+            bench.body.write_text(words)
+            bench.commit(words, BRANCH)
+            assert change().url == opened.url
+            assert (hub.pulls, pull["body"]) == ([pull], words)
+        monkeypatch.setenv("GH_ENTERPRISE_TOKEN", "another")
+        with pytest.raises(MngrError, match=r"gh pr edit failed: .*401"):
+            bench.update()
 
 
 def test_what_others_pushed_is_kept_and_a_rewrite_needs_the_commit_that_it_replaces(bench: Bench) -> None:
