@@ -124,7 +124,7 @@ def run(
     streams = in_r, out_w, err_w
     try:
         child = begin(argv, streams, timeout) if begin else None
-        child = child or _spawn(argv, streams, env, is_leader=timeout is not None)
+        child = child or spawn(argv, streams, env, is_leader=timeout is not None)
     except BaseException as error:
         for fd in (in_w, out_r, err_r):
             if fd >= 0:
@@ -163,9 +163,10 @@ class _Spawned:
         os.waitpid(self._pid, 0)
 
 
-def _spawn(
+def spawn(
     argv: Sequence[str], streams: tuple[int, int, int], env: Mapping[str, str] | None, *, is_leader: bool
 ) -> Child:
+    """Start a process with these streams; with `is_leader` its children end with it when it is killed."""
     actions = [(os.POSIX_SPAWN_DUP2, fd, at) for at, fd in enumerate(streams) if fd != at]
     variables = os.environ if env is None else env
     group: dict[str, Any] = {"setpgroup": 0} if is_leader else {}
@@ -244,7 +245,7 @@ def run_watched(
     try:
         try:
             child = begin(argv, streams, None) if begin else None
-            child = child or _spawn(argv, streams, None, is_leader=False)
+            child = child or spawn(argv, streams, None, is_leader=False)
         finally:
             for fd in {out_w, err_w} - {1}:
                 os.close(fd)

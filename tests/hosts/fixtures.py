@@ -10,6 +10,7 @@ from tests.hosts.engines import Docker, Podman
 from tests.hosts.machines import Machine, Machines
 from tests.hosts.modal.server import Modal
 from tests.hosts.ray import Cluster
+from tests.hosts.slurm import Slurm
 from tests.hosts.sshd import Farm
 
 
@@ -48,6 +49,19 @@ def ray(cluster: Cluster) -> Iterator[Cluster]:
     """A Ray cluster of a head and two nodes, n1 and n2, with nothing on it."""
     yield cluster
     cluster.reset()
+
+
+@pytest.fixture(scope="session")
+def slurm_cluster() -> Iterator[Slurm]:
+    with Slurm() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def slurm(slurm_cluster: Slurm) -> Iterator[Slurm]:
+    """A Slurm with three idle nodes, n1 to n3."""
+    yield slurm_cluster
+    slurm_cluster.reset()
 
 
 @pytest.fixture

@@ -23,6 +23,12 @@ drop() {
 }
 drop exit proc status unstarted
 rm -f "$dir"/witness/*.json 2>/dev/null
+# Where another keeps the server, it is asked to start it: here it would end with this command.
+keeper=${conf%/*}/keeper
+if [ -r "$keeper" ] && read -r pid <"$keeper" && kill -USR1 "$pid" 2>/dev/null; then
+    until clean -N show-options -s >/dev/null 2>&1 || [ $napped -ge 10000 ]; do nap 10; done
+    napped=0
+fi
 while :; do
     said=$(clean new-session -d -s "$name" -n agent -c "$work" sh "$lib/launch.sh" "$dir" \; \
         set-option -t "=$name:" @mngr_id "$id" \; set-option -p -t "=$name:" @mngr_role agent 2>&1) && break

@@ -1,0 +1,56 @@
+# job.sh: a host, as a batch job that waits. What stands before this says: place (its home), shared (empty for a disk that
+# only the node has), grace. tmux's server belongs to this script: what another step of the job starts ends with that step.
+#include nap.sh
+case $place in
+\~/*) home=$HOME/${place#\~/} ;;
+*) home=$place ;;
+esac
+umask 077
+mkdir -p "$home" && cd "$home" || exit 1
+exec >job.log 2>&1
+[ -e version ] || { echo 'mngr 1' >version.new && mv -f version.new version; }
+socket=
+clean() {
+    env -i HOME="$HOME" PATH="$PATH" SHELL=/bin/sh USER="${USER:-}" LANG="${LANG:-C.UTF-8}" tmux -u -S "$socket" "$@"
+}
+# Agents of which nobody has said that they ended.
+live() {
+    for dir in agents/a-*/; do
+        if [ -d "$dir" ] && ! [ -e "$dir/exit" ] && ! [ -e "$dir/stopped" ]; then basename "$dir"; fi
+    done
+}
+finish() {
+    trap '' TERM USR1
+    reason="host stopped"
+    case $(timeout 5 squeue -h -j "$SLURM_JOB_ID" -o %L 2>/dev/null) in 0:00 | INVALID) reason="time limit of the job" ;; esac
+    ids=$(live)
+    if [ -n "$ids" ] && [ -n "$socket" ]; then
+        sh lib/current/stop.sh "$socket" "$home" "$grace" "$reason" $ids
+        for id in $ids; do sh lib/current/event.sh "$home/agents/$id" stopped job "{\"reason\":\"$reason\"}"; done
+    fi
+    [ -z "$socket" ] || clean kill-server
+    rm -f keeper
+    [ -n "$shared" ] || { cd / && rm -rf -- "$home"; }
+    exit 0
+}
+trap finish TERM
+trap : USR1
+# The job may have begun anew, on another node: what ran is not there any more.
+for id in $(live); do
+    [ ! -e "agents/$id/proc" ] || printf '{"at":%d,"reason":"host restarted"}\n' "$(date +%s)" >"agents/$id/stopped"
+done
+echo $$ >keeper.new && mv -f keeper.new keeper
+while :; do
+    if [ -L tmux.socket ]; then
+        socket=$(readlink tmux.socket)
+        mkdir -m 700 "${socket%/*}" 2>/dev/null
+        clean kill-server 2>/dev/null
+        clean -D -f tmux.conf &
+        while kill -0 $! 2>/dev/null; do wait $!; done
+        nap 200
+    else
+        sleep 600 &
+        wait $!
+        kill $! 2>/dev/null
+    fi
+done

@@ -1,0 +1,36 @@
+"""Jobs of a Slurm with three nodes, by the checks that every provider must pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mngr.contract import HostContract, LossContract, NewHostContract, Place, StopHostContract
+from tests.hosts.slurm import Line, Slurm
+
+
+def settings(slurm: Slurm) -> dict[str, str]:
+    """Where the hosts have their files."""
+    return {**slurm.env, "MNGR__PROVIDERS__SLURM__HOME": str(slurm.shared / "hosts")}
+
+
+@pytest.mark.sampled(4)
+class TestSlurm(HostContract, NewHostContract, StopHostContract):
+    """Every check has a job of its own."""
+
+    @pytest.fixture
+    def place(self, slurm: Slurm) -> Place:
+        return Place("slurm", env=settings(slurm))
+
+
+class TestSlurmLost(LossContract):
+    """Slurm's programs are called through a line that can be cut."""
+
+    @pytest.fixture
+    def place(self, slurm: Slurm, tmp_path: Path) -> Iterator[Place]:
+        line = Line(tmp_path / "line")
+        env = {**settings(slurm), "MNGR__PROVIDERS__SLURM__THROUGH": f'["{line.program}"]'}
+        yield Place("slurm", env=env, cut=line.cut, mend=line.mend)
+        line.cut()
