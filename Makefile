@@ -4,7 +4,8 @@ PYTHON = .venv/bin/python
 JOBS ?= 3
 SHELLS = bash=bash dash=dash zsh=zsh fish=fish rsync=rsync
 HOSTS = ssh=openssh-client sshd=openssh-server dockerd=docker.io docker=docker.io podman=podman runc=runc \
-	catatonit=catatonit bwrap=bubblewrap socat=socat busybox=busybox-static ip=iproute2 unshare=util-linux gh=gh
+	catatonit=catatonit bwrap=bubblewrap socat=socat busybox=busybox-static ip=iproute2 unshare=util-linux gh=gh \
+	slurmctld=slurm-wlm munged=munge
 
 # Pinned in scripts/agents.sh; older ones by their version.
 AGENTS = claude codex opencode

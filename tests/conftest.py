@@ -40,6 +40,12 @@ SEED = os.environ.get("MNGR_TEST_SEED", "0")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--agents", default="claude codex opencode", help="the coding agents to run for real")
+    parser.addoption(
+        "--modal",
+        default="ours",
+        choices=("ours", "real"),
+        help="which control plane; the real one costs money",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

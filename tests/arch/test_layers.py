@@ -36,7 +36,8 @@ def test_processes_are_started_in_one_place() -> None:
         str(path.relative_to(ROOT / "src/mngr"))
         for path in SOURCES
         if imports(path) & {"subprocess", "pty", "multiprocessing", "asyncio"}
-        and not {"contract", "e2e", "mechanic", "bridge"} & set(path.parts)  # these stand alone, beside the program
+        and not {"contract", "e2e", "mechanic", "bridge"}
+        & set(path.parts)  # these stand alone, beside the program
         and path.name not in ("probe.py", "stub.py", "stubbing.py")  # run in the project's own Python
     }
     assert starters <= {"shell.py", "onhost/player.py", "onhost/acts.py"}

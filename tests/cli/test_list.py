@@ -145,7 +145,14 @@ def test_output_in_every_form(three: Mngr) -> None:
         == "beta\tblue\t|\n"
     )
     assert three.json("list", "--hosts")["hosts"] == [
-        {"host": "local", "provider": "local", "state": "RUNNING", "agents": 3, "ends_at": None, "error": None}
+        {
+            "host": "local",
+            "provider": "local",
+            "state": "RUNNING",
+            "agents": 3,
+            "ends_at": None,
+            "error": None,
+        }
     ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -17,13 +19,31 @@ def settings(version: str = NEWEST) -> dict[str, str]:
     return {prefix + "PYTHON": str(python(version)), prefix + "LINGER": "5s"}
 
 
+@pytest.fixture(scope="session")
+def real_modal() -> Iterator[dict[str, str]]:
+    """The service itself, with the token that is there, and an app of our own that is stopped with all its sandboxes."""
+    app = f"mngr-tests-{os.urandom(4).hex()}"
+    yield {name: value for name, value in os.environ.items() if name.startswith("MODAL_")} | {
+        "MNGR__PROVIDERS__MODAL__APP": app
+    }
+    subprocess.run([str(python()), "-m", "modal", "app", "stop", "--yes", app], check=False)
+
+
+@pytest.fixture
+def modal_env(request: pytest.FixtureRequest) -> dict[str, str]:
+    """What the library needs to find the control plane that was asked for."""
+    if request.config.getoption("modal") == "real":
+        return dict(request.getfixturevalue("real_modal"))
+    return dict(request.getfixturevalue("modal").env)
+
+
 @pytest.mark.sampled(10)
 class TestModal(HostContract, NewHostContract, StopHostContract):
     """Every check has a sandbox of its own."""
 
     @pytest.fixture
-    def place(self, modal: Modal) -> Place:
-        return Place("modal", env={**settings(), **modal.env})
+    def place(self, modal_env: dict[str, str]) -> Place:
+        return Place("modal", env={**settings(), **modal_env})
 
 
 @pytest.mark.sampled(15)
@@ -31,8 +51,8 @@ class TestModalOlder(HostContract, NewHostContract, StopHostContract):
     """The same with the oldest library that we support."""
 
     @pytest.fixture
-    def place(self, modal: Modal) -> Place:
-        return Place("modal", env={**settings("modal@1.5.5"), **modal.env})
+    def place(self, modal_env: dict[str, str]) -> Place:
+        return Place("modal", env={**settings("modal@1.5.5"), **modal_env})
 
 
 @pytest.mark.sampled(12)

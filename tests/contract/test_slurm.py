@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -29,8 +28,8 @@ class TestSlurmLost(LossContract):
     """Slurm's programs are called through a line that can be cut."""
 
     @pytest.fixture
-    def place(self, slurm: Slurm, tmp_path: Path) -> Iterator[Place]:
-        line = Line(tmp_path / "line")
+    def place(self, slurm: Slurm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+        line = Line(tmp_path_factory.mktemp("line") / "line")
         env = {**settings(slurm), "MNGR__PROVIDERS__SLURM__THROUGH": f'["{line.program}"]'}
         yield Place("slurm", env=env, cut=line.cut, mend=line.mend)
         line.cut()

@@ -6,6 +6,7 @@ Nothing of it can be reached from outside; all of it ends with the process that 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -127,13 +128,23 @@ class Cluster:
         self.mend()
         self._end_bridges()
         self.ask("reset")
+        for node in self.nodes:
+            for name in self.hosts(node):
+                shutil.rmtree(self._files(node) / name, ignore_errors=True)
         self.restore()
+
+    @property
+    def nodes(self) -> list[str]:
+        """Those that are up."""
+        return sorted(self._nodes)
 
     def hosts(self, node: str) -> list[str]:
         """The directories of hosts on a node that is up."""
+        return sorted(path.name for path in self._files(node).iterdir())
+
+    def _files(self, node: str) -> Path:
         pid = children(self._nodes[node].pid)[0]
-        where = Path(f"/proc/{pid}/root{self.dir}/hosts")
-        return sorted(path.name for path in where.iterdir())
+        return Path(f"/proc/{pid}/root{self.dir}/hosts")
 
     def processes(self, word: str) -> list[int]:
         """The processes on any node whose environment has a word."""

@@ -128,7 +128,7 @@ class Slurm:
             self.crash_node(name)
         for name in ("slurmctld", "munged"):
             if name in self._servers:
-                self._servers.pop(name).kill()
+                end(self._servers.pop(name))
         self._place.close()
 
     def _start(self) -> None:

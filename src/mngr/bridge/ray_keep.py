@@ -44,18 +44,21 @@ class Keeper:
         self._root = directory
         os.makedirs(directory, mode=0o700, exist_ok=True)
 
-    def put(self, tag: str, agent: str, name: str, data: bytes, *, first: bool, last: bool) -> bool:
-        """A portion of a file; it has its name with the last one. False when there is no room."""
+    def put(self, tag: str, agent: str, name: str, data: bytes, *, first: bool) -> bool:
+        """A portion of a file; nobody sees it before `done`. False when there is no room."""
         place = self._place(tag, agent)
         if first and _size(self._root) > MOST_OF_ALL:
             return False
         os.makedirs(place, mode=0o700, exist_ok=True)
-        path = os.path.join(place, name)
-        with open(path + ".new", "wb" if first else "ab") as file:
+        with open(os.path.join(place, name + ".new"), "wb" if first else "ab") as file:
             file.write(data)
-        if last:
-            os.replace(path + ".new", path)
         return True
+
+    def done(self, tag: str, agent: str, names: list[str]) -> None:
+        """These files have come whole, and belong together."""
+        for name in names:
+            path = os.path.join(self._place(tag, agent), name)
+            os.replace(path + ".new", path)
 
     def list(self, tag: str) -> list[dict[str, Any]]:
         """What is known of the agents of a host: its `about`, with the sizes of what is kept."""
@@ -150,40 +153,40 @@ class Pusher(threading.Thread):
                 self._sent[agent] = (own, git, time.monotonic())
 
     def _send(self, agent: str, record: dict[str, Any]) -> None:
-        place = os.path.join(self._agents, agent)
-        about: dict[str, Any] = {"record": record, "at": time.time(), "lacks": []}
+        """The files first: an agent that remembers a commit shall find it, one that finds more than it remembers can look."""
+        import ray  # type: ignore[import-not-found, unused-ignore]
+
+        files = self._ask(TAR, MOST_FILES, agents=self._agents, id=agent)
         commits = self._ask(BUNDLE, MOST_COMMITS, work=record.get("work_dir"), base=record.get("base") or "")
-        if commits is None:
-            about["lacks"].append("commits")
-        else:
-            head, branch, form, commits = commits.split(b"\n", 3)
+        sent = {}
+        if files is not None:
+            sent[FILES] = files
+        if commits is not None:
+            head, branch, form, sent[COMMITS] = commits.split(b"\n", 3)
             last = {"head": head.decode(), "branch": branch.decode("utf-8", "replace"), "form": form.decode()}
             self._heads[agent] = last
-            self._put(agent, COMMITS, commits)
-        about.update(self._heads.get(agent, {}))
-        files = self._ask(TAR, MOST_FILES, agents=os.path.dirname(place), id=agent)
-        if files is None:
-            about["lacks"].append("files")
-        else:
-            self._put(agent, FILES, files)
-        self._put(agent, ABOUT, json.dumps(about).encode())
+        lacks = [word for word, data in (("commits", commits), ("files", files)) if data is None]
+        about = {"record": record, "at": time.time(), "lacks": lacks, **self._heads.get(agent, {})}
+        sent[ABOUT] = json.dumps(about).encode()
+        if all(self._put(agent, name, data) for name, data in sent.items()):
+            ray.get(self._keeper.done.remote(self._about["tag"], agent, list(sent)), timeout=30)
 
     def _ask(self, program: str, most: int, **words: object) -> bytes | None:
         given = "".join(f"{name}={_quote(str(value or ''))}\n" for name, value in words.items())
         return asyncio.run_coroutine_threadsafe(self._capture(given + program, most), self._loop).result()
 
-    def _put(self, agent: str, name: str, data: bytes) -> None:
+    def _put(self, agent: str, name: str, data: bytes) -> bool:
+        """Whether there was room for it."""
         import ray  # type: ignore[import-not-found, unused-ignore]
 
         if self._keeper is None:
             self._keeper = find_keeper(self._about)
         for at in range(0, max(len(data), 1), PORTION):
             part = data[at : at + PORTION]
-            ends = {"first": at == 0, "last": at + PORTION >= len(data)}
-            if not ray.get(
-                self._keeper.put.remote(self._about["tag"], agent, name, part, **ends), timeout=30
-            ):
-                return
+            put = self._keeper.put.remote(self._about["tag"], agent, name, part, first=at == 0)
+            if not ray.get(put, timeout=30):
+                return False
+        return True
 
 
 def _look(place: str) -> tuple[dict[str, Any], object, object] | None:

@@ -279,6 +279,8 @@ class Engine:
     def _lost(self, agent_id: str) -> None:
         """Somebody destroyed it."""
         one = self._state.tasks.get(self._slugs.get(agent_id, ""))
+        if one is not None and not self._hands.wrecks.is_calm(one.host or ""):
+            return  # it is just made again
         if one is not None and one.agent_id == agent_id and one.state in ("working", "parked"):
             self._destroyed(one)
         self._watch.drop(agent_id)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 
 from mngr import clock, git
-from mngr.errors import MngrError, NotFound
+from mngr.errors import MngrError, NotFound, Unreachable
 from mngr.mapreduce import words
 from mngr.mapreduce.dock import saved_agents
 from mngr.mapreduce.recipe import Judgement
 from mngr.mapreduce.state import COUNTS
+from mngr.mapreduce.wrecks import Wrecks
 from mngr.model import Record
 from mngr.ops.pull import Into
 
@@ -55,6 +57,7 @@ class Hands:
         self._recipe = recipe
         self._wish = wish
         self._purse = purse
+        self.wrecks = Wrecks()
         self.source = run.root if wish.transfer == "worktree" else run.repo
 
     def name(self, task: Task, attempt: int) -> str:
@@ -132,6 +135,9 @@ class Hands:
 
     def tell(self, one: TaskState, text: str, patience: float) -> str:
         """Send a message that the agent does not have yet; the proof that it arrived. Raises MngrError."""
+        return self.wrecks.calmly(one.host or "", lambda: self._tell(one, text, patience))
+
+    def _tell(self, one: TaskState, text: str, patience: float) -> str:
         assert one.agent is not None
         if self._has(one.agent, text):
             return "transcript"
@@ -144,11 +150,18 @@ class Hands:
     def revive(self, one: TaskState, prompt: str) -> str:
         """Start an agent whose host is gone, which makes that anew; it goes on, or begins again if it knows of nothing."""
         assert one.agent is not None
-        outcome = self._fleet.start([one.agent])[0]
-        if not outcome.ok:
-            raise MngrError(outcome.error or "it could not be started", outcome.hint)
-        go_on = f"{words.GO_ON} ({clock.stamp()})"
-        return self.tell(one, go_on if self._has(one.agent, prompt) else prompt, _READY)
+        with self.wrecks.salvage(one.host or ""):
+            for pause in (1.0, 4.0, 16.0, None):
+                outcome = self._fleet.start([one.agent])[0]
+                if outcome.ok:
+                    break
+                if pause is None:
+                    raise MngrError(outcome.error or "it could not be started", outcome.hint)
+                time.sleep(pause)
+            if not prompt:  # a program that needs no word
+                return "none"
+            go_on = f"{words.MOVED} ({clock.stamp()})"
+            return self._tell(one, go_on if self._has(one.agent, prompt) else prompt, _READY)
 
     def _end(self, name: str) -> str:
         """How one that could not be told anything has ended, if it has."""
@@ -167,6 +180,9 @@ class Hands:
 
     def fetch(self, one: TaskState, *, final: bool) -> Home:
         """Bring its work home and judge it; stop the agent if that is all that can be had of it, or if this is to be the end."""
+        return self.wrecks.calmly(one.host or "", lambda: self._fetch(one, final=final))
+
+    def _fetch(self, one: TaskState, *, final: bool) -> Home:
         assert one.agent is not None
         name, folder = one.agent, self._run.task(one.task.slug)
         os.makedirs(folder, exist_ok=True)
@@ -180,6 +196,8 @@ class Hands:
             )  # fmt: skip
             pulled = self._fleet.pull(name, into=into)
             commit, commits = pulled.commit, pulled.commits
+        except Unreachable:
+            raise  # that is its host's trouble
         except MngrError as problem:
             error = problem.message
             commit = git.resolve(self._fleet.context.local, self._run.repo, self._run.ref(one.task.slug))

@@ -27,5 +27,6 @@ class Reach:
             elif host not in self._away:
                 found.append(f"{host} does not answer, its agents are left to work: {error.message}")
         self._away = (self._away - back) | set(glance.errors)
-        self._gone = {host for host, error in glance.errors.items() if isinstance(error, HostGone)}
+        lost = {host for host, error in glance.errors.items() if isinstance(error, HostGone)}
+        self._gone = (self._gone - back) | lost
         return found

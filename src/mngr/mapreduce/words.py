@@ -15,6 +15,10 @@ ASKS = {
     "permission": "Nobody is here to give permissions. Do it in a way that needs none, or say in your result that it cannot be done.",
 }
 GO_ON = "What stopped you is over. Go on where you were."
+MOVED = (
+    "The machine that you were on was lost, and you are on a new one. Of your work there is what you had committed; what "
+    "came after the last commit is gone, whatever you remember of it. Look what is there (git log, git status), then go on."
+)
 STALLED = "There was no sign of life from you. Finish, and write your result."
 
 

@@ -88,10 +88,13 @@ def _search(ctx: Context, wanted: Address, place: tuple[str, str] | None) -> See
     matches: list[Seen] = []
     everyone: list[str] = []
     unreachable: list[str] = []
+    gone: HostGone | None = None
     places = [place] if place else [p for p in ctx.places() if wanted.provider in (None, p[0])]
     answers = fanout(lambda where: listing.look(ctx, ctx.host(*where)), places, at_once=32)
     for (_, host), answer in zip(places, answers, strict=True):
         if isinstance(answer, HostGone) and place is None:
+            if any(wanted.name in (s.id, s.record and s.record.name) for s in listing.last_seen(ctx, answer)):
+                gone = answer
             continue
         if isinstance(answer, Unreachable):
             unreachable.append(f"{host}: {answer.message}")
@@ -105,6 +108,8 @@ def _search(ctx: Context, wanted: Address, place: tuple[str, str] | None) -> See
         raise MngrError(f"{wanted.name!r} could be any of {listed}", "say which by its id")
     if matches:
         return matches[0]
+    if gone is not None:
+        raise gone
     if unreachable:
         raise Unreachable(
             f"{wanted.name!r} may be on a host that does not answer: {'; '.join(unreachable)}", "try again"

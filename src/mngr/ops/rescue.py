@@ -63,6 +63,7 @@ def rescue(ctx: Context, error: HostGone) -> list[str]:
         host = ctx.host(error.provider, error.host)
         if isinstance(host, PipeHost) and isinstance(made, PipeHost):
             host.follow(made)
+        ctx.settled.pop(host, None)
         return [_bring_back(ctx, one, host) for one in kept]
 
 

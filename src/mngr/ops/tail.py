@@ -6,7 +6,7 @@ import os
 import select
 import time
 
-from mngr.shell import PIPE
+from mngr.shell import DEVNULL, PIPE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ class Tail:
         start = "+1" if lines is None else str(lines)
         # It ends with its input, for not every connection that ends is felt by what writes to it.
         script = 'tail -q -n "$0" -F -- "$@" 2>/dev/null & cat >/dev/null; kill $! 2>/dev/null; wait'
-        self._process = host.stream(["sh", "-c", script, start, *paths], stdin=PIPE, stdout=PIPE)
+        self._process = host.stream(
+            ["sh", "-c", script, start, *paths], stdin=PIPE, stdout=PIPE, stderr=DEVNULL
+        )
         self._half = b""
         assert self._process.stdout is not None
         self.fd = self._process.stdout.fileno()

@@ -1,0 +1,180 @@
+"""Hosts on a Ray cluster: what is kept when a node is lost, what a run loses by that, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mngr.mapreduce.journal import read_journal
+from mngr.mapreduce.rundir import RunDir
+from tests.conftest import BIN, FULL, SEED, Mngr, git, wait_for
+from tests.contract.test_ray import settings
+from tests.hosts.ray import Cluster
+
+RUN = ("--", "sleep", "1000")
+
+
+@pytest.fixture
+def cluster_of(mngr: Mngr, ray: Cluster) -> Cluster:
+    """The cluster, which `mngr` uses."""
+    mngr.env.update(settings(ray))
+    return ray
+
+
+def node_of(cluster: Cluster, host: str) -> str:
+    """The node that a host's directory is on."""
+    return next(node for node in cluster.nodes if host in cluster.hosts(node))
+
+
+def kept(mngr: Mngr, cluster: Cluster, name: str, commit: str) -> bool:
+    """Whether a commit of an agent is on another node by now."""
+    (about,) = (cluster.dir / "hosts" / ".kept").glob(f"*/{mngr.agent(name)['id']}/about.json")
+    return bool(json.loads(about.read_text()).get("head") == commit)
+
+
+def test_a_lost_node_takes_with_it_only_what_was_not_committed(mngr: Mngr, cluster_of: Cluster) -> None:
+    ray = cluster_of
+    foo = mngr.json("create", "foo@.ray", "player", "-m", "hello")["agents"][0]
+    other = mngr.json("create", "other@.ray", *RUN)["agents"][0]
+    mngr("wait", "foo")
+    mngr("exec", "foo", "--", "sh", "-c", "echo new >f; git add f; git commit -qm work; echo draft >g")
+    commit = mngr("exec", "foo", "--", "git", "rev-parse", "HEAD").out.strip()
+    wait_for(lambda: kept(mngr, ray, "foo", commit), timeout=30)
+    mine, theirs = node_of(ray, foo["host"]), node_of(ray, other["host"])
+    assert mine != theirs  # they are spread
+    mngr("list")
+    ray.kill(mine)
+    wait_for(lambda: mngr.agent("foo")["state"] != "UNKNOWN", timeout=30)
+    shown = {agent["name"]: (agent["state"], agent["state_reason"]) for agent in mngr.agents()}
+    assert shown == {"foo": ("FAILED", "host gone"), "other": ("RUNNING", None)}
+    assert f"mngr start @{foo['host']}.ray" in mngr("exec", "foo", "--", "true", code=6).err
+    told = mngr("start", "foo").err
+    assert f"foo is at {commit[:10]}" in told and "what it had not committed is lost" in told
+    again = mngr.agent("foo")
+    assert (again["id"], again["host"], again["branch"]) == (foo["id"], foo["host"], foo["branch"])
+    assert node_of(ray, foo["host"]) == theirs
+    assert mngr("exec", "foo", "--", "sh", "-c", "git rev-parse HEAD; git status --short; ls").out.split() == [
+        commit, "README.md", "f", "src",
+    ]  # fmt: skip
+    mngr("message", "foo", "-m", "again", "--wait")
+    said = [row["text"] for row in mngr.json("transcript", "foo")["transcript"]]
+    assert said == ["hello", "ok: hello", "again", "ok: again"]
+    mngr("destroy", "--force", "foo", "other")
+    assert ray.ask()["actors"] == [] and ray.hosts(theirs) == []
+
+
+def test_a_run_goes_on_when_a_node_is_lost(mngr: Mngr, cluster_of: Cluster) -> None:
+    items = [str(number) for number in range(100 if FULL else 4)]
+    play = [
+        {"run": "echo x >made.txt; git add made.txt; git commit -qm made || :"}, {"sleep": 4},
+        {"write": {"path": "$MNGR_OUTPUT_DIR/r.txt", "content": "done"}}, "wait",
+    ]  # fmt: skip
+    words = ["map", *items, "--name", "r", "--agent", "player", "-p", "go {item}", "--output", "r.txt"]
+    words += [
+        "--on",
+        "@.ray",
+        "--agents-per-host",
+        "10" if FULL else "2",
+        "--max-agents",
+        "40",
+        "--canary",
+        "0",
+    ]
+    words += ["--", json.dumps(play)]
+    run = RunDir(str(mngr.repo), "r")
+
+    def seen(kind: str) -> list[dict[str, Any]]:
+        return (
+            [row for row in read_journal(run.journal) if row["type"] == kind]
+            if os.path.exists(run.journal)
+            else []
+        )
+
+    with subprocess.Popen(
+        [BIN / "mngr", *words], cwd=mngr.repo, env=mngr.env, stderr=subprocess.PIPE
+    ) as process:
+        wait_for(lambda: len(seen("prompted")) >= (20 if FULL else 3), timeout=120)
+        host = seen("host")[0]["host"]
+        cluster_of.kill(node_of(cluster_of, host))
+        said = process.communicate(timeout=900 if FULL else 120)[1].decode()
+    assert process.returncode == 0, said
+    assert [row["outcome"] for row in seen("settled")] == ["done"] * len(items)
+    assert any(row["why"] == "its host is gone" for row in seen("remind")), said
+    for slug in {row["slug"] for row in seen("settled")}:
+        assert git(Path(run.repo), "show", f"{run.ref(slug)}:made.txt") == "x"
+        assert Path(run.task(slug, "outputs", "r.txt")).read_text() == "done"
+    assert max(row["attempt"] for row in seen("launch")) <= 2
+    assert cluster_of.ask()["actors"] == [] and mngr.json("gc")["results"] == []
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("moment", range(50 if FULL else 4))
+def test_killed_at_any_moment_nothing_is_left_that_nobody_knows(
+    mngr: Mngr, cluster_of: Cluster, moment: int
+) -> None:
+    chance = random.Random(f"{SEED} {moment}")
+    steps = [
+        ("create", "foo@box.ray", *RUN),
+        ("stop", "@box.ray"),
+        ("start", "@box.ray"),
+        ("destroy", "--force", "@box.ray"),
+    ]
+    at = chance.randrange(len(steps))
+    for words in steps[:at]:
+        mngr(*words)
+    process = subprocess.Popen(
+        [BIN / "mngr", *steps[at]], cwd=mngr.repo, env=mngr.env, stderr=subprocess.DEVNULL
+    )
+    time.sleep(chance.random() * 2.5)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    mngr("gc")
+    known = [row["host"] for row in mngr.json("list", "--hosts")["hosts"] if row["provider"] == "ray"]
+    if known:
+        mngr("destroy", "--force", "@box.ray")
+    assert mngr.json("gc")["results"] == []
+    wait_for(lambda: cluster_of.ask()["actors"] == [])
+    assert cluster_of.hosts("n1") == cluster_of.hosts("n2") == [] and cluster_of.processes("MNGR_ROOM=") == []
+
+
+def test_what_does_not_answer_says_so_in_seconds(mngr: Mngr, cluster_of: Cluster) -> None:
+    mngr.env["MNGR__PROVIDERS__RAY__ADDRESS"] = "10.0.0.77:6379"
+    began = time.monotonic()
+    ran = mngr("create", "foo@.ray", *RUN, code=6)
+    assert "Ray at 10.0.0.77:6379 cannot be reached" in ran.err and "ray status" in ran.err
+    assert time.monotonic() - began < 15
+    mngr.env["MNGR__PROVIDERS__RAY__PYTHON"] = str(BIN / "python")
+    assert "pip install ray" in mngr("create", "foo@.ray", *RUN, code=1).err
+    assert "no option 'cpu'" in mngr("create", "foo@.ray", "-b", "cpu=1", *RUN, code=2).err
+
+
+def test_what_the_cluster_has_not_is_refused_and_what_is_in_use_is_waited_for(
+    mngr: Mngr, cluster_of: Cluster
+) -> None:
+    assert (
+        "no node of the cluster has CPU 900" in mngr("create", "foo@.ray", "-b", "cpus=900", *RUN, code=2).err
+    )
+    mngr("create", "a@.ray", "-b", "cpus=64", *RUN)
+    mngr("create", "b@.ray", "-b", "cpus=64", *RUN)
+    with subprocess.Popen(
+        [BIN / "mngr", "create", "c@.ray", *RUN],
+        cwd=mngr.repo,
+        env=mngr.env,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert (
+            process.stderr
+            and "all CPU of the cluster is in use; waiting for ray" in process.stderr.readline()
+        )
+        mngr("destroy", "--force", "a")
+        assert process.wait(60) == 0
+    assert mngr.agent("c")["state"] == "RUNNING"
