@@ -87,11 +87,16 @@ def forget(home: Home, provider: str, host: str) -> None:
         pass
 
 
-def save_seen(home: Home, provider: str, host: str, answer: bytes) -> None:
-    """Keep what a host answered to `list`; the file's time says when. A cache: a home that is full does not matter."""
+def save_seen(home: Home, provider: str, host: str, answer: bytes, asked: float) -> None:
+    """Keep what a host answered to `list`, unless something was kept since it was asked; the file's time says when.
+
+    A cache: a home that is full does not matter.
+    """
     path = _path(home, provider, host, "seen")
     try:
         with open(path, "rb") as file:
+            if os.fstat(file.fileno()).st_mtime > asked:
+                return
             if file.read() == answer:
                 os.utime(path)
                 return

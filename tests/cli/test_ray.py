@@ -36,8 +36,8 @@ def node_of(cluster: Cluster, host: str) -> str:
 
 def kept(mngr: Mngr, cluster: Cluster, name: str, commit: str) -> bool:
     """Whether a commit of an agent is on another node by now."""
-    (about,) = (cluster.dir / "hosts" / ".kept").glob(f"*/{mngr.agent(name)['id']}/about.json")
-    return bool(json.loads(about.read_text()).get("head") == commit)
+    found = (cluster.dir / "hosts" / ".kept").glob(f"*/{mngr.agent(name)['id']}/about.json")
+    return any(json.loads(about.read_text()).get("head") == commit for about in found)
 
 
 def test_a_lost_node_takes_with_it_only_what_was_not_committed(mngr: Mngr, cluster_of: Cluster) -> None:
@@ -69,6 +69,22 @@ def test_a_lost_node_takes_with_it_only_what_was_not_committed(mngr: Mngr, clust
     assert said == ["hello", "ok: hello", "again", "ok: again"]
     mngr("destroy", "--force", "foo", "other")
     assert ray.ask()["actors"] == [] and ray.hosts(theirs) == []
+
+
+def test_who_is_destroyed_with_a_lost_node_can_come_back_with_what_was_kept(
+    mngr: Mngr, cluster_of: Cluster
+) -> None:
+    foo = mngr.json("create", "foo@.ray", *RUN)["agents"][0]
+    mngr("exec", "foo", "--", "git", "commit", "-q", "--allow-empty", "-m", "work")
+    commit = mngr("exec", "foo", "--", "git", "rev-parse", "HEAD").out.strip()
+    wait_for(lambda: kept(mngr, cluster_of, "foo", commit), timeout=30)
+    cluster_of.kill(node_of(cluster_of, foo["host"]))
+    wait_for(lambda: mngr.agent("foo")["state"] != "UNKNOWN", timeout=30)
+    assert f"foo is at {commit[:10]}" in mngr("destroy", "--force", "foo").err
+    assert mngr.agents() == [] and cluster_of.ask()["actors"] == []
+    mngr("undestroy", "foo", "--on", "@.ray")
+    mngr("start", "foo")
+    assert mngr("exec", "foo", "--", "git", "rev-parse", "HEAD").out.strip() == commit
 
 
 def test_a_run_goes_on_when_a_node_is_lost(mngr: Mngr, cluster_of: Cluster) -> None:
@@ -142,7 +158,8 @@ def test_killed_at_any_moment_nothing_is_left_that_nobody_knows(
         mngr("destroy", "--force", "@box.ray")
     assert mngr.json("gc")["results"] == []
     wait_for(lambda: cluster_of.ask()["actors"] == [])
-    assert cluster_of.hosts("n1") == cluster_of.hosts("n2") == [] and cluster_of.processes("MNGR_ROOM=") == []
+    wait_for(lambda: cluster_of.processes("MNGR_ROOM=") == [])
+    assert cluster_of.hosts("n1") == cluster_of.hosts("n2") == []
 
 
 def test_what_does_not_answer_says_so_in_seconds(mngr: Mngr, cluster_of: Cluster) -> None:

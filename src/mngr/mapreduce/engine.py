@@ -185,6 +185,8 @@ class Engine:
         one = self._state.tasks[slug]
         if isinstance(proof, MngrError) and one.state == "launching":
             self._failed("prompt", slug, proof)
+        elif isinstance(proof, NotFound):
+            self._destroyed(one)
         elif isinstance(proof, MngrError):
             self._pull(one, closed=f"{self._talk.asked.get(slug)}, and {proof.message}")
         else:
@@ -286,6 +288,7 @@ class Engine:
         self._watch.drop(agent_id)
 
     def _destroyed(self, one: TaskState) -> None:
+        """It is begun again, unless that was done often enough."""
         slug, error = one.task.slug, "it was destroyed"
         self._write("launch_failed", slug=slug, stage="work", cause="host", error=error)
         if one.attempt >= MOST_LAUNCHES:

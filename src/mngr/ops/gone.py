@@ -7,20 +7,25 @@ import os
 from mngr import clock, registry, store
 from mngr.errors import MngrError
 from mngr.model import Outcome
-from mngr.ops import hosts
+from mngr.ops import hosts, rescue
 from mngr.ops import list as listing
 from mngr.ops import save as saving
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from mngr.errors import HostGone
+    from mngr.model import AgentRecord
     from mngr.ops.context import Context
-    from mngr.ops.list import Seen
 
 
 def forget_host(ctx: Context, error: HostGone) -> list[Outcome]:
     """Forget a host and all agents that it had; an outcome for each agent."""
-    outcomes = [_bury(ctx, seen, error) for seen in listing.last_seen(ctx, error)]
+    known = rescue.find_kept(ctx, error)
+    whole = {record.id: record for record in rescue.list_agents(ctx, error, known)}
+    half = [s.record for s in listing.last_seen(ctx, error) if s.record and s.id not in whole]
+    outcomes = [_bury(ctx, record, error, known) for record in [*whole.values(), *half]]
     hosts.take_away(ctx, error.provider, error.host)
     return outcomes
 
@@ -28,10 +33,10 @@ def forget_host(ctx: Context, error: HostGone) -> list[Outcome]:
 def forget_agent(ctx: Context, name: str, error: HostGone) -> Outcome | None:
     """Forget one agent, by name or id, and a host that was made for agents with its last; None if it never had it."""
     wanted = (name, store.find_id(ctx.home, name))
-    seen = next((one for one in listing.last_seen(ctx, error) if one.id in wanted), None)
-    if seen is None:
+    record = next((s.record for s in listing.last_seen(ctx, error) if s.id in wanted), None)
+    if record is None:
         return None
-    outcome = _bury(ctx, seen, error)
+    outcome = _bury(ctx, record, error, rescue.find_kept(ctx, error))
     facts = registry.load(ctx.home, error.provider, error.host) or {}
     if facts.get("auto") and not listing.last_seen(ctx, error):
         try:
@@ -41,10 +46,14 @@ def forget_agent(ctx: Context, name: str, error: HostGone) -> Outcome | None:
     return outcome
 
 
-def _bury(ctx: Context, seen: Seen, error: HostGone) -> Outcome:
-    """A grave without files: it says who lies there, and why there is nothing to bring back."""
-    record = seen.record
-    assert record is not None  # those that are remembered have one
+def _bury(ctx: Context, record: AgentRecord, error: HostGone, known: dict[str, dict[str, Any]]) -> Outcome:
+    """A grave with what was kept elsewhere; one without files says who lies there, and why there is nothing to bring back."""
+    extra: dict[str, Any] = {"dirty": None, "unpulled": None, "branch_kept": None, "ignored_bytes": None}
+    if record.id in known:
+        kept = rescue.save(ctx, record, error, known[record.id])
+        return Outcome(
+            id=record.id, name=record.name, extra={**extra, "grave": kept.place}, notes=(kept.note,)
+        )
     grave = os.path.join(ctx.home.graveyard, record.id)
     os.makedirs(grave, mode=0o700, exist_ok=True)
     meta = {
@@ -60,5 +69,4 @@ def _bury(ctx: Context, seen: Seen, error: HostGone) -> Outcome:
     store.release_name(ctx.home, record.name, record.id)
     store.forget_branch(ctx.home, record)
     note = f"{error.message}; of {record.name} only what was pulled is left"
-    extra = {"dirty": None, "unpulled": None, "branch_kept": None, "ignored_bytes": None, "grave": grave}
-    return Outcome(id=record.id, name=record.name, extra=extra, notes=(note,))
+    return Outcome(id=record.id, name=record.name, extra={**extra, "grave": grave}, notes=(note,))

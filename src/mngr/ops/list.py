@@ -139,9 +139,10 @@ def _wants_screen(ctx: Context, record: AgentRecord) -> Callable[[Evidence, Stat
 
 def _look_once(ctx: Context, host: Host, ids: list[str] | None) -> list[Seen]:
     argv = ["sh", "-c", onhost.program("list.sh"), "list.sh", host.home.root, host.socket, *(ids or [])]
+    asked = time.time()
     result = host.run(argv, timeout=DEADLINE)
     if not host.is_here and ids is None:
-        registry.save_seen(ctx.home, host.provider, host.name, result.out)
+        registry.save_seen(ctx.home, host.provider, host.name, result.out, asked)
     return _parse(ctx, host, result.out, ids, time.time())
 
 

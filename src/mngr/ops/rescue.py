@@ -5,6 +5,7 @@ That is what its provider kept (their commits and their own files, as they came)
 
 from __future__ import annotations
 
+import json
 import os
 import time
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from mngr.host import Host
     from mngr.model import AgentRecord
     from mngr.ops.context import Context
-    from mngr.ops.list import Seen
 
 COMMITS, FILES = saving.BUNDLE, "agent.tar"  # what host.Keeps gives
 LOCKS = 64  # files for the locks of all hosts
@@ -69,12 +69,25 @@ def rescue(ctx: Context, error: HostGone) -> list[str]:
 
 def save_all(ctx: Context, error: HostGone) -> list[Kept]:
     """Put all agents of a host that is gone into the graveyard, as they are known elsewhere; their names are free then."""
-    known = _known(ctx, error)
-    whole = [seen for seen in listing.last_seen(ctx, error) if seen.record and seen.record.phase == "ready"]
-    return [save(ctx, seen, error, known.get(seen.id)) for seen in whole]
+    known = find_kept(ctx, error)
+    return [save(ctx, one, error, known.get(one.id)) for one in list_agents(ctx, error, known)]
 
 
-def _known(ctx: Context, error: HostGone) -> dict[str, dict[str, Any]]:
+def list_agents(ctx: Context, error: HostGone, known: dict[str, dict[str, Any]]) -> list[AgentRecord]:
+    """The agents that a host had: those it last showed, and those of which something was kept since."""
+    found = {s.id: s.record for s in listing.last_seen(ctx, error) if s.record and s.record.phase == "ready"}
+    for agent_id in known.keys() - found.keys():
+        try:
+            record = store.decode(json.dumps(known[agent_id].get("record")))
+        except ValueError:
+            continue  # it is only the host's word
+        is_known = store.find_place(ctx.home, record.name) == (error.provider, error.host)
+        if record.id == agent_id == store.find_id(ctx.home, record.name) and is_known:
+            found[agent_id] = record
+    return [found[agent_id] for agent_id in sorted(found)]
+
+
+def find_kept(ctx: Context, error: HostGone) -> dict[str, dict[str, Any]]:
     """What the provider kept of each agent, if it keeps anything and can be asked."""
     look = getattr(ctx.provider(error.provider), "kept", None)
     try:
@@ -84,10 +97,8 @@ def _known(ctx: Context, error: HostGone) -> dict[str, dict[str, Any]]:
         return {}
 
 
-def save(ctx: Context, seen: Seen, error: HostGone, known: dict[str, Any] | None) -> Kept:
+def save(ctx: Context, record: AgentRecord, error: HostGone, known: dict[str, Any] | None) -> Kept:
     """A saved directory of what is known of an agent."""
-    record = seen.record
-    assert record is not None  # those that are remembered have one
     target = os.path.join(ctx.home.graveyard, record.id)
     part = target + saving.PART
     ctx.local.run(["rm", "-rf", "--", part])
@@ -140,7 +151,8 @@ def _unpack(ctx: Context, record: AgentRecord, part: str) -> bool:
     ctx.local.run(["rm", "-f", "--", path])
     is_there = os.path.isfile(os.path.join(agent, "env"))
     if not is_there:
-        ctx.local.write(os.path.join(agent, "env"), environment.compose({}, {}, {}))
+        given = environment.inherit(ctx.kind_of(record))
+        ctx.local.write(os.path.join(agent, "env"), environment.compose({}, given, {}))
     return is_there
 
 

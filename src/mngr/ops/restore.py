@@ -87,7 +87,8 @@ def restore(ctx: Context, place: str, meta: dict[str, Any], wish: Wish) -> Resto
         record = _record(host, saved, meta, wish)
     except Unreachable as error:
         raise error if wish.host is not None else _elsewhere(saved, wish, error) from None
-    moved = (host.provider, host.name) != (saved.provider, saved.host)
+    is_new = wish.operation == "rescue"  # another machine by the old name
+    moved = is_new or (host.provider, host.name) != (saved.provider, saved.host)
     task = _Task(ctx=ctx, host=host, build=host, place=place, meta=meta, wish=wish, has_moved=moved, notes=[])
     if host.is_here:
         return _take_steps(task, record)
