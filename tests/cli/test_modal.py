@@ -91,10 +91,10 @@ def test_a_sandbox_lives_as_long_as_it_may(mngr: Mngr, plane: Modal) -> None:
 
 @pytest.mark.full
 def test_an_idle_sandbox_ends_and_one_with_a_busy_agent_does_not(mngr: Mngr, plane: Modal) -> None:
-    mngr("create", "calm@calm.modal", "-b", "idle_timeout=4s", *RUN)
-    mngr("create", "busy@busy.modal", "-b", "idle_timeout=4s", "--", "while :; do echo tick; sleep 0.5; done")
-    wait_for(lambda: len(plane.left()["sandboxes"]) == 1, timeout=40)
-    deadline = time.monotonic() + 12  # what must not happen can only be waited for
+    mngr("create", "calm@calm.modal", "-b", "idle_timeout=5s", *RUN)
+    mngr("create", "busy@busy.modal", "-b", "idle_timeout=5s", "--", "while :; do echo tick; sleep 0.5; done")
+    wait_for(lambda: len(plane.left()["sandboxes"]) == 1, timeout=60)
+    deadline = time.monotonic() + 25  # what must not happen can only be waited for
     while time.monotonic() < deadline:
         assert the_sandbox(plane)["tags"]["host"] == "busy"
         time.sleep(0.5)

@@ -10,11 +10,13 @@ while [ "$quiet" -le "$calm" ]; do
     for socket in /tmp/mngr-*/????????????; do
         [ ! -S "$socket" ] || tmux -S "$socket" list-panes -a -F '#{@mngr_role} #{pane_dead} #{window_activity}' 2>/dev/null
     done >"$note.seen"
-    grep -q '^agent 0 ' "$note.seen" || break
     ticks=$(cat /proc/[0-9]*/stat 2>/dev/null | sed 's/^.*) //' | awk '{ sum += $12 + $13 } END { print sum + 0 }')
     last=$(awk '$1 == "agent" && $3 + 0 > last { last = $3 } END { print last + 0 }' "$note.seen")
     # A twentieth of a processor is more than waiting takes.
-    if [ $((ticks - before)) -ge $((pause * 5)) ] || [ $(($(date +%s) - last)) -le $((pause + 1)) ]; then
+    # Where there is no agent yet, there may be one soon.
+    if ! grep -q '^agent 0 ' "$note.seen"; then
+        quiet=$((quiet + pause))
+    elif [ $((ticks - before)) -ge $((pause * 5)) ] || [ $(($(date +%s) - last)) -le $((pause + 1)) ]; then
         quiet=0
     else
         quiet=$((quiet + pause))
