@@ -25,7 +25,7 @@ class Lock:
             raise MngrError(
                 f"cannot lock {self.path}: {error.strerror}", "check the directory's permissions"
             ) from None
-        deadline = time.monotonic() + self.timeout
+        began = time.monotonic()
         while True:
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -34,12 +34,13 @@ class Lock:
                 if error.errno not in (errno.EAGAIN, errno.EACCES, errno.EINTR):
                     self._close()
                     raise MngrError(f"cannot lock {self.path}: {error.strerror}") from None
-            if time.monotonic() > deadline:
+            waited = time.monotonic() - began
+            if waited > self.timeout:
                 self._close()
                 raise TimedOut(
                     f"{self.path} was locked by another process for {self.timeout:g}s", "try again"
                 )
-            time.sleep(0.003)
+            time.sleep(0.003 if waited < 1.0 else 0.1)
 
     def __exit__(self, *_: object) -> None:
         self._close()

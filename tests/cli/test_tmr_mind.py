@@ -75,7 +75,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     steps = {"steps": [], "cases": [{"task": task, "steps": do} for task, do in cases.items()]}
     words = ["--runs", "1", "--verify-runs", "1", "--agent", "player", "--agent-arg", json.dumps(steps)]
     done = Mngr(repo, Path(env["MNGR_HOME"]), {**env, **PYTEST}).json(
-        "tmr", "run", "--name", "r", *words, timeout=60
+        "tmr", "run", "--name", "r", *words, timeout=180
     )
     assert done["integration"]["verdict"] == "green" and done["integration"]["left_out"] == []
     yield repo

@@ -106,6 +106,11 @@ def integrate_run(cli: Cli, place: RunDir, order: Order) -> dict[str, Any]:
     ]
     if len(data["left_out"]) > 20:
         lines.append(f"  and {len(data['left_out']) - 20} more: mngr tmr changes {place.name}")
+    if data["open"]:
+        is_one = data["open"] == 1
+        lines.append(
+            f"{_count(data['open'], 'task')} {'is' if is_one else 'are'} not settled yet: integrate again when {'it is' if is_one else 'they are'}"
+        )
     if again:
         lines.append(
             f"red again: {', '.join(map(clean, again[:5]))}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import ExitStack, contextmanager
 
 from mngr import clock, git
-from mngr.errors import MngrError, NotFound
+from mngr.errors import MngrError, NotFound, TimedOut
 from mngr.lock import Lock
 from mngr.model import Record
 from mngr.tmr import checks, hostile
@@ -33,7 +34,7 @@ from mngr.tmr.wishes import along, find, renewed, shared, wish
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from mngr.fleet import Fleet
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     Say = Callable[[str], None]
 
 _KINDS = {"impl": "fix", "tests": "test"}
+_PATIENCE = 24 * 3600.0  # seconds until the end of another integration
 
 
 class Order(Record):
@@ -66,8 +68,21 @@ class Order(Record):
 
 def integrate(fleet: Fleet, run: RunDir, order: Order, say: Say) -> dict[str, Any]:
     """Make the branch, and everything that tells of it; what integration.json says. Raises MngrError."""
-    with Lock(os.path.join(run.path, "integrate.lock"), timeout=5.0):
+    with _alone(run, say):
         return _Integration(fleet, run, order, say).run()
+
+
+@contextmanager
+def _alone(run: RunDir, say: Say) -> Iterator[None]:
+    """No other integration of the run goes on meanwhile; the end of one that does is waited for."""
+    path = os.path.join(run.path, "integrate.lock")
+    with ExitStack() as held:
+        try:
+            held.enter_context(Lock(path, timeout=1.0))
+        except TimedOut:
+            say(f"another integration of {run.name} goes on; this one begins when it is over")
+            held.enter_context(Lock(path, timeout=_PATIENCE))
+        yield
 
 
 class _Integration:
@@ -292,7 +307,7 @@ class _Integration:
             "verdict": "red" if settled.red else "green" if composed.commits else "empty",
             "commits": commits, "left_out": left,
             "red": [{"test": test, "why": why} for test, why in sorted(settled.red.items())],
-            "red_before": settled.red_before, "flaky": settled.flaky, "partly": settled.partly, "wishes": wishes, "only": only,
+            "open": sum(one.state != "settled" for one in self._gathered.state.tasks.values()), "red_before": settled.red_before, "flaky": settled.flaky, "partly": settled.partly, "wishes": wishes, "only": only,
             "delivered": self._last.get("delivered"), "pushed": self._last.get("pushed"),
         }  # fmt: skip
 
@@ -346,5 +361,7 @@ def missing(data: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def red_again(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """Tests that an earlier branch had green, and this one has not."""
+    """Tests that an earlier branch had green, and this one has not; where there was none, nothing is known to be so."""
+    if before.get("verdict") in (None, "empty"):
+        return []
     return sorted(set(after["red_before"]) - set(before.get("red_before") or ()))

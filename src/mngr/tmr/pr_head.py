@@ -49,6 +49,8 @@ def head(facts: Facts, level: int = 0) -> str:
         parts.append(f"**{count(len(facts.not_in), 'change')} not in**, each with its reason")
     if flagged := facts.flagged:
         parts.append(f"**{count(len(flagged), 'edit')} to look at**")
+    if data.get("open"):
+        parts.append(f"**{count(data['open'], 'task')} not settled yet**")
     if data.get("only"):
         parts.append(f"only {'fixes' if data['only'] == 'impl' else 'tests'} were asked for")
     said = f"{_verdict(facts)}  \n{'; '.join(parts)}." if parts else _verdict(facts)
