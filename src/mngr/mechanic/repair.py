@@ -294,7 +294,7 @@ class _Repair:
         for kind, staged in self.stages.items():
             files = {**last, **staged}
             if files != last:
-                subject = " ".join(f"[{kind}] {name}: {self.said[kind][0]}"[:100].split())
+                subject = _short(f"[{kind}] {name}: {self.said[kind][0]}", 100)
                 commits.append({"kind": kind, "subject": subject, "said": self.said[kind], "files": files})
             last = files
         result = {
@@ -341,3 +341,11 @@ def _git(work: str, *words: str) -> str:
     if done.returncode:
         raise OSError(f"git {words[0]}: {(done.stderr or done.stdout).strip()}")
     return done.stdout
+
+
+def _short(line: str, most: int) -> str:
+    """One line, which ends with a whole word and says so when that is not its end."""
+    line = " ".join(line.split())
+    if len(line) <= most:
+        return line
+    return line[: most - 1].rpartition(" ")[0].rstrip(" ,:;") + "…"

@@ -27,7 +27,7 @@ from mngr.tmr.reasons import Reasons, reason_of
 from mngr.tmr.run import judges_of
 from mngr.tmr.shelf import Shelf
 from mngr.tmr.stood import noted
-from mngr.tmr.suite import CHECK, Suite
+from mngr.tmr.suite import ALL, CHECK, Suite
 from mngr.tmr.trees import trees_of
 from mngr.tmr.trial import Aside, Before, Trial
 from mngr.tmr.wishes import along, find, renewed, shared, wish
@@ -118,6 +118,7 @@ class _Integration:
             batches = Batches(self._local, self._run.repo, onto, trial, self._last, self._say)
             taken = batches.take(chosen, lambda: self._conflicts(trial))
             data = self._data(taken.settled, [*asides, *taken.asides], wishes, only, onto)
+            data["tests"] = self._counted(suite, data)
             data["stood"] = noted(self._last, data, self._gathered.changes)
             data |= {"ranked": ranked, "resolved": taken.resolved, "spend": self._spend(taken.spent)}
             data["checks"] = self._checked(suite, taken.settled.composed.head, onto)
@@ -271,6 +272,24 @@ class _Integration:
                 }
             )  # fmt: skip
         return rows
+
+    def _counted(self, suite: Suite, data: dict[str, Any]) -> dict[str, Any] | None:
+        """The tests at the head: how many, how they ended, and which were red before; None where that is not known of each."""
+        if not data["commits"]:
+            return None
+        outcomes = suite.whole(data["head"]).outcomes
+        if ALL in outcomes:
+            return None
+        red = {
+            test for test, some in self._baseline.items() if verdict([ran.outcome for ran in some]) == "fail"
+        }
+        ends = {"pass": list[str](), "skip": list[str]()}
+        for test, outcome in outcomes.items():
+            ends.get(outcome, []).append(test)
+        return {
+            "all": len(outcomes), **{name: len(some) for name, some in ends.items()},
+            "green": sorted(red.intersection(ends["pass"])),
+        }  # fmt: skip
 
     # What is told
 

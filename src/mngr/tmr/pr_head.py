@@ -27,11 +27,7 @@ def title(facts: Facts) -> str:
     """With counts, and nothing that a stranger wrote."""
     fixes, edits = len(facts.of("fix")), len(facts.of("test", "flagged"))
     left = len(facts.not_in)
-    said = (
-        f"{count(fixes, 'fix', 'fixes')} and {count(edits, 'test edit')}"
-        if fixes + edits
-        else "Nothing to merge"
-    )
+    said = _what(fixes, "", edits, "test edit") or "Nothing to merge"
     more = f", {left} not in" if left else ""
     is_red = "RED: " if facts.integration["verdict"] == "red" else ""
     return tame(f"{is_red}{said} of {count(len(facts.tasks), 'task')}{more} ({facts.run})", 200)
@@ -44,7 +40,7 @@ def head(facts: Facts, level: int = 0) -> str:
     turned = f" (turning {count(len(facts.turned), 'test')} green)" if facts.turned else ""
     parts = []
     if fixes + edits:
-        parts.append(f"{count(fixes, 'fix', 'fixes')}{turned} and {count(edits, 'test or doc edit')}")
+        parts.append(_what(fixes, turned, edits, "test or doc edit"))
     if facts.not_in:
         parts.append(f"**{count(len(facts.not_in), 'change')} not in**, each with its reason")
     if flagged := facts.flagged:
@@ -59,13 +55,21 @@ def head(facts: Facts, level: int = 0) -> str:
     )
 
 
+def _what(fixes: int, more: str, edits: int, noun: str) -> str:
+    """What of both there is."""
+    parts = [
+        f"{count(fixes, 'fix', 'fixes')}{more}" if fixes else "",
+        count(edits, noun) if edits else "",
+    ]
+    return " and ".join(filter(None, parts))
+
+
 def _verdict(facts: Facts) -> str:
     data = facts.integration
     where = f"{code(data['branch'])} ({code(str(data.get('delivered') or data['head'])[:10])})"
     if data["verdict"] == "empty":
         return "⚪ **Nothing to merge.**"
     before = data.get("red_before") or []
-    apart = f", apart from {count(len(before), 'test')} red before and not touched" if before else ""
     mark = _MARKS.get(data["verdict"], f"**{text(data['verdict'])}**")
     if data["verdict"] == "red":
         verb = "fails" if len(data["red"]) == 1 else "fail"
@@ -73,7 +77,26 @@ def _verdict(facts: Facts) -> str:
             f"{count(len(data['red']), 'test')} that passed before {verb} at {code(str(data['head'])[:10])}"
         )
         return f"{mark} {said}; {code(data['branch'])} was not moved."
+    if tests := data.get("tests"):
+        return f"{mark} {_passing(tests, where, len(before), len(data.get('flaky') or ()))}."
+    apart = f", apart from {count(len(before), 'test')} red before and still" if before else ""
     return f"{mark} The whole suite passes on {where}{apart}."
+
+
+def _passing(tests: Row, where: str, still: int, flaky: int) -> str:
+    """How many tests pass, how many of them did not before, and how the others stand."""
+    passed, green = tests["pass"], len(tests["green"])
+    some = "All" if passed == tests["all"] else f"{passed:,} of"
+    said = f"{some} {count(tests['all'], 'test')} pass on {where}"
+    parts = [
+        said + (f", {green:,} of them red before" if green else ""),
+        f"{still:,} {'was' if still == 1 else 'were'} red before and still {'is' if still == 1 else 'are'}"
+        if still
+        else "",
+        f"{tests['skip']:,} skipped" if tests["skip"] else "",
+        f"{flaky:,} seen both ways" if flaky else "",
+    ]
+    return "; ".join(filter(None, parts))
 
 
 def _table(facts: Facts) -> str:

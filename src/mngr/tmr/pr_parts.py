@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mngr.tmr.pr_words import code, count, folded, in_order, listed, place, text
+from mngr.tmr.pr_words import code, count, folded, in_order, listed, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ _WHYS = {
     "already": "With nothing left to do",
 }
 _KIND = re.compile(r"^\[[A-Z_]{1,20}\]\s+(?=\S)")  # which the section says
+_ASKED = (30, 15, 5)  # questions to people, by level
 _OPEN = 5  # lines that are shown without being asked for
 _CAPS = {4: 200, 5: 50, 6: 10}  # items, at levels where not all are named
 
@@ -59,17 +60,30 @@ def flagged(facts: Facts, level: int = 0) -> str:
     lines = []
     for commit, change in shown:
         lines.append(f"- {_named(change, commit, 100 if level == 0 else 40)}")
-        noted = [row for row in change["findings"] if row.get("level") != "justified"]
+        noted = _noted(change, level)
         most = (8, 2, 1)[min(level, 2)]
-        for row in noted[:most]:
-            lines.append(f"  - {_at(row)}{text(row['what'], (240, 100, 60)[min(level, 2)])}")
+        lines += [f"  - {line}" for line in noted[:most]]
         if len(noted) > most:
             lines.append(f"  - and {len(noted) - most} more")
     return _section("Look at these", lines, len(rows) - len(shown), "edits")
 
 
-def _at(row: Row) -> str:
-    return f"{place(row['path'], row.get('line'))}: " if row.get("path") else ""
+def _noted(change: Row, level: int) -> list[str]:
+    """What was found of an edit; what reads the same is said once, with all its places."""
+    places: dict[str, list[str]] = {}
+    for row in change["findings"]:
+        if row.get("level") == "justified":
+            continue
+        said = text(row["what"], (240, 100, 60)[min(level, 2)]) + (_became(row) if level == 0 else "")
+        at = f"{row['path']}:{row['line']}" if row.get("line") else row.get("path") or ""
+        places[said] = [*places.get(said, []), *([at] if at and at not in places.get(said, []) else [])]
+    return [f"{listed(some, 3)}: {said}" if some else said for said, some in places.items()]
+
+
+def _became(row: Row) -> str:
+    """The line as it was and as it is, where that shows the difference."""
+    old, new = code(row.get("old"), 100), code(row.get("new"), 100)
+    return f": {old} → {new}" if old and new and old != new else f": {old}" if old and not new else ""
 
 
 def fixes(facts: Facts, level: int = 0) -> str:
@@ -225,12 +239,14 @@ def _aside(row: Row, level: int) -> list[str]:
 
 
 def tasks(facts: Facts, level: int = 0) -> str:
-    """Tasks of which nothing was taken, those for the same cause together."""
-    rows = facts.causes
-    number = sum(row["count"] for row in rows)
-    if not rows:
+    """Tasks of which nothing was taken, those for the same cause together; what agents ask people about is told there."""
+    asked = {row["title"] for row in _asked(facts, 2)}  # which are told whatever gives way
+    told = [row for row in facts.causes if row["reason"] in asked]
+    rows = [row for row in facts.causes if row["reason"] not in asked]
+    number = sum(row["count"] for row in facts.causes)
+    if not facts.causes:
         return ""
-    name = f"{count(number, 'task')} for {count(len(rows), 'reason')}"
+    name = f"{count(number, 'task')} for {count(len(facts.causes), 'reason')}"
     if level >= 3:
         return f"## Nothing taken\n\n{name}: `mngr tmr status {facts.run}`."
     most = (60, 60, 25)[level]
@@ -242,29 +258,45 @@ def tasks(facts: Facts, level: int = 0) -> str:
         lines.append(
             f"- and {count(sum(row['count'] for row in rest), 'task')} for {len(rest)} other reasons"
         )
+    if told:
+        slugs = [slug for row in told for slug in row["tasks"]]
+        lines.append(f"- **{len(slugs)}×** a question to people, below · {listed(slugs, (8, 2, 1)[level])}")
     body = "\n".join(lines)
     return "## Nothing taken\n\n" + (folded(name, body) if len(lines) > _OPEN else body)
 
 
 def escalations(facts: Facts, level: int = 0) -> str:
     """What agents want somebody to see to."""
-    rows = facts.escalations
-    most = (30, 15, 5)[min(level, 2)]
-    lines = []
-    for row in rows[:most]:
+    rows, lines = _asked(facts, level), []
+    held = {row["why"]: row for row in facts.held}
+    for row in rows:
         places = [
             f"{one['path']}:{one['line']}" if one.get("line") else one["path"] for one in row["locations"]
         ]
-        where = f" · {listed(places, 3)}" if places and level == 0 else ""
-        detail = f" — {text(row['detail'], 200)}" if row.get("detail") and level == 0 else ""
+        kind = str(row["kind"]).replace("_", " ").lower()
+        cause = held.pop(row["title"], None)
+        more = [f"{count(len(cause['tests']), 'test')} of {code(cause['cause'])}"] if cause else []
+        more += [_detail(row), listed(places, 3)] if level == 0 else []
+        said = f"- **{row['count']}×** {text(kind, 30)}: {text(row['title'], 160 if level == 0 else 120)}"
+        lines.append(" · ".join([said, *filter(None, more)]))
+    for row in list(held.values())[: _ASKED[min(level, 2)] // 2]:
         lines.append(
-            f"- **{row['count']}×** {text(row['kind'], 30)}: {text(row['title'], 120)}{detail}{where}"
+            f"- nobody has mended {code(row['cause'])}, {count(len(row['tests']), 'test')}: {text(row['why'], 160)}"
         )
-    for row in facts.held[: most // 2]:
-        lines.append(
-            f"- nobody was put on {code(row['cause'])}, {count(len(row['tests']), 'test')}: {text(row['why'], 160)}"
-        )
-    return _section("For people", lines, max(0, len(rows) - most), "of them")  # fmt: skip
+    return _section("For people", lines, len(facts.escalations) - len(rows), "of them")
+
+
+def _asked(facts: Facts, level: int) -> list[Row]:
+    return facts.escalations[: _ASKED[min(level, 2)]]
+
+
+def _detail(row: Row) -> str:
+    """What it says beyond its title: the first words of it, and the command that it is about."""
+    words, _, block = str(row.get("detail") or "").partition("```")
+    said = words.strip().rstrip(".")
+    said = "" if said.endswith(row["title"].rstrip(".…")) else f"{text(said, 200)}"
+    command = next((line.strip() for line in block.splitlines() if line.startswith("$ ")), "")
+    return " · ".join(filter(None, [said, code(command, 100)]))
 
 
 def _section(name: str, lines: Sequence[str], over: int, noun: str) -> str:

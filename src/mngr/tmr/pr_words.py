@@ -10,13 +10,14 @@ from mngr.tmr import hostile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from mngr.e2e.redact import Redactor
 
 _WORD = re.compile(
-    r"""["'(“‘]*(?:[^\W\d_]+(?:['’-][^\W\d_]+)*|\d{1,6}(?:[.,/]\d{1,6})*[^\W\d_]{0,2})?["'”’)]*[.,;:!?…]*["'”’)]*|[-–—→×=+]"""
+    r"""["'(“‘]*(?:[^\W\d_]+(?:['’-][^\W\d_]+)*|\d{1,6}(?:[.,/]\d{1,6})*[^\W\d_]{0,2})?["'”’)]*[.,;:!?…]*["'”’)]*[.,;:]*|[-–—→×=+]"""
 )
+_QUOTED = re.compile(r"`([^`]+)`")  # what its writer calls code
 _NAME = re.compile(r"[0-9a-f]{7,}|www", re.I)  # which may be of a commit, or the beginning of a link
 _END = re.compile(r"(.*?)(\)?[.,;:]*)", re.S)
 _LONGEST = 4000  # characters that are looked at
@@ -48,23 +49,44 @@ def code(value: object, most: int = 200) -> str:
 
 
 def text(value: object, most: int = 200) -> str:
-    """Plain words as they are, the others as code."""
-    parts: list[tuple[bool, str]] = []  # is it code
-    for word in tame(value, most).replace("`", "'").split():
-        if _is_plain(word):
-            parts.append((False, word))
-            continue
-        core, end = _split(word)
-        if parts and parts[-1][0]:
-            core = f"{parts.pop()[1]} {core}"
-        parts.append((True, core))
-        if end:
-            parts.append((False, end))
+    """Plain words as they are; the others as code, and so is what their writer calls code."""
     shown = ""
-    for is_code, part in parts:
-        is_end = not is_code and not part.strip(").,;:")
-        shown += ("" if is_end or not shown else " ") + (f"`{part}`" if is_code else part)
+    for is_code, word, is_apart in _parts(tame(value, most)):
+        gap = " " if shown and (is_apart or (is_code and shown.endswith("`"))) else ""
+        shown += gap + (f"`{word}`" if is_code else word)
     return shown
+
+
+def _parts(line: str) -> Iterator[tuple[bool, str, bool]]:
+    """(is it code, the words, does a blank come before them)"""
+    at = 0
+    for found in _QUOTED.finditer(line):
+        before = line[at : found.start()]
+        yield from _words(before)
+        if inside := found[1].strip():
+            yield True, inside, before[-1:].isspace()
+        at = found.end()
+    yield from _words(line[at:])
+
+
+def _words(line: str) -> Iterator[tuple[bool, str, bool]]:
+    """The same of what is not called code; words that must be code and follow each other are one."""
+    odd: list[str] = []
+    is_apart = line[:1].isspace()
+    for word in line.replace("`", "'").split():
+        core, end = ("", word) if _is_plain(word) else _split(word)
+        if core:
+            odd.append(core)
+        if not end:
+            continue
+        if odd:
+            yield True, " ".join(odd), is_apart
+            is_apart = not core  # what ends a word belongs to it
+            odd = []
+        yield False, end, is_apart
+        is_apart = True
+    if odd:
+        yield True, " ".join(odd), is_apart
 
 
 def _split(word: str) -> tuple[str, str]:
@@ -83,11 +105,6 @@ def _is_plain(word: str) -> bool:
 def cell(value: object, most: int = 60) -> str:
     """In a table."""
     return text(value, most).replace("|", "¦")
-
-
-def place(path: object, line: object = 0) -> str:
-    """`path:line`."""
-    return code(f"{path}:{line}" if line else path)
 
 
 def listed(values: Sequence[object], most: int, of: int = 120) -> str:

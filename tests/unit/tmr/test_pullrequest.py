@@ -252,6 +252,82 @@ def test_a_run_of_which_nothing_came_says_so(world: World) -> None:
     assert title_of(f"{world.run.path}/PR.md") == "Nothing to merge of 1 task (r)"
 
 
+def test_the_numbers_are_those_of_the_suite_and_what_is_none_is_not_counted(world: World) -> None:
+    world.task("t1", "fixed", "confirmed")
+    world.change("bbbbb1", "test", "[FIX_TEST] Wait", "t1")
+    world.commit("test", "bbbbb1")
+    world.made |= {"red_before": ["tests/test_a.py::test_z"], "flaky": ["x"], "open": 2}
+    world.made["tests"] = {"all": 1200, "pass": 1195, "skip": 3, "green": ["tests/test_a.py::test_x"]}
+    top = world.write().split("\n")
+    assert top[0] == "<!-- title: 1 test edit of 1 task (r) -->"
+    assert top[1] == (
+        "✅ **Green.** 1,195 of 1,200 tests pass on `mngr/r/integrated` (`hhhhhhhhhh`), 1 of them red before; "
+        "1 was red before and still is; 3 skipped; 1 seen both ways.  "
+    )
+    assert top[2] == "1 test or doc edit; **2 tasks not settled yet**."
+    world.made |= {"red_before": [], "flaky": [], "tests": {"all": 2, "pass": 2, "skip": 0, "green": []}}
+    assert "✅ **Green.** All 2 tests pass on" in world.write().split("\n")[1]
+
+
+def test_what_is_asked_of_people_is_told_once_and_without_what_was_printed(world: World) -> None:
+    world.task("t1", "blocked", None)
+    title = "the program ends with ValueError in src/a.py:6"
+    detail = f"to_contain: {title}.\n\n```\n$ shop add 2.5\nTraceback\n  File /home/x/a.py\n```"
+    world.changes["escalations"] = [
+        {"kind": "SHARED_CAUSE", "title": title, "detail": detail, "locations": [], "count": 1},
+        {"kind": "AMBIGUOUS", "title": "Which?", "detail": "The block says *two*.", "locations": [], "count": 1},
+    ]  # fmt: skip
+    world.changes["held"] = [
+        {"cause": "c12", "tests": ["a", "b"], "why": title},
+        {"cause": "c34", "tests": ["c"], "why": "no"},
+    ]
+    world.changes["causes"] = [{"cause": "c12", "reason": title, "count": 1, "tasks": ["t1"]}]
+    said = world.write()
+    assert said.count("ValueError") == 1 and "Traceback" not in said and "/home/x" not in said
+    assert (
+        "- **1×** shared cause: the program ends with ValueError in `src/a.py:6` · 2 tests of `c12` · `$ shop add 2.5`\n"
+        in said
+    )
+    assert "- **1×** ambiguous: Which? · The block says `*two*`\n" in said
+    assert "- nobody has mended `c34`, 1 test: no\n" in said
+    assert "- **1×** a question to people, below · `t1`\n" in said
+
+
+def test_what_was_found_is_shown_as_it_was_and_is_and_said_once(world: World) -> None:
+    world.task("t1", "fixed", "confirmed")
+    same = {
+        "level": "note",
+        "path": "tests/a.py",
+        "what": "made in another way",
+        "old": "ok()",
+        "new": "ok()",
+    }
+    other = {**same, "line": 9, "what": "another value", "new": "ok(1)"}
+    found = [{**same, "line": 3}, {**same, "line": 3}, {**same, "line": 4}, other, {**other, "new": ""}]
+    world.change("bbbbb2", "test", "Wait", "t1", flagged=True, findings=found)
+    world.commit("flagged", "bbbbb2")
+    said = world.write()
+    assert "  - `tests/a.py:3`, `tests/a.py:4`: made in another way\n" in said
+    assert (
+        "  - `tests/a.py:9`: another value: `ok()` → `ok(1)`\n  - `tests/a.py:9`: another value: `ok()`\n"
+        in said
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("`a b` reads `c-d` now", "`a b` reads `c-d` now"),
+        ("it says (`x y`), or `z`.", "it says (`x y`), or `z`."),
+        ("'how about rice?', he said", "'how about rice?', he said"),
+        ("`a``b` @c`d` e` f", "`a` `b` `@c` `d` e' f"),
+        ("` ` `", "'"),
+    ],
+)
+def test_code_is_what_its_writer_calls_so_and_what_could_be_more_than_words(line: str, shown: str) -> None:
+    assert text(line) == shown
+
+
 def test_secrets_do_not_go_to_a_forge() -> None:
     key = "gh" + "p_" + "a" * 30
     assert key not in text(f"it said {key}") and key not in code(key)
