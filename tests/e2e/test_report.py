@@ -72,13 +72,30 @@ def _good(folder: RunFolder) -> None:
         transcript_jsonl="".join(json.dumps(row) + "\n" for row in said),
         prompt_md="You work on one test",
     )
+    finding = {
+        "rule": EVIL,
+        "level": "note",
+        "path": EVIL,
+        "line": EVIL,
+        "what": EVIL,
+        "old": EVIL,
+        "new": EVIL,
+    }
+    made = {"made_by": [{"task": slug_of(GOOD), "commits": [fix]}], "tasks": [slug_of(GOOD)], "agents": ["a"]}
+    evil = {"id": "e0e0e0", "kind": EVIL, "title": f"`{EVIL}` is code", "flagged": True, "findings": [finding, finding, EVIL], "tasks": [EVIL],
+            "agents": [EVIL, EVIL], "size": {"added": EVIL, "removed": EVIL}, "made_by": [{"task": EVIL, "commits": [EVIL]}, EVIL]}  # fmt: skip
     Path(folder.run.path, "changes.json").write_text(json.dumps({
-        "changes": [{"id": "a1b2c3", "kind": "fix", "title": "Tea has a price", "tasks": [slug_of(GOOD)], "agents": ["a"], "size": {"added": 3, "removed": 0}, "turned": [GOOD]}],
+        "changes": [{"id": "a1b2c3", "kind": "fix", "title": "Tea has a price", "size": {"added": 3, "removed": 0}, "turned": [GOOD], **made}, evil],
         "causes": [{"cause": "c", "reason": "a check asks for less", "count": 7, "tasks": []}],
     }))  # fmt: skip
     Path(folder.run.path, "integration.json").write_text(json.dumps({
-        "branch": "mngr/nightly/integrated", "head": fix, "commits": [{"commit": fix, "kind": "fix", "subject": "Tea has a price", "changes": ["a1b2c3"]}],
-        "left_out": [{"change": "ffffff", "reason": "with it test_sum is red"}],
+        "branch": "mngr/nightly/integrated", "head": fix, "verdict": "green",
+        "commits": [{"commit": EVIL, "kind": "flagged", "subject": EVIL, "changes": ["e0e0e0"]},
+                    {"commit": fix, "kind": "fix", "subject": "`Tea` has a price", "changes": ["a1b2c3"], "turned": [GOOD]}],
+        "left_out": [{"change": "ffffff", "reason": "with it test_sum is red"}], "tests": {"all": 302, "pass": 300, "skip": EVIL, "green": [GOOD]},
+        "red_before": ["tests/test_cart.py::test_dusty", EVIL], "flaky": EVIL, "checks": [{"name": "lint", "ok": True}, {"name": EVIL, "ok": False}],
+        "ranked": [{"changes": ["a1b2c3", "e0e0e0"], "agent": "tmr-order", "reason": f"Tea is drunk by all {EVIL}"}, EVIL],
+        "resolved": [{"change": "a1b2c3", "others": ["e0e0e0"], "by": "rerere"}], "open": 2,
     }))  # fmt: skip
 
 
@@ -152,8 +169,14 @@ def test_three_hundred_tasks_on_one_page(browser: Browser, first: str, tmp_path:
     assert browser.ask("performance.timing.loadEventEnd - performance.timing.navigationStart") < 3000
     assert browser.ask(f"{ROWS}.length") == 302
     text = browser.ask("document.body.innerText")
-    for said in ("nightly", "KeyError in shop.py:2 price", "the price of tea is nowhere promised", "mngr/nightly/integrated", "with it test_sum is red", "7× a check asks for less"):  # fmt: skip
+    for said in ("nightly", "KeyError in shop.py:2 price", "the price of tea is nowhere promised", "mngr/nightly/integrated", "with it test_sum is red", "7× a check asks for less",
+                 "300 of 302 tests pass, 1 of them red before · lint holds", "2 tasks not settled yet", "2 red before and still",
+                 "without it fail for the same reason with it pass", "merged with e0e0e0 by rerere",
+                 "first of 2 that are equal by evidence, says tmr-order: Tea is drunk by all", "what was found: 2"):  # fmt: skip
         assert said in text
+    assert browser.ask("document.querySelector('ol.changes b code').textContent") != "", (
+        "what is called code is"
+    )
     assert browser.ask("document.querySelectorAll('.timeline a').length") == 302
     assert browser.ask("document.querySelector('.timeline svg').getBoundingClientRect().height") < 950
     assert browser.ask("document.documentElement.scrollWidth <= innerWidth")

@@ -318,7 +318,7 @@ def _sort(one: One) -> str:
 def _row(one: One) -> str:
     row = one.row
     levels = _count(str(found.get("level")) for found in one.findings)
-    found = " ".join(chip(level, f"{count} ") for level, count in levels.items())
+    found = " ".join(chip(level, f"{count} {level}") for level, count in levels.items())
     used = tokens(row["usage"])
     cost = (row["usage"] or {}).get("cost_usd")
     summary = one.state.claim.get("summary")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from mngr.trust.finding import LEVELS
 from mngr.web.report_facts import rows_of
 from mngr.web.text import chip, lasting, plain, shown, word
@@ -28,7 +30,7 @@ def claim(one: One) -> str:
     if said.get("summary"):
         parts.append(f'<pre class="said">{shown(said["summary"])}</pre>')
     changes = "".join(
-        f'<li><span class="kind">{plain(row.get("kind"), 40)}</span> {shown(row.get("summary"), 2000)} {_commits(row.get("commits"))}</li>'
+        f'<li><span class="kind">{plain(row.get("kind"), 40)}</span> {shown(str(row.get("summary") or "").removeprefix("- "), 2000)} {_commits(row.get("commits"))}</li>'
         for row in rows_of(said.get("changes"))[:_MOST]
     )
     parts.append(_part("Changes", f'<ul class="plain">{changes}</ul>' if changes else ""))
@@ -143,10 +145,13 @@ def findings(rows: Sequence[dict[str, Any]]) -> str:
     """What was found about an edit, the worst first, each with its place and the lines it is about."""
     rank = {level: at for at, level in enumerate(LEVELS)}
     items = ""
+    rows = list({json.dumps(row, sort_keys=True, default=str): row for row in rows}.values())
     for row in sorted(rows, key=lambda row: rank.get(str(row.get("level")), len(rank)))[:_MOST]:
+        is_same = row.get("old") == row.get("new")
+        both = (("old", "same", " "),) if is_same else (("old", "gone", "−"), ("new", "come", "+"))
         lines = "".join(
             f'<div class="{kind}">{mark}{shown(row[key], 2000)}</div>'
-            for key, kind, mark in (("old", "gone", "−"), ("new", "come", "+"))
+            for key, kind, mark in both
             if row.get(key)
         )
         items += (

@@ -25,6 +25,7 @@ _VISIBLE: dict[int, int | str] = {
     **{code: f"[U+{code:04X}]" for code in (*_TURNING, *_UNSEEN)},
 }
 _TURNS = re.compile(r"(?<!\\)((?:\\\\)*)\\u(?:061c|200[ef]|202[a-e]|206[6-9])", re.IGNORECASE)
+_CODE = re.compile(r"`([^`\n]+)`")
 _WORD = re.compile(r"[a-z][a-z_-]{0,30}")
 
 
@@ -50,6 +51,11 @@ def shown(value: object, most: int = 20_000) -> str:
     return plain(text[:most]) + more
 
 
+def marked(value: object, most: int | None = None) -> str:
+    """The same as `plain`, with what its writer calls code as code."""
+    return _CODE.sub(r"<code>\1</code>", plain(value, most))
+
+
 def straight(cast: str) -> str:
     """A recording without what would turn its text around, written out or as JSON has it."""
     return _TURNS.sub(r"\1?", cast.translate(dict.fromkeys(_TURNING, "?")))
@@ -61,9 +67,9 @@ def word(value: object) -> str:
     return f"c-{text}" if _WORD.fullmatch(text) else "c-other"
 
 
-def chip(value: object, more: str = "") -> str:
-    """A word in its colour."""
-    return f'<span class="chip {word(value)}">{more}{plain(value, 30)}</span>' if value else ""
+def chip(value: object, said: str | None = None) -> str:
+    """A word in its colour, or what is said for it."""
+    return f'<span class="chip {word(value)}">{plain(said or value, 30)}</span>' if value else ""
 
 
 def size(number: float) -> str:
