@@ -52,6 +52,19 @@ def test_a_command_for_each_item(mngr: Mngr) -> None:
     assert "there is a run 'r' already" in mngr("map", "x", "--name", "r", "--", "true", code=1).err
 
 
+def test_who_one_is_may_be_a_matter_of_the_project(mngr: Mngr) -> None:
+    Path(mngr.env["HOME"], ".gitconfig").unlink()
+    git(mngr.repo, "config", "user.name", "Ann")
+    git(mngr.repo, "config", "user.email", "ann@example.invalid")
+    line = "date >made; git add made; git commit -qm made"
+    (done,) = mngr.json("map", "x", "--name", "r", "--", "sh", "-c", line)["tasks"]
+    run = RunDir(str(mngr.repo), "r")
+    assert (
+        git(Path(run.repo), "show", "-s", "--format=%s %ae", run.ref(done["slug"]))
+        == "made ann@example.invalid"
+    )
+
+
 def test_who_leaves_nothing_or_asks_is_reminded_twice_and_closed_as_what_it_is(mngr: Mngr) -> None:
     play = steps({"ask": "which one?"}, {"permission": "may I?"}, result(), "wait")
     words = ("map", "x", "--name", "r", "--agent", "player", "-p", "do {item}", "--output", "r.txt")

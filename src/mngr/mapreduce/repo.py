@@ -73,6 +73,12 @@ def _make_repo(local: Host, run: RunDir, repo: Repo) -> None:
     """A bare repository with all branches and tags of the user's, in one pack, from which agents are made."""
     form = git.must(local, repo.root, "rev-parse", "--show-object-format")
     git.must(local, run.path, "init", "--quiet", "--bare", f"--object-format={form}", "--template=", run.repo)
+    for key in (
+        "user.name",
+        "user.email",
+    ):  # so that agents can commit where only this project says who one is
+        if who := git.run(local, repo.root, "config", "--local", key).text:
+            git.must(local, run.repo, "config", key, who)
     specs = [f"+{name}/*:{name}/*" for name in ("refs/heads", "refs/tags")]
     git.must(local, run.repo, *_FETCH, repo.root, *specs, f"+HEAD:{run.ref('base')}")
 
