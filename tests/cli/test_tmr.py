@@ -128,6 +128,12 @@ def test_a_cause_that_nobody_repairs_is_told_once(project: Mngr) -> None:
     found = play(project, {"cause-*": [result(outcome="blocked", after="fail")]}, "--tries", "2", code=4)
     assert [task["outcome"] for task in found["tasks"]] == ["blocked", "blocked"]
     assert len(found["held"]) == 1 and len(found["held"][0]["tests"]) == 3
+    mend = {"edit": {"path": "calc.py", "old": "a + c", "new": "a + b"}}
+    steps = json.dumps([mend, *FIXED[1:]])
+    words = ["tmr", "retry", found["tasks"][0]["slug"], "--agent", "player", "--agent-arg", steps]
+    again = project(*words, "--format", "json", timeout=60, code=4).json()
+    assert [task["outcome"] for task in again["tasks"]][:2] == ["fixed", "blocked"]
+    assert again["held"] == [], "somebody did, after all"
 
 
 def test_what_is_claimed_counts_when_we_have_seen_it(project: Mngr) -> None:

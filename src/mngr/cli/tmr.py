@@ -27,6 +27,7 @@ def finish(
     cli: Cli, place: RunDir, limits: Limits, say: Progress, agree: Callable[[Estimate], bool] | None = None
 ) -> int:
     """See a run through, and say how it ended; `agree` is asked before the first agent is made."""
+    from mngr.tmr.leftout import held
     from mngr.tmr.run import go
     from mngr.tmr.status import status
     from mngr.web.report import Live
@@ -57,7 +58,7 @@ def finish(
         lines += [f"look at it: {pages.first}"] if pages.first else []
         more = {key: value for key, value in report.items() if key != "tasks"}
         render.rows(cli, "tasks", report["tasks"], "\n".join(lines), **more, integration=made)
-    code = max(exit_code(state, BAD), 4 if nothing or state.facts.get("held") else 0)
+    code = max(exit_code(state, BAD), 4 if nothing or held(state) else 0)
     code = max(code, 0 if made is None or made["is_whole"] else 4)
     if code == 5:
         raise parked(f"mngr tmr resume {place.name}")

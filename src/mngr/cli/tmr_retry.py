@@ -24,6 +24,12 @@ COMMAND = Command(
         Option(flags=("--run",), metavar="RUN", help="which run (default: the latest)", complete="runs"),
         Option(flags=("-m", "--message"), metavar="HINT", help="what the agents should know this time"),
         Option(flags=("--agent",), metavar="KIND", help="another kind of agent", complete="kinds"),
+        Option(
+            flags=("--agent-arg",),
+            metavar="WORD",
+            many=True,
+            help="a word for the agent's program, instead of those of before",
+        ),
         NOTIFY,
         *BOUNDS,
     ),
@@ -52,8 +58,8 @@ def run(cli: Cli, args: Args) -> int:
         raise UsageError("--blocked and a task", "one or the other")
     outcomes = ("blocked",) if args["blocked"] else AGAIN
     slugs = again(
-        place, args["task"] or [], outcomes=outcomes, hint=args["message"] or "", agent=args["agent"]
-    )
+        place, args["task"] or [], outcomes=outcomes, hint=args["message"] or "", agent=args["agent"], args=args["agent_arg"] or ()
+    )  # fmt: skip
     if not slugs:
         raise MngrError(
             f"nothing of the run {place.name} {'is blocked' if args['blocked'] else 'came to nothing'}",

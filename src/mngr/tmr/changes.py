@@ -11,7 +11,7 @@ from mngr.errors import MngrError, NotFound
 from mngr.model import Record
 from mngr.tmr import hostile
 from mngr.tmr.hunks import files_of
-from mngr.tmr.leftout import LeftOut, by_cause, cleaned, escalations, left_out, wrong_name
+from mngr.tmr.leftout import LeftOut, by_cause, cleaned, escalations, held, left_out, wrong_name
 from mngr.tmr.proof import is_implementation
 from mngr.tmr.trees import OURS, PLAIN, Reach, Spec, blobs_of, sizes_of, trees_of, write
 from mngr.tmr.units import Splitter, read_claims
@@ -149,7 +149,7 @@ def save(run: RunDir, state: RunState, changes: Sequence[Change], left: Sequence
         "left_out": [one.to_dict() for one in left],
         "causes": by_cause(left),
         "escalations": escalations(state),
-        "held": [{key: row[key] for key in ("cause", "tests", "why")} for row in state.facts.get("held", [])],
+        "held": held(state),
     }
     path = os.path.join(run.path, "changes.json")
     with open(

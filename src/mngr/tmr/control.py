@@ -14,6 +14,9 @@ from mngr.model import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
     from mngr.fleet import Fleet
     from mngr.mapreduce.rundir import RunDir
     from mngr.model import AgentView, Outcome
@@ -98,6 +101,7 @@ def again(
     outcomes: tuple[str, ...] = AGAIN,
     hint: str = "",
     agent: str | None = None,
+    args: Sequence[str] = (),
 ) -> list[str]:
     """Put settled tasks back: those named by slug or test, or all with such an outcome; their slugs."""
     with Journal(run.journal) as journal:
@@ -121,7 +125,9 @@ def again(
                 )
         if not tasks:
             slugs = [one.task.slug for one in state.in_state("settled") if one.outcome in outcomes]
-        data = {key: value for key, value in (("hint", hint), ("agent", agent)) if value}
+        data: dict[str, Any] = {key: value for key, value in (("hint", hint), ("agent", agent)) if value}
+        if agent or args:  # what one program understands, another need not
+            data["args"] = list(args)
         for slug in slugs:
             journal.write("again", slug=slug, data=data)
     return slugs

@@ -53,6 +53,14 @@ def escalations(state: RunState) -> list[dict[str, Any]]:
     return sorted(groups.values(), key=lambda row: (-row["count"], row["kind"], row["title"]))
 
 
+def held(state: RunState) -> list[dict[str, Any]]:
+    """Causes that nobody has repaired, also not later when they were tried again."""
+    fixes = [state.tasks.get(row["by"]) for row in state.facts.get("base", [])]
+    repaired = {one.task.data.get("cause") for one in fixes if one is not None}
+    rows = [row for row in state.facts.get("held", []) if row["cause"] not in repaired]
+    return [{key: row[key] for key in ("cause", "tests", "why")} for row in rows]
+
+
 def wrong_name(one: TaskState) -> str:
     """A name that git could take for something else than a commit."""
     names = [name for name in (one.commit, one.base) if name is not None]

@@ -10,6 +10,7 @@ from mngr.errors import MngrError
 from mngr.mapreduce import rent
 from mngr.mapreduce.journal import find_writer, read_journal
 from mngr.mapreduce.state import add_usage, fold
+from mngr.tmr.leftout import held
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def status(run: RunDir, local: Host | None = None) -> dict[str, Any]:
         "state": _state(run, rows, state.is_over),
         "tasks": tasks,
         "clusters": [row["cluster"] for row in state.facts.get("cluster", [])],
-        "held": [{key: row[key] for key in ("cause", "tests", "why")} for row in state.facts.get("held", [])],
+        "held": held(state),
         "skipped": [{"test": row["test"], "why": row["why"]} for row in skipped],
         "alerts": [{"at": row["at"], "type": row["type"], "text": row["text"]} for row in state.alerts],
         "alarm": None if state.open_alarm is None else state.open_alarm["text"],
