@@ -92,6 +92,19 @@ run 'cat .mngr/runs/demo/tasks/test-list-sorted-*/result.json && echo'
 run 'head -n 5 .mngr/runs/demo/tasks/test-list-sorted-*/receipt.json'
 run 'git -C .mngr/runs/demo/repo.git show --stat --format=%s "$(git -C .mngr/runs/demo/repo.git for-each-ref --format="%(refname)" "refs/mngr/runs/demo/test-list-sorted-*")"'
 
+cause=$(ls .mngr/runs/demo/tasks | grep '^cause-' | head -n 1) || true
+if [ -n "$cause" ]; then
+    cat >"$HOME/answer.json" <<'EOF'
+[
+  {"edit": {"path": "src/pantry/amounts.py", "old": "return int(text)", "new": "return float(text)"}},
+  {"commit": "[FIX_IMPL] An amount may have a fraction"},
+  {"result": {"outcome": "fixed", "before": "fail", "after": "pass", "summary": "`parse` took whole numbers only."}}
+]
+EOF
+    say 'Several tests fail for one bug of the program. That needs somebody who thinks; here it is a scripted agent that knows the answer.'
+    run "mngr tmr retry $cause --agent player --agent-arg ~/answer.json || test \$? -eq 4"
+fi
+
 say 'What was confirmed is one branch now, on which all tests were run; who makes one red is put aside. Your checkout is not touched.'
 run 'git status --short --branch'
 run 'git log --stat --format="%n%h %s" "$(git rev-parse HEAD)"..mngr/demo/integrated'

@@ -16,7 +16,7 @@ def test_the_demo_does_what_it_shows_and_cleans_up(tmp_path: Path, env: dict[str
     only = [] if FULL else ["tests/test_look.py::test_list_sorted", "tests/test_begin.py::test_init"]
     done = subprocess.run(
         ["sh", DEMO, *only], cwd=tmp_path, env={**env, "TMPDIR": str(place)}, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, timeout=240, check=False,
+        capture_output=True, text=True, timeout=400, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     shown = [line for line in done.stdout.splitlines() if line.startswith("$ mngr ")]
@@ -27,12 +27,19 @@ def test_the_demo_does_what_it_shows_and_cleans_up(tmp_path: Path, env: dict[str
     assert "fixed\tconfirmed\ttests/test_look.py::test_list_sorted" in done.stdout
     assert "mngr/demo/integrated: green" in done.stdout
     assert "[FIX_TEST] test_list_sorted: " in done.stdout.partition("$ git log --stat")[2]
+    if FULL:
+        log = done.stdout.partition("$ git log --stat")[2]
+        assert log.index("[FIX_IMPL] An amount may have a fraction") < log.index("[FIX_TEST]"), "on top"
     assert not Path(env["MNGR_HOME"]).exists()
     (top,) = place.iterdir()
     assert [path.name for path in top.iterdir()] == ["pantry"]
     run = top / "pantry/.mngr/runs/demo"
     assert done.stdout.rpartition("\n# ")[2].count(str(run)) == 2
-    assert "test_list_sorted" in (run / "PR.md").read_text()
+    told = (run / "PR.md").read_text()
+    assert "test_list_sorted" in told
+    if FULL:
+        assert "1. **An amount may have a fraction** `" in told
+        assert "without it fail for the same reason, with it pass" in told
     assert "test_list_sorted" in (run / "report/index.html").read_text()
     assert "mngr/demo/integrated" in git(top / "pantry", "branch", "--list")
 
