@@ -11,8 +11,9 @@ from tests.hosts.slurm import Line, Slurm
 
 
 def settings(slurm: Slurm) -> dict[str, str]:
-    """Where the hosts have their files."""
-    return {**slurm.env, "MNGR__PROVIDERS__SLURM__HOME": str(slurm.shared / "hosts")}
+    """Where the hosts have their files, and users theirs."""
+    home = {"HOME": str(slurm.home), "MNGR__PROVIDERS__SLURM__HOME": str(slurm.shared / "hosts")}
+    return {**slurm.env, **home}
 
 
 @pytest.mark.sampled(4)

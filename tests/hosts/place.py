@@ -58,12 +58,12 @@ def mounts(where: Path) -> list[str]:
     return [point for point in points if point.startswith(f"{where}/")]
 
 
-def naming(where: Path) -> list[int]:
-    """The processes that have a directory in their command line."""
+def naming(where: Path, what: str = "cmdline") -> list[int]:
+    """The processes that have a directory in their command line, or in their `environ`."""
     found, mark = [], os.fsencode(where)
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            words = Path(f"/proc/{pid}/cmdline").read_bytes()
+            words = Path(f"/proc/{pid}/{what}").read_bytes()
         except OSError:
             continue
         if mark in words:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from tests.hosts.place import PATH, Place, children, end, kill, program, start, undone, wait_until
+from tests.hosts.sshd import GITCONFIG
 
 NODES = ("n1", "n2", "n3")
-BOOT = 'hostname "$name" && mount -t tmpfs -o mode=1777 tmpfs /tmp && exec "$@"'
+# The shell stays: it is the first process there, and ends those that have lost their parents.
+BOOT = 'hostname "$name" && mount -t tmpfs -o mode=1777 tmpfs /tmp && { "$@" & wait $!; }'
 NEW = ["--fork", "--kill-child", "--pid", "--mount", "--uts", "--ipc", "--mount-proc"]
 CONF = """\
 ClusterName=tests
@@ -55,6 +58,7 @@ class Slurm:
         self._place = Place("slurm")
         self.dir = self._place.dir
         self.shared = self.dir / "shared"
+        self.home = self.shared / "home"  # of users
         self.env: Mapping[str, str] = {"SLURM_CONF": str(self.dir / "slurm.conf")}
         self._servers: dict[str, subprocess.Popen[bytes]] = {}
         with undone(self.stop):
@@ -111,7 +115,7 @@ class Slurm:
             time.sleep(0.05)
 
     def reset(self) -> None:
-        """No job is left, and all nodes are up."""
+        """No job and no file is left, and all nodes are up."""
         self.run("scancel", "--user=root", "--signal=KILL", "--full", check=False)
         self.run("scancel", "--user=root", check=False)
         for name in NODES:
@@ -120,6 +124,7 @@ class Slurm:
         deadline = time.monotonic() + 30
         while self.jobs() and time.monotonic() < deadline:
             time.sleep(0.05)
+        shutil.rmtree(self.shared / "hosts", ignore_errors=True)
         self.wait_for_nodes()
 
     def stop(self) -> None:
@@ -132,8 +137,9 @@ class Slurm:
         self._place.close()
 
     def _start(self) -> None:
-        for name in ("munge", "state", "spool", "shared"):
+        for name in ("munge", "state", "spool", "shared", "shared/home"):
             (self.dir / name).mkdir()
+        (self.home / ".gitconfig").write_text(GITCONFIG)
         (self.dir / "munge/key").write_bytes(os.urandom(1024))
         (self.dir / "munge/key").chmod(0o400)
         port = 20000 + self._place.number * 10
@@ -171,7 +177,8 @@ class Line:
         self.program = where / "line"
         self.program.write_text(
             f'#!/bin/sh\n[ ! -e {self._cut} ] || {{ echo "no route" >&2; exit 255; }}\n'
-            f': >{self._calls}/$$\n[ ! -e {self._cut} ] || exit 255\nexec sh -c "$1"\n'
+            f'read -r stat </proc/$$/stat; echo "$stat" >{self._calls}/$$\n'
+            f'[ ! -e {self._cut} ] || exit 255\nexec sh -c "$1"\n'
         )
         self.program.chmod(0o755)
 
@@ -179,12 +186,11 @@ class Line:
         """Lose every call and let no new one through."""
         self._cut.touch()
         for call in self._calls.iterdir():
-            pids = [int(call.name)]
+            pids = [int(call.name)] if _born(call) == _born(Path(f"/proc/{call.name}/stat")) else []
             for pid in pids:
                 pids += children(pid)
             for pid in pids:
-                if str(self.program).encode() in _words(pid) or b"SLURM_CONF=" in _words(pid, "environ"):
-                    kill(pid)
+                kill(pid)
             call.unlink()
 
     def mend(self) -> None:
@@ -192,8 +198,9 @@ class Line:
         self._cut.unlink(missing_ok=True)
 
 
-def _words(pid: int, what: str = "cmdline") -> bytes:
+def _born(stat: Path) -> str:
+    """When a process began, by its `stat`: another can have its number by now."""
     try:
-        return Path(f"/proc/{pid}/{what}").read_bytes()
+        return [*stat.read_text().rpartition(")")[2].split(), *[""] * 20][19]
     except OSError:
-        return b""
+        return "gone"

@@ -140,6 +140,10 @@ class Beside:
         line, _, self._read = self._read.partition(b"\n")
         return line.decode()
 
+    def said(self) -> str:
+        """What it has written to stderr until now."""
+        return os.pread(self._said.fileno(), 1 << 20, 0).decode()
+
     def end(self, timeout: float = 60.0) -> Ran:
         """Wait until it ends; what it printed since the last line that was read."""
         deadline = time.monotonic() + timeout

@@ -1,5 +1,5 @@
 # job.sh: a host, as a batch job that waits. What stands before this says: place (its home), shared (empty for a disk that
-# only the node has), grace. tmux's server belongs to this script: what another step of the job starts ends with that step.
+# only the node has), grace (the seconds that agents have to end). tmux's server belongs to this script: what another step of the job starts ends with that step.
 #include nap.sh
 case $place in
 \~/*) home=$HOME/${place#\~/} ;;
@@ -22,13 +22,17 @@ live() {
 finish() {
     trap '' TERM USR1
     reason="host stopped"
-    case $(timeout 5 squeue -h -j "$SLURM_JOB_ID" -o %L 2>/dev/null) in 0:00 | INVALID) reason="time limit of the job" ;; esac
+    id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
+    case $(timeout 1 squeue -h -j "${id:-$SLURM_JOB_ID}" -o %L 2>/dev/null) in 0:00 | INVALID) reason="time limit of the job" ;; esac
     ids=$(live)
     if [ -n "$ids" ] && [ -n "$socket" ]; then
         sh lib/current/stop.sh "$socket" "$home" "$grace" "$reason" $ids
         for id in $ids; do sh lib/current/event.sh "$home/agents/$id" stopped job "{\"reason\":\"$reason\"}"; done
     fi
     [ -z "$socket" ] || clean kill-server
+    # What left its session is still an agent's. Slurm would not see it either, where it follows parents.
+    left=$(grep -lsF "MNGR_AGENT_DIR=$home/agents/" /proc/[0-9]*/environ | tr -dc '0-9\n')
+    [ -z "$left" ] || kill -KILL $left
     rm -f keeper
     [ -n "$shared" ] || { cd / && rm -rf -- "$home"; }
     exit 0
@@ -40,6 +44,9 @@ for id in $(live); do
     [ ! -e "agents/$id/proc" ] || printf '{"at":%d,"reason":"host restarted"}\n' "$(date +%s)" >"agents/$id/stopped"
 done
 echo $$ >keeper.new && mv -f keeper.new keeper
+# Slurm kills what does not end in time, and we need some of that time after the agents have had theirs.
+limit=$(timeout 10 scontrol show config 2>/dev/null | sed -n 's/^KillWait *= *\([0-9]*\).*/\1/p')
+[ "$((${limit:-30} / 2))" -ge "$grace" ] || grace=$((limit / 2))
 while :; do
     if [ -L tmux.socket ]; then
         socket=$(readlink tmux.socket)

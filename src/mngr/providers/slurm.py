@@ -9,7 +9,8 @@ from mngr import clock, onhost, registry, shell
 from mngr.config import as_list
 from mngr.errors import Busy, HostGone, MngrError, UsageError
 from mngr.providers.rented import Found, RentedProvider
-from mngr.providers.slurm_calls import Calls, comment, complaint
+from mngr.providers.slurm_array import Gathering
+from mngr.providers.slurm_calls import ARRAY, Calls, comment, complaint
 from mngr.providers.slurm_wire import SlurmWire
 
 TYPE_CHECKING = False
@@ -36,7 +37,7 @@ _FIND = 'case $1 in "~"/*) cd "$HOME/${1#??}" ;; *) cd "$1" ;; esac 2>/dev/null 
 
 
 class SlurmEngine:
-    """A job for each host. Its name is the host's; its comment says whose it is, its tag and where its files are."""
+    """A job, or one of an array, for each host. Its comment says whose it is, its name and tag, and where its files are."""
 
     options: tuple[str, ...] = (*_SINGLE, "cpus", "memory", "home", "shared", "args")
     settings: tuple[str, ...] = ("through", "wait")
@@ -48,6 +49,7 @@ class SlurmEngine:
         self._key = registry.key(home)
         self._note = note
         self._calls = Calls([str(word) for word in as_list(options.get("through")) if word])
+        self._gathering = Gathering()
         self._root = str(options.get("home") or PLACE)
         self.wait = clock.parse_length(str(options.get("wait") or WAIT))
 
@@ -65,7 +67,7 @@ class SlurmEngine:
         return {"tag": tag, "home": place, "shared": is_shared, "args": words, "whose": self._key}
 
     def make(self, name: str, facts: Facts) -> Facts:
-        job = self._submit(name, facts)
+        job = self._submit(facts)
         made = {**facts, **self._await(name, job)}
         program = shell.join(["sh", "-c", _READY, "sh", str(facts["home"])])
         ready = shell.run(self.wire(name, made).argv(program), timeout=60.0)
@@ -75,14 +77,16 @@ class SlurmEngine:
         return made
 
     def join(self, name: str) -> Facts | None:
-        for job in self._calls.jobs(f"--name={name}"):
-            if job.state in _ALIVE:
+        for job in self._calls.jobs(f"--name={name},{ARRAY}"):
+            if job.name == name and job.state in _ALIVE:
                 known = {"tag": job.tag, "home": job.place, "shared": True, "args": [], "whose": job.whose}
                 return {**known, **self._await(name, job.id)}
         return None
 
     def wire(self, name: str, facts: Facts) -> SlurmWire:
-        return SlurmWire(self._calls, self._provider, name, str(facts["job"]), is_shared=facts["shared"])
+        return SlurmWire(
+            self._calls, self._provider, name, facts["job"], facts["number"], is_shared=facts["shared"]
+        )
 
     def start(self, name: str, facts: Facts) -> Facts:
         alive = [job for job in self._jobs(name, facts) if job.state in _ALIVE]
@@ -123,12 +127,22 @@ class SlurmEngine:
             found.append(Found(what="directory", name=place, tag=name.rpartition("-")[2], removal=removal))
         return found
 
-    def _submit(self, name: str, facts: Facts) -> str:
-        words = [f"--job-name={name}", f"--comment={comment(facts['whose'], facts['tag'], facts['home'])}"]
-        words += ["--ntasks=1", "--nodes=1", "--output=/dev/null", "--chdir=/", *facts["args"]]
-        head = {"place": facts["home"], "shared": "1" if facts["shared"] else "", "grace": GRACE}
-        given = "".join(f"{key}={shell.quote(value)}\n" for key, value in head.items())
-        return self._calls.submit(words, f"#!/bin/sh\n{given}{onhost.program('job.sh')}")
+    def _submit(self, facts: Facts) -> str:
+        """The id of a new job; those of hosts that are wanted at the same time are elements of one array."""
+
+        def submit(places: list[str]) -> list[str]:
+            name = ARRAY if len(places) > 1 else os.path.basename(places[0]).rpartition("-")[0]
+            words = [f"--job-name={name}", f"--comment={comment(facts['whose'], places)}"]
+            words += [f"--array=0-{len(places) - 1}"] if len(places) > 1 else []
+            words += ["--ntasks=1", "--nodes=1", "--output=/dev/null", "--chdir=/", *facts["args"]]
+            mine = "".join(f"{at}) place={shell.quote(place)} ;;\n" for at, place in enumerate(places))
+            head = f"case ${{SLURM_ARRAY_TASK_ID:-0}} in\n{mine}esac\n"
+            head += f"shared={'1' if facts['shared'] else ''} grace={GRACE}\n"
+            job = self._calls.submit(words, f"#!/bin/sh\n{head}{onhost.program('job.sh')}")
+            return [job] if len(places) == 1 else [f"{job}_{at}" for at in range(len(places))]
+
+        alike = (os.path.dirname(facts["home"]), facts["shared"], *facts["args"])
+        return self._gathering.submit(str(facts["home"]), alike, submit)
 
     def _await(self, name: str, job: str) -> Facts:
         """What is known of the job when it runs; Busy when it is still pending after `wait`, and then it is no more."""
@@ -137,7 +151,7 @@ class SlurmEngine:
             found = self._calls.jobs("-t", "all", "-j", job)
             state, reason = (found[0].state, found[0].reason) if found else ("gone", "")
             if state == "R":
-                return {"job": job, "ends_at": found[0].ends_at}
+                return {"job": job, "number": found[0].number, "ends_at": found[0].ends_at}
             if state not in _ALIVE:
                 raise MngrError(
                     f"the job {job} of {name} ended at once ({state})", f"see: scontrol show job {job}"
@@ -157,7 +171,7 @@ class SlurmEngine:
 
     def _jobs(self, name: str, facts: Facts) -> list[Job]:
         """What is in the queue of this host."""
-        return [job for job in self._calls.jobs(f"--name={name}") if job.tag == facts["tag"]]
+        return [job for job in self._calls.jobs(f"--name={name},{ARRAY}") if job.tag == facts["tag"]]
 
     def _end(self, name: str, facts: Facts) -> None:
         """No job of this host is left; its script ends agents in order and then itself."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mngr.shell import Result
 
 PATIENCE = 20.0  # seconds for what the controller does at once
+SILENCE = 5.0  # seconds for which one that did not answer is not asked again: each question costs 10
 # What a job finds of ours. All else stays here: a variable of Slurm's own would count as an option, others may be secrets.
 _KEPT = ("HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SLURM_CONF")
 _AWAY = (
@@ -28,14 +29,16 @@ _AWAY = (
     "protocol authentication error",
 )
 _FULL = ("submit limit", "submitjob", "temporarily unable to accept", "resource temporarily unavailable")
-_COMMENT = "mngr"  # then the key of a home, the tag of a host, and where its files are
-_ROW = "%i|%t|%r|%L|%j|%k"
+ARRAY = "mngr-hosts"  # the name of jobs for several hosts
+_COMMENT = "mngr"  # then the key of a home, NAME-TAG of each host with commas, and the directory that their own ones are in
+_ROW = "%i|%A|%t|%r|%L|%K|%k"
 
 
 class Job(Record):
     """A job of ours that is in the queue or was until just now."""
 
-    id: str
+    id: str  # as squeue and scancel take it; of an array's elements ARRAY_ELEMENT
+    number: str  # as srun takes it: an element has its own as soon as it runs
     state: str  # as two letters: PD, R, CG, TO, …
     reason: str  # why it is pending
     ends_at: str | None  # by its time limit
@@ -50,6 +53,7 @@ class Calls:
 
     def __init__(self, through: Sequence[str]) -> None:
         self._through = list(through)
+        self._away: tuple[float, Unreachable] | None = None
 
     def argv(self, words: Sequence[str], *, terminal: bool = False) -> list[str]:
         """What to run here for one of Slurm's programs."""
@@ -64,14 +68,24 @@ class Calls:
 
     def run(self, *words: str, stdin: bytes = b"", timeout: float = PATIENCE) -> Result:
         """How it ended; Unreachable when the controller does not answer."""
+        if self._away is not None and time.monotonic() < self._away[0] + SILENCE:
+            raise self._away[1]
         try:
             result = shell.run(self.argv(words), stdin=stdin, timeout=timeout)
         except TimedOut:
-            raise Unreachable(f"{words[0]} did not answer within {timeout:g}s", "try: sinfo") from None
+            raise self._silent(f"{words[0]} did not answer within {timeout:g}s") from None
         said = result.err.decode("utf-8", "replace").lower()
         if result.code and ((result.code == 255 and self._through) or any(word in said for word in _AWAY)):
-            raise Unreachable(f"Slurm does not answer: {complaint(result)}", "try: sinfo")
+            raise self._silent(f"Slurm does not answer: {complaint(result)}")
+        if result.code == 127 and words[0] != "sh":
+            hint = "install Slurm's programs, or say where they are: [providers.slurm] through"
+            raise MngrError(f"there is no {words[0]}", hint)
         return result
+
+    def _silent(self, message: str) -> Unreachable:
+        error = Unreachable(message, "try: sinfo")
+        self._away = (time.monotonic(), error)
+        return error
 
     def submit(self, arguments: Sequence[str], script: str) -> str:
         """The number of a new job; Busy when there may be no more just now."""
@@ -85,7 +99,7 @@ class Calls:
 
     def jobs(self, *which: str) -> list[Job]:
         """Our jobs in the queue, of this user; those that `which` says, as words of squeue."""
-        result = self.run("squeue", "-h", "--me", "-o", _ROW, *which)
+        result = self.run("squeue", "-h", "-r", "--me", "-o", _ROW, *which)
         if result.code:
             if b"invalid job id" in result.err.lower():
                 return []
@@ -103,21 +117,23 @@ class Calls:
         return self.run("sh", "-c", program, "sh", *words, timeout=600.0)
 
 
-def comment(whose: str, tag: str, place: str) -> str:
-    """What marks a job as ours."""
-    return f"{_COMMENT} {whose} {tag} {place}"
+def comment(whose: str, places: Sequence[str]) -> str:
+    """What marks a job as ours, and says which host each of its elements is."""
+    return f"{_COMMENT} {whose} {','.join(map(os.path.basename, places))} {os.path.dirname(places[0])}"
 
 
 def _job(line: str) -> Job | None:
-    number, state, reason, left, name, said = [*line.split("|", 5), "", "", "", "", ""][:6]
+    id_, number, state, reason, left, element, said = [*line.split("|", 6), *[""] * 6][:7]
     words = said.split(" ", 3)
     if len(words) != 4 or words[0] != _COMMENT:
         return None
+    own = [*words[2].split(","), ""][int(element) if element.isdecimal() else 0]
+    name, _, tag = own.rpartition("-")
     ends = None if (seconds := _seconds(left)) is None else clock.stamp(time.time() + seconds)
-    whose, tag, place = words[1:]
     return Job(
-        id=number, state=state, reason=reason, ends_at=ends, name=name, whose=whose, tag=tag, place=place
-    )
+        id=id_, number=number, state=state, reason=reason, ends_at=ends, name=name, tag=tag,
+        whose=words[1], place=f"{words[3]}/{own}",
+    )  # fmt: skip
 
 
 def _seconds(text: str) -> int | None:

@@ -50,16 +50,19 @@ _OVER = {
 class SlurmWire:
     """One job."""
 
-    def __init__(self, calls: Calls, provider: str, host: str, job: str, *, is_shared: bool) -> None:
+    def __init__(
+        self, calls: Calls, provider: str, host: str, job: str, number: str, *, is_shared: bool
+    ) -> None:
         self._calls = calls
         self._place = (provider, host)
-        self._job = job
+        self._job, self._number = job, number
         self._is_shared = is_shared
 
     def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
         if only is not None:
             program = "exec " + shell.join(["env", "-i", *only, "sh", "-c", program])
-        words = ["srun", f"--jobid={self._job}", *_SPECIAL, *_QUIET, "--pty" if terminal else "--unbuffered"]
+        way = "--pty" if terminal else "--unbuffered"
+        words = ["srun", f"--jobid={self._number}", *_SPECIAL, *_QUIET, way]
         inside = [_GUARD + program] if terminal else [_GUARD + _PLAIN, "sh", program]
         return self._calls.argv([*words, "sh", "-c", *inside], terminal=terminal)
 
