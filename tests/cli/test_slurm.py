@@ -24,6 +24,7 @@ from tests.hosts.place import naming
 from tests.hosts.slurm import Slurm
 
 RUN = ("--", "sleep", "1000")
+OWN = ("sh", "-c", 'cat "$MNGR_OUTPUT_DIR/own"')
 PLAY = [
     {"run": "echo x >made.txt; git add made.txt; git commit -qm made || :"}, {"sleep": 4},
     {"write": {"path": "$MNGR_OUTPUT_DIR/r.txt", "content": "done"}}, "wait",
@@ -253,7 +254,7 @@ def test_hosts_that_are_wanted_together_are_one_array(mngr: Mngr, nodes: Slurm) 
         "--",
         "sh",
         "-c",
-        "echo $SLURM_JOB_ID >$MNGR_OUTPUT_DIR/x; echo $MNGR_AGENT_NAME >own; sleep 1",
+        "echo $MNGR_AGENT_NAME >$MNGR_OUTPUT_DIR/own; sleep 1",
     )
     jobs = {host: job_of(mngr, host) for host in states(mngr)}
     assert sorted(jobs.values()) == ids(nodes) and len(set(jobs.values())) == 4
@@ -266,15 +267,13 @@ def test_hosts_that_are_wanted_together_are_one_array(mngr: Mngr, nodes: Slurm) 
     assert ids(nodes) == sorted(set(jobs.values()) - {jobs[host]})  # the others go on
     mngr("start", f"@{host}.slurm")
     assert job_of(mngr, host) != jobs[host] and len(ids(nodes)) == 4
-    assert mngr("exec", agent, "--", "cat", "own").out == f"{agent}\n"
+    assert mngr("exec", agent, "--", *OWN).out == f"{agent}\n"
     nodes.run("scontrol", "requeue", jobs[other])
     wait_for(lambda: states(mngr)[other] == "RUNNING", timeout=30)
-    assert (
-        mngr("exec", beside, "--", "cat", "own").out == f"{beside}\n" and job_of(mngr, other) == jobs[other]
-    )
+    assert mngr("exec", beside, "--", *OWN).out == f"{beside}\n" and job_of(mngr, other) == jobs[other]
     again = mngr.home.parent / "again"
     mngr("--home", str(again), "create", f"guest@{other}.slurm", *RUN)
-    assert mngr("--home", str(again), "exec", beside, "--", "cat", "own").out == f"{beside}\n"
+    assert mngr("--home", str(again), "exec", beside, "--", *OWN).out == f"{beside}\n"
     for name in ("json", "seen"):
         (mngr.home / f"hosts/slurm/{other}.{name}").unlink(missing_ok=True)
     said = mngr("gc").err

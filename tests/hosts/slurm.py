@@ -22,7 +22,7 @@ SlurmctldHost={host}(127.0.0.1)
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket={dir}/munge/socket
+AuthInfo=socket={dir}/munge/socket,cred_expire=5
 CryptoType=crypto/munge
 SlurmctldPort={port}
 SlurmctldPidFile={dir}/slurmctld.pid

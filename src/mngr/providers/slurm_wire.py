@@ -17,20 +17,23 @@ if TYPE_CHECKING:
     from mngr.shell import Child
 
 # Slurm leaves running what srun was for when that is killed or cut off, with its input open; so it ends itself when srun
-# does not listen any more. Nothing is left of this when the command ends: what a step has started ends with it.
+# does not listen any more. This ends with the command: not every Slurm ends all that a step has started.
 _GUARD = """\
 (trap "" HUP; exec </dev/null >/dev/null 2>&1
 way=$SLURM_SRUN_COMM_HOST/$SLURM_SRUN_COMM_PORT missed=0
 while [ $missed -lt 2 ] && sleep 2; do
+    kill -0 $$ || exit
     if timeout 10 bash -c ": <>/dev/tcp/$way"; then missed=0; else missed=$((missed + 1)); fi
     command -v bash || exit
 done
 trap "" TERM; kill -TERM -$$; sleep 1; kill -KILL -$$) &
+guard=$!
 """
 # srun hands on whole lines only, unless it is told not to buffer; then output is a terminal, which no command shall see.
 _PLAIN = """\
 trap : INT
 { code=$({ { (eval "$1") 3>&- 4>&-; echo $? >&3; } | (trap "" INT; exec cat >&4 3>&- 4>&-); } 3>&1); } 4>&1
+kill "$guard" 2>/dev/null
 exit "${code:-255}"
 """
 _SPECIAL = ("--overlap", "--mem=0", "--ntasks=1", "--nodes=1", "--chdir=/")
