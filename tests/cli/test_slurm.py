@@ -26,7 +26,8 @@ from tests.hosts.slurm import Slurm
 RUN = ("--", "sleep", "1000")
 OWN = ("sh", "-c", 'cat "$MNGR_OUTPUT_DIR/own"')
 PLAY = [
-    {"run": "echo x >made.txt; git add made.txt; git commit -qm made || :"}, {"sleep": 4},
+    {"run": "echo x >made.txt"}, {"sleep": 4},
+    {"run": "echo x >made.txt; rm -f .git/index.lock; git add made.txt; git commit -qm made || :"},
     {"write": {"path": "$MNGR_OUTPUT_DIR/r.txt", "content": "done"}}, "wait",
 ]  # fmt: skip
 
@@ -151,11 +152,12 @@ def test_a_lost_node_costs_no_file(mngr: Mngr, nodes: Slurm, requeue: str) -> No
         wait_for(lambda: nodes.run("squeue", "-h", "-j", job, "-o", "%t", check=False) != "R", timeout=30)
         wait_for(lambda: node_of(nodes, job) not in ("", lost), timeout=60)
         wait_for(lambda: states(mngr) == {"box": "RUNNING"}, timeout=20)
+        shown = mngr.agent("foo")
+        assert (shown["state"], shown["state_reason"]) == ("FAILED", "lost")
     else:
         wait_for(lambda: ids(nodes) == [], timeout=30)
         assert "its node failed" in mngr("exec", "foo", "--", "true", code=6).err
-        assert states(mngr) == {"box": "STOPPED"}
-    assert mngr.agent("foo")["state"] == "STOPPED"
+        assert states(mngr) == {"box": "STOPPED"} and mngr.agent("foo")["state"] == "STOPPED"
     mngr("start", "foo")
     assert (job_of(mngr, "box") == job) is (requeue == "--requeue")
     assert mngr("exec", "foo", "--", "cat", "file").out == "draft\n"
@@ -285,7 +287,9 @@ def test_hosts_that_are_wanted_together_are_one_array(mngr: Mngr, nodes: Slurm) 
 
 
 @pytest.mark.sampled(2)
-def test_a_run_goes_on_when_a_node_is_lost(mngr: Mngr, nodes: Slurm) -> None:
+@pytest.mark.parametrize("requeue", ["--requeue", "--no-requeue"])
+def test_a_run_goes_on_when_a_node_is_lost(mngr: Mngr, nodes: Slurm, requeue: str) -> None:
+    mngr.env["MNGR__PROVIDERS__SLURM__ARGS"] = f'["{requeue}"]'
     items = [str(number) for number in range(100 if FULL else 4)]
     words = [
         "map",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from mngr.errors import Busy, HostGone, MngrError, NotFound, Unreachable
+from mngr.errors import Busy, HostGone, HostStopped, MngrError, NotFound, Unreachable
 from mngr.mapreduce import governor as governing
 from mngr.mapreduce import words
 from mngr.mapreduce.crew import Crew
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 MOST_LAUNCHES = 3  # of one task; three times that when it is the host's or the model's trouble
 MOST_PULLS = 6  # ten times that, which is an hour, while its host does not answer
 _LOOK, _TICK = 0.25, 1.0  # seconds: between looks at least; between turns of the loop
+_HOST_STOPS = 10  # times that a task goes on after its host stopped by itself, as at a time limit
 _RELEASE = 300.0  # seconds after which an agent that is parked gives its host back
 
 
@@ -242,6 +243,8 @@ class Engine:
             error = glance.errors.get(one.host or "")
             if isinstance(error, HostGone):
                 self._talk.revive(one, self._recipe.prompt(one))
+            elif isinstance(error, HostStopped) and error.why:  # by itself, with all that is on it
+                self._start_again(one, f"its host stopped: {error.why}", _HOST_STOPS)
             elif error is not None:
                 self._alarm("work", f"{one.host} does not answer", one.task.slug, "host")
         for view in glance.seen:
@@ -268,15 +271,22 @@ class Engine:
         elif view.state == "STOPPED" and view.id not in self._stopped:  # who destroys it stops it first
             self._stopped.add(view.id)
             self._later[one.task.slug] = time.monotonic() + 2.0
-        elif view.state_reason == "lost" and self._restarts.get(one.task.slug, 0) < 2:
-            self._restarts[one.task.slug] = self._restarts.get(one.task.slug, 0) + 1
-            self._remind(one, "lost", words.GO_ON, counts=False)
+        elif view.state_reason == "lost" and self._start_again(one, "lost", 2):
+            pass
         else:
             closed, asks = words.wanted(view, self._governor.limits.stall)
             if asks is not None:
                 self._remind(one, *asks)
             elif closed is not None:
                 self._pull(one, closed=closed or None)
+
+    def _start_again(self, one: TaskState, why: str, most: int) -> bool:
+        """Have an agent go on that was cut off; False when that was so too often."""
+        times = self._restarts.get(one.task.slug, 0)
+        if times < most:
+            self._restarts[one.task.slug] = times + 1
+            self._remind(one, why, words.GO_ON, counts=False)
+        return times < most
 
     def _lost(self, agent_id: str) -> None:
         """Somebody destroyed it."""

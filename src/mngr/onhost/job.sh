@@ -39,10 +39,6 @@ finish() {
 }
 trap finish TERM
 trap : USR1
-# The job may have begun anew, on another node: what ran is not there any more.
-for id in $(live); do
-    [ ! -e "agents/$id/proc" ] || printf '{"at":%d,"reason":"host restarted"}\n' "$(date +%s)" >"agents/$id/stopped"
-done
 echo $$ >keeper.new && mv -f keeper.new keeper
 # Slurm kills what does not end in time, and we need some of that time after the agents have had theirs.
 limit=$(timeout 10 scontrol show config 2>/dev/null | sed -n 's/^KillWait *= *\([0-9]*\).*/\1/p')
