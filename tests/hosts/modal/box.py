@@ -18,8 +18,9 @@ from tests.hosts.modal.rpc import fail
 HIDDEN = "/tmp /var/tmp /root /home /mnt /srv /media".split()
 SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SPACES = ["--mount", "--pid", "--uts", "--ipc", "--net"]
-# The first process reaps orphans; when what it started ends, the kernel ends all the rest.
-_FIRST = """'"$@" <&0 & wait $!; exit $?'"""
+# The first process reaps orphans; when what it started ends, the kernel ends all the rest. Not before it has its root may
+# anybody enter: whoever does would have this machine's.
+_FIRST = """'echo ready >&{ready}; exec {ready}>&-; "$@" <&0 & wait $!; exit $?'"""
 
 
 def lay_ground(state: Path, hidden: list[str]) -> None:
@@ -79,8 +80,8 @@ class Box:
                 f"mount -t overlay overlay -o lowerdir={lower},{upper} {root}",
                 f"mount -t proc proc {root}/proc; mount --rbind /dev {root}/dev; mount -t tmpfs tmpfs {root}/run",
                 f"hostname {self._name[:20]}; ip link set lo up",
-                f"mkdir -p {shlex.quote(str(root) + cwd)}; echo ready >&{ready}; exec {ready}>&-",
-                f'exec chroot {root} /bin/bash -c {_FIRST} init "$@"',
+                f"mkdir -p {shlex.quote(str(root) + cwd)}",
+                f'exec chroot {root} /bin/bash -c {_FIRST.format(ready=ready)} init "$@"',
             ]
         )
 
