@@ -200,10 +200,10 @@ class Engine:
 
     def _follow(self, one: TaskState) -> None:
         """Watch its agent; that is tried at every turn while its host does not answer."""
-        if one.agent_id is None:
+        if one.agent_id is None or one.agent is None:
             return
         if one.agent_id not in self._slugs:
-            found = self._watch.follow([one.agent_id])[one.agent_id]
+            found = self._watch.follow([one.agent])[one.agent]  # an id would be searched for on every host
             if isinstance(found, Unreachable):
                 return
             self._slugs[one.agent_id] = one.task.slug
