@@ -55,6 +55,11 @@ def must(host: Host, where: str, *words: str, stdin: bytes = b"", by: Sequence[s
     return result.text
 
 
+def object_format(host: Host, repo: Repo) -> str:
+    """How its objects are named: sha1 or sha256."""
+    return must(host, repo.root, "rev-parse", "--show-object-format")
+
+
 def complaint(result: Result) -> str:
     """Why a fetch or push failed, as git said here or at the other end."""
     reasons, rest = _said(result)

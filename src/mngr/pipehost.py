@@ -28,6 +28,10 @@ _WHOLE = (
     't=$(mktemp) && cat >"$t" && [ "$(($(wc -c <"$t")))" -eq {size} ] || {{ rm -f "$t"; exit 1; }}; '
     'exec 9<"$t"; rm -f "$t"; {command} <&9 9<&-'
 )
+# The same for a program: what it says may be secret, so it is no word of a command.
+_HEARD = (
+    'p=$(cat; echo x); [ "${{#p}}" -eq $(({size} + 1)) ] || exit 1; p=${{p%x}}; exec </dev/null; eval "$p"'
+)
 _SIGNAL = """
 send() { kill "-$1" "-$2" 2>/dev/null || kill "-$1" "$2"; }
 [ -z "$2" ] || { send "$1" "$2" && exit; }
@@ -140,10 +144,7 @@ class PipeHost:
 
     def write(self, path: str, data: bytes, mode: int = 0o600) -> None:
         result = self.run(["sh", "-c", _WRITE, "write", path, f"{mode:o}"], stdin=data)
-        if result.code:
-            full = "No space left" in result.problem
-            hint = "make room there and try again" if full else "check the directory's permissions there"
-            raise MngrError(f"cannot write {path} on {self.name}: {result.problem}", hint)
+        check_written(self.name, path, result)
 
     def has(self, path: str) -> bool:
         return self.run(["sh", "-c", '[ -e "$1" ] || [ -L "$1" ]', "has", path]).code == 0
@@ -222,6 +223,50 @@ def run(
     if not found or not code.endswith(b";"):
         raise wire.lost(result.err.decode("utf-8", "replace").strip())
     return result.replace(code=int(code[:-1]), err=said)
+
+
+def run_all(wire: Wire, steps: Sequence[tuple[Sequence[str], bytes]], *, name: str = "host") -> list[Result]:
+    """Run commands, each with its input, in one call until one fails; the results of those that were run."""
+    mark = _new_mark()
+    program = ""
+    for argv, stdin in steps:
+        told = f"printf %s {shell.quote(stdin.decode('utf-8', 'surrogateescape'))} | " if stdin else ""
+        program += f"{told}{_inside(argv)}\ncode=$?; printf '{mark}%s;' $code; printf '{mark}%s;' $code >&2\n"
+        program += "[ $code = 0 ] || exit 0\n"
+    text = onhost.ascii(program)
+    try:
+        done = shell.run(
+            wire.argv(_SETTING + _HEARD.format(size=len(text))), stdin=text.encode(), timeout=LONGEST,
+            shown=[f"@{name}", *steps[-1][0]], begin=_shorter(wire),
+        )  # fmt: skip
+    except TimedOut:
+        raise Unreachable(f"{name} did not answer within {LONGEST:g}s", "see: mngr list --hosts") from None
+    outs, errs = done.out.split(mark.encode()), done.err.split(mark.encode())
+    results: list[Result] = []
+    for at in range(1, min(len(outs), len(errs))):
+        code, closed, rest = errs[at].partition(b";")
+        if not closed:
+            break
+        results.append(shell.Result(code=int(code), out=outs[at - 1], err=errs[at - 1]))
+        outs[at], errs[at] = outs[at].partition(b";")[2], rest
+    if len(results) < len(steps) and not (results and results[-1].code):
+        raise wire.lost(errs[-1].decode("utf-8", "replace").strip())
+    return results
+
+
+def _inside(argv: Sequence[str]) -> str:
+    """A command as a subshell; a program of sh needs none of its own, where everybody could read its words."""
+    if list(argv[:2]) == ["sh", "-c"] and len(argv) > 3 and "$0" not in argv[2]:
+        return f"(set -- {shell.join(argv[4:])}\n{argv[2]}\n)"
+    return f"({shell.join(argv)})"
+
+
+def check_written(host: str, path: str, result: Result) -> None:
+    """MngrError when a file could not be written."""
+    if result.code:
+        full = "No space left" in result.problem
+        hint = "make room there and try again" if full else "check the directory's permissions there"
+        raise MngrError(f"cannot write {path} on {host}: {result.problem}", hint)
 
 
 def _shorter(wire: Wire) -> Begin | None:

@@ -7,6 +7,7 @@ import os
 
 from mngr import clock, names, registry
 from mngr.errors import MngrError, NotFound
+from mngr.gathered import afterwards
 from mngr.lock import Lock
 from mngr.model import AgentRecord
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from mngr.host import Host
     from mngr.paths import Home
+    from mngr.shell import Result
 
 
 FOREIGN = 3600  # seconds that another machine's command may take
@@ -108,8 +110,9 @@ def add_event(host: Host, agent_id: str, event: str, **data: Any) -> None:
     row = {"v": 1, "at": clock.stamp(), "agent": agent_id, "type": event, "source": "mngr", "data": data}
     path = os.path.join(host.home.agent(agent_id), "events.jsonl")
     if not host.is_here:
-        line = '[ -L "$1" ] || { [ -e "$1" ] && [ ! -f "$1" ]; } || printf "%s\\n" "$2" >>"$1"'
-        host.run(["sh", "-c", line, "event", path, json.dumps(row, separators=(",", ":"))])
+        line = '[ -L "$1" ] || { [ -e "$1" ] && [ ! -f "$1" ]; } || printf "%s\\n" "$2" >>"$1" || :'
+        argv = ["sh", "-c", line, "event", path, json.dumps(row, separators=(",", ":"))]
+        afterwards(host, argv, lambda result: None)
         return
     try:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW
@@ -156,17 +159,20 @@ def reserve(home: Home, host: Host, record: AgentRecord, *, mark: str = "", name
     if named:
         reserve_name(home, record.name, record.id, host)
     argv = ["sh", "-c", _RESERVE, "reserve", host.home.root, record.name, record.id, mark]
-    result = host.run(argv, stdin=encode(record))
-    if result.code == 5:
-        raise Taken(record.id)
-    if result.code == 9:
-        release_name(home, record.name, record.id, host)
-        raise NameTaken(record.name)
-    if result.code == 7:
-        registry.forget(home, host.provider, host.name)
-        raise MngrError(f"{host.name} no longer has a home for agents", "try again: it is made anew")
-    if result.code:
-        raise MngrError(f"cannot write to {host.home.root} on {host.name}: {result.problem}")
+
+    def check(result: Result) -> None:
+        if result.code == 5:
+            raise Taken(record.id)
+        if result.code == 9:
+            release_name(home, record.name, record.id, host)
+            raise NameTaken(record.name)
+        if result.code == 7:
+            registry.forget(home, host.provider, host.name)
+            raise MngrError(f"{host.name} no longer has a home for agents", "try again: it is made anew")
+        if result.code:
+            raise MngrError(f"cannot write to {host.home.root} on {host.name}: {result.problem}")
+
+    afterwards(host, argv, check, stdin=encode(record))
 
 
 def _make_directory(host: Host, directory: str, record: AgentRecord, mark: str) -> None:

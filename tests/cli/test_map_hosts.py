@@ -110,8 +110,10 @@ def test_why_it_waits_stands_in_status_and_after_a_kill_it_goes_on_with_the_same
     )  # fmt: skip
     try:
         wait_for(lambda: rows(mngr, "prompted") and rows(mngr, "busy") and rows(mngr, "alert"))
-        assert "all boxes are taken" in mngr.json("tmr", "status", "r")["waits"]
-        assert "no launches: box has no room: all boxes are taken" in mngr("tmr", "status", "r").out
+        # It waits for nothing while it tries again.
+        wait_for(lambda: "all boxes are taken" in str(mngr.json("tmr", "status", "r")["waits"]))
+        said = "no launches: box has no room: all boxes are taken"
+        wait_for(lambda: said in mngr("tmr", "status", "r").out)
     finally:
         run.send_signal(signal.SIGKILL)
         run.wait()

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 LONGEST = 60_000  # bytes of a program that goes as a word; the service takes 64 KiB of all words
 CHUNK = 1 << 20  # bytes of input at a time; the library holds at most twice that
 _AHEAD = 4  # portions of output that wait for whoever reads them
-# First it says who it is, so that it can be ended; with a terminal, that has the size it should have.
-_PREFACE = '[ -n "$HOME" ] || export HOME=/root; printf "%s%s %s;" {mark} $$ "$(tty 2>/dev/null || :)" >&2\n'
+# First it says who it is, so that it can be ended; with a terminal, which one, and that has the size it should have.
+_PREFACE = '[ -n "$HOME" ] || export HOME=/root; printf "%s%s;" {mark} $$ >&2\n'
+_SEATED = '[ -n "$HOME" ] || export HOME=/root; printf "%s%s %s;" {mark} $$ "$(tty 2>/dev/null || :)"\n'
 _SIZED = "stty rows {rows} cols {columns} 2>/dev/null; TERM={term}; export TERM\n"
 # A process and what descends from it, but not what went into the background on its own.
 _END = """
@@ -148,7 +149,7 @@ async def start(sandbox: Any, program: str, terminal: list[Any] | None) -> Sandb
     preface = _PREFACE.format(mark=mark)
     if terminal is not None:
         sized = _SIZED.format(rows=int(terminal[0]), columns=int(terminal[1]), term=_word(str(terminal[2])))
-        preface = preface.replace(" >&2", "") + sized
+        preface = _SEATED.format(mark=mark) + sized
     text = preface + program
     words = ["sh", "-c", text]
     if len(text) > LONGEST:

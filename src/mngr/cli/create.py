@@ -15,7 +15,9 @@ from mngr.model import TRANSFERS, AgentView
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.run import Cli
+    from mngr.model import Outcome
     from mngr.ops.create import CreateRequest
+    from mngr.ops.list import Seen
 
 COMMAND = Command(
     name="create",
@@ -117,6 +119,12 @@ COMMAND = Command(
         Option(flags=("--new-host",), help="fail when the host is there already, instead of using it"),
         Option(flags=("--count",), metavar="N", kind="int", default=1, help="make NAME-1 to NAME-N"),
         Option(
+            flags=("--agents-per-host",),
+            metavar="N",
+            kind="int",
+            help="with --count and NAME@.PROVIDER: so many on each new host (default: all on one)",
+        ),
+        Option(
             flags=("--snapshot",),
             metavar="NAME",
             help="from a snapshot, as snapshot restore makes one",
@@ -160,8 +168,12 @@ def run(cli: Cli, args: Args) -> int:
         cli.context.ask = cli.ask
     message = _message(args)
     made: list[AgentView | Exception]
+    told: list[Outcome] | None = None
     if args["snapshot"] is not None:
         made = [_from_snapshot(cli, args)]
+    elif message is not None and args["agents_per_host"] is not None:
+        told = []
+        made = _create_and_tell(cli, _request(cli, args, on_terminal=is_terminal()), message, told)
     else:
         made = cli.fleet.create_many(_request(cli, args, on_terminal=is_terminal()))
     agents = [agent for agent in made if not isinstance(agent, Exception)]
@@ -172,7 +184,7 @@ def run(cli: Cli, args: Args) -> int:
     for error in errors:
         cli.say(f"Error: {error}")
     if message is not None:
-        _send(cli, agents, message)
+        _check_told(cli, _send(cli, agents, message) if told is None else told)
     if errors:
         raise PartialFailure(
             f"{len(errors)} of {len(made)} agents could not be made: {errors[0]}", "see the lines above"
@@ -200,10 +212,34 @@ def _connects_by_itself(cli: Cli, args: Args) -> bool:
     return cli.format == "human" and (is_terminal() or "connect_command" in args.given)
 
 
-def _send(cli: Cli, agents: list[AgentView], message: str) -> None:
-    """The first message; the agents stay although it may not arrive."""
-    patience = 30.0 + 3.0 * (len(agents) - 1)  # programs that start side by side take longer
-    outcomes = cli.fleet.message([agent.id for agent in agents], message, timeout=patience)
+def _create_and_tell(
+    cli: Cli, request: CreateRequest, message: str, told: list[Outcome]
+) -> list[AgentView | Exception]:
+    """Make agents on hosts of their own, each of which is told at once: nothing is gained by waiting for the others."""
+    from mngr.agents.delivery import check_text
+    from mngr.ops.message import send
+
+    check_text(message)
+    patience = _patience(request.count)
+
+    def tell(seen: Seen) -> None:
+        name = seen.record.name if seen.record else seen.id
+        told.extend(send(cli.context, [name], message, timeout=patience, found=[seen]))
+
+    return cli.fleet.create_many(request, tell)
+
+
+def _patience(count: int) -> float:
+    """Seconds; programs that start side by side take longer."""
+    return 30.0 + 3.0 * (count - 1)
+
+
+def _send(cli: Cli, agents: list[AgentView], message: str) -> list[Outcome]:
+    return cli.fleet.message([agent.name for agent in agents], message, timeout=_patience(len(agents)))
+
+
+def _check_told(cli: Cli, outcomes: list[Outcome]) -> None:
+    """The agents stay although the first message may not have arrived."""
     raise_if_alone(outcomes)
     missed = [outcome for outcome in outcomes if not outcome.ok]
     for outcome in missed:
@@ -242,6 +278,7 @@ def _request(cli: Cli, args: Args, *, on_terminal: bool) -> CreateRequest:
         build_args=args["build_arg"],
         new_host=args["new_host"],
         count=args["count"],
+        per_host=args["agents_per_host"],
         reuse=args["reuse"],
     )
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _HERE = os.path.dirname(__file__)
 KEPT = ("enter.sh", "launch.sh", "event.sh", "stop.sh", "watch.sh")  # what outlives the command that sent it
+_OCTAL = {byte: f"\\0{byte:03o}" for byte in (92, *range(127, 256))}
 # What a login shell of any kind would read in its own way.
 _ENCODED = {"\\": "\\0134", "'": "\\0047", "!": "\\0041", "\n": "\\n", "\r": "\\r"}
 
@@ -44,10 +45,7 @@ def ascii(text: str) -> str:
     """The same program for those to whom words are text and no bytes: what is not ASCII goes as numbers."""
     if text.isascii():
         return text
-    octal = "".join(
-        f"\\0{byte:03o}" if byte > 126 or byte == 92 else chr(byte)
-        for byte in text.encode("utf-8", "surrogateescape")
-    )
+    octal = text.encode("utf-8", "surrogateescape").decode("latin-1").translate(_OCTAL)
     return f'eval "$(printf %b {shell.quote(octal)})"'
 
 

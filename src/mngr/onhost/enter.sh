@@ -1,4 +1,4 @@
-# enter.sh [-p] [-f FILE] DIR CMD…: become CMD, in the agent's work dir with the agent's environment and behind its walls.
+# enter.sh [-p] [-f FILE] DIR CMD...: become CMD, in the agent's work dir with the agent's environment and behind its walls.
 # -p writes the pid down first: from then on the agent's process really runs.
 # -f says in FILE why CMD could not be started; without -p the exit code is then 125.
 _mngr_note= _mngr_file=

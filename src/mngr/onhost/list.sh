@@ -1,4 +1,4 @@
-# list.sh HOME SOCKET [ID…]: everything `list` needs, in one go. Records are one line each, so grep names them.
+# list.sh HOME SOCKET [ID...]: everything `list` needs, in one go. Records are one line each, so grep names them.
 # The first line is `home REALPATH UID` (- for a uid that is not told); without it there is no such home.
 home=$1 socket=$2
 shift 2

@@ -1,20 +1,21 @@
-# mirror.sh SOURCE WORK FORMAT BASE BRANCH NEW [KEY VALUE]…: an independent repository at WORK: all branches and tags of SOURCE,
+# mirror.sh SOURCE WORK FORMAT BASE BRANCH NEW [KEY VALUE]...: an independent repository at WORK: all branches and tags of SOURCE,
 # none of its hooks, settings, alternates or hard links; BRANCH checked out, made at BASE if NEW is 1. Exit 9: it is there already.
 from=$1 work=$2 form=$3 base=$4 branch=$5 new=$6
 shift 6
 set -e
 case $from in */cache/sources/*.git) touch "$from" ;; esac # gc goes by the time it was last used
-git init --quiet --template= --object-format="$form" --initial-branch=mngr-unborn -- "$work"
+to=refs/heads/$branch
+if [ "$new" = 1 ]; then
+    if git --git-dir="$from" show-ref --verify --quiet "$to"; then exit 9; fi
+else
+    to=refs/mngr/base
+fi
+git init --quiet --template= --object-format="$form" --initial-branch="$branch" -- "$work"
 cd "$work"
 # Version 2 of git's protocol gives also what no branch or tag has.
-git -c protocol.version=2 fetch --quiet --no-tags --no-write-fetch-head --update-shallow --no-recurse-submodules -- "$from" \
-    '+refs/heads/*:refs/heads/*' '+refs/tags/*:refs/tags/*' "+$base:refs/mngr/base"
-if [ "$new" = 1 ]; then
-    if git show-ref --verify --quiet "refs/heads/$branch"; then exit 9; fi
-    git update-ref "refs/heads/$branch" "$base"
-fi
-git symbolic-ref HEAD "refs/heads/$branch"
-git update-ref -d refs/mngr/base
+git -c protocol.version=2 fetch --quiet --no-tags --no-write-fetch-head --no-auto-maintenance --update-shallow --update-head-ok \
+    --no-recurse-submodules -- "$from" '+refs/heads/*:refs/heads/*' '+refs/tags/*:refs/tags/*' "+$base:$to"
+[ "$new" = 1 ] || git update-ref -d refs/mngr/base
 while [ $# -ge 2 ]; do
     git config "$1" "$2"
     shift 2

@@ -1,4 +1,4 @@
-# rows FILE…: the first line of each, after its path and a colon. An agent can put anything in the place of its files, so
+# rows FILE...: the first line of each, after its path and a colon. An agent can put anything in the place of its files, so
 # only regular ones are read, and no large ones; what became a pipe just after we looked is not waited for.
 rows_grep='grep -a -m 1 -D skip'
 if ! echo | $rows_grep '' >/dev/null 2>&1; then # busybox

@@ -1,5 +1,5 @@
 # send.sh SOCKET DIR TIMEOUT READY PAUSE MARK SHOWN CLEAR EMPTY [KEY [BOX [DIALOG [PROMPT]]]] <TEXT: type a message into the agent's terminal and wait for its proof.
-# With a KEY that is pressed, and nothing else, once one of the texts in SHOWN is on the screen. With a BOX nothing is typed: a file there, named `….message` or `….KEY`, is all.
+# With a KEY that is pressed, and nothing else, once one of the texts in SHOWN is on the screen. With a BOX nothing is typed: a file there, named `....message` or `....KEY`, is all.
 # Answers one line: sent (nothing was to be proven), proven, unproven, not-ready, not-running, busy (the lock), or failed WHY.
 socket=$1 dir=$2 timeout=$3 ready=$4 pause=$5 mark=$6 shown=$7 clear=$8 empty=$9 key=${10} box=${11} dialog=${12} prompt=${13}
 id=${dir##*/}

@@ -1,4 +1,4 @@
-# start.sh SOCKET CONF LIB DIR NAME WORK [WINDOW CMD]…: start the agent's session; answers "running PID" or "ended".
+# start.sh SOCKET CONF LIB DIR NAME WORK [WINDOW CMD]...: start the agent's session; answers "running PID", or "ended" with exit code 10.
 # WORK, WINDOW and CMD are quoted for tmux, which takes # and a ; at the end for its own.
 # The server starts with a clean environment, so that nothing of ours leaks into an agent.
 #include nap.sh
@@ -70,4 +70,5 @@ if [ -s "$dir/proc" ]; then
 else
     echo ended
     cat "$dir/unstarted" 2>/dev/null || clean capture-pane -p -t "=$name:agent"
+    exit 10
 fi

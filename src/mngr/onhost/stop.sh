@@ -1,4 +1,4 @@
-# stop.sh SOCKET HOME GRACE REASON ID…: end the agents' processes and keep everything else.
+# stop.sh SOCKET HOME GRACE REASON ID...: end the agents' processes and keep everything else.
 # TERM first; HUP for shells that ignore it; after the grace KILL for the whole session of each.
 #include nap.sh
 socket=$1 home=$2 grace=$3 reason=$4

@@ -7,28 +7,29 @@ import os
 from mngr import clock, git, names, store
 from mngr.errors import MngrError, Unreachable, UsageError
 from mngr.fanout import fanout
+from mngr.gathered import GatheredHost
 from mngr.model import AgentRecord, Record
-from mngr.ops import environment, find, hosts, limit, project, relay, sandbox, transfer
+from mngr.ops import environment, find, hosts, limit, project, relay, transfer
 from mngr.ops import list as listing
 from mngr.ops.discard import discard
-from mngr.ops.launch import launch, settle, write_command
-from mngr.ops.source import Source, are_near, choose_transfer, find_source
+from mngr.ops.launch import begin, settle, write_command
+from mngr.ops.planning import Plan, make_plan
+from mngr.ops.source import are_near
 from mngr.ops.start import start
 from mngr.pipehost import PipeHost
-from mngr.plugins import CODERS, KINDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
-    from mngr.git import Repo
     from mngr.host import Host
     from mngr.model import AgentView
+    from mngr.names import Address
     from mngr.ops.context import Context
+    from mngr.ops.list import Seen
 
 
-_INSTALLED = 'PATH=$1; shift; for name; do if command -v "$name" >/dev/null 2>&1; then echo "$name"; fi; done'
+_HOSTS = 32  # that are made at once
 
 
 class CreateRequest(Record):
@@ -57,28 +58,14 @@ class CreateRequest(Record):
     resume: str | None = None  # a conversation that was begun outside
     confirmed: bool = False  # and may do so where it can reach more than its own host
     count: int = 1
+    per_host: int | None = None  # agents on each new host; None: all on one
     reuse: bool = False
 
 
-class Plan(Record):
-    """What is the same for all agents of one request."""
-
-    host: Host
-    kind: str
-    args: list[str]
-    source: Source
-    transfer: str
-    base: str | None
-    branch: str | None  # a pattern with * for the name, or an existing branch
-    branch_is_new: bool
-    dirty: list[tuple[str, str]]
-    variables: dict[str, str]
-    options: dict[str, Any]  # what the kind keeps for itself
-    request: CreateRequest
-
-
-def create(ctx: Context, request: CreateRequest) -> list[AgentView | Exception]:
-    """Make the agents; one answer each, in order. Errors before the first step are raised."""
+def create(
+    ctx: Context, request: CreateRequest, then: Callable[[Seen], None] | None = None
+) -> list[AgentView | Exception]:
+    """Make the agents; one answer each, in order, and `then` is called for each. Errors before the first step are raised."""
     wanted = names.Address() if request.address is None else find.address(ctx, request.address)
     if wanted.path is not None:
         raise UsageError("an address with a path cannot be created", "leave out what follows the colon")
@@ -98,20 +85,49 @@ def create(ctx: Context, request: CreateRequest) -> list[AgentView | Exception]:
         ctx.note(f"{one} is there already and was taken as it is")
     fresh = [n for n in wished if n not in existing]
     made: dict[str, AgentView | Exception] = {n: _reuse(ctx, i) for n, i in existing.items()}
-    if fresh:
-        if (unmade := hosts.stand_in(ctx, wanted)) is not None:  # nothing is made for what cannot be
-            make_plan(ctx, unmade, request.replace(network=None, says_ignored=False))
-        host, is_new = hosts.choose(ctx, wanted, request.build_args, request.network, new=request.new_host)
-        try:
-            plan = make_plan(ctx, host, request)
-            ctx.home.make()
-            plan = plan.replace(source=relay.bring_near(ctx, plan.source, host, plan.transfer, plan.base))
-            make = _create_unnamed if wanted.name is None and request.count == 1 else create_one
-            made.update(zip(fresh, fanout(lambda n: make(ctx, plan, n), fresh, at_once=4), strict=True))
-        finally:
-            if is_new and all(isinstance(made.get(n), Exception | None) for n in fresh):
-                hosts.give_back(ctx, host)
+    groups, known = _groups(ctx, wanted, request, fresh), None
+    if fresh and (unmade := hosts.stand_in(ctx, wanted)) is not None:  # nothing is made for what cannot be
+        known = make_plan(ctx, unmade, request.replace(network=None))
+        ctx.home.make()
+    answers = fanout(
+        lambda some: _create_on_host(ctx, wanted, request, some, known, then), groups, at_once=_HOSTS
+    )
+    for some, answer in zip(groups, answers, strict=True):
+        if isinstance(answer, Exception) and (len(groups) == 1 or not isinstance(answer, MngrError)):
+            raise answer
+        made.update(dict.fromkeys(some, answer) if isinstance(answer, Exception) else answer)
     return [made[n] for n in wished]
+
+
+def _groups(ctx: Context, wanted: Address, request: CreateRequest, fresh: list[str]) -> list[list[str]]:
+    """The names, by the hosts that they go to."""
+    size = request.per_host
+    if size is None:
+        return [fresh] if fresh else []
+    if size < 1:
+        raise UsageError("--agents-per-host must be at least 1", "leave it out to have all on one host")
+    makes = wanted.provider is not None and ctx.provider(wanted.provider).can_create_hosts
+    if wanted.host is not None or not makes:
+        raise UsageError("--agents-per-host is for hosts that are made", "write NAME@.PROVIDER")
+    return [fresh[at : at + size] for at in range(0, len(fresh), size)]
+
+
+def _create_on_host(
+    ctx: Context, wanted: Address, request: CreateRequest, fresh: list[str], known: Plan | None, then: Callable[[Seen], None] | None,
+) -> dict[str, AgentView | Exception]:  # fmt: skip
+    """Make agents on one host, which may have to be made; what came of each."""
+    made: dict[str, AgentView | Exception] = {}
+    host, is_new = hosts.choose(ctx, wanted, request.build_args, request.network, new=request.new_host)
+    try:
+        plan = make_plan(ctx, host, request, known).replace(is_new=is_new)
+        ctx.home.make()
+        plan = plan.replace(source=relay.bring_near(ctx, plan.source, host, plan.transfer, plan.base))
+        make = _create_unnamed if wanted.name is None and request.count == 1 else create_one
+        made.update(zip(fresh, fanout(lambda n: make(ctx, plan, n, then), fresh, at_once=4), strict=True))
+    finally:
+        if is_new and all(isinstance(made.get(n), Exception | None) for n in fresh):
+            hosts.give_back(ctx, host)
+    return made
 
 
 def _existing(ctx: Context, wished: list[str]) -> dict[str, str]:
@@ -138,95 +154,31 @@ def _reuse(ctx: Context, agent_id: str) -> AgentView | Exception:
     return listing.view(find.get_seen(ctx, agent_id))
 
 
-def make_plan(ctx: Context, host: Host, request: CreateRequest) -> Plan:
-    """Look at everything before touching anything."""
-    kind = _kind(ctx, host, request)
-    options = {key: value for key in ("yolo", "resume") if (value := getattr(request, key))}
-    if kind not in KINDS and (parent := ctx.settings.get(f"agents.{kind}.parent")):
-        options["parent"] = parent
-    ctx.kind(kind, f"; a command goes after --: mngr create NAME -- {kind}").check(request.args, options)
-    _ask_login(ctx, kind)
-    request = sandbox.check(ctx, host, kind, request)
-    if request.yolo:
-        _check_yolo(ctx, host, request)
-    source = sandbox.apart(find_source(ctx, host, request.source), request)
-    mode = choose_transfer(source, host, request.transfer)
-    base, branch, is_new = None, None, False
-    rows: list[tuple[str, str]] = []
-    if mode in ("worktree", "mirror"):
-        if source.repo is None:
-            raise MngrError(
-                f"{source.path} is not in a git repository", "git init it, or use --transfer copy or none"
-            )
-        if source.repo.head is None:
-            raise MngrError(
-                f"the repository {source.top} has no commits",
-                "make the first one, or use --transfer copy or none",
-            )
-        base, branch, is_new = _branch(source.host, source.repo, request)
-        rows = _dirty(ctx, source, request)
-        if rows and request.dirty == "include" and base != source.repo.head:
-            raise MngrError(
-                "--dirty include takes along changes to what is checked out here, and --branch starts elsewhere",
-                "leave BASE out, or use --dirty ignore",
-            )
-    elif request.branch:
-        raise UsageError(f"--branch has no meaning with --transfer {mode}", "leave it out")
-    elif mode == "none" and source.repo is not None:
-        base, branch = source.repo.head, source.repo.branch
-    variables = environment.inherit(ctx.kind(kind))
-    variables.update(environment.gather(request.env_file, request.pass_env, request.env))
-    return Plan(
-        host=host, kind=kind, args=request.args, source=source, transfer=mode, base=base, branch=branch,
-        branch_is_new=is_new, dirty=rows, variables=variables, options=options, request=request,
-    )  # fmt: skip
-
-
-def _ask_login(ctx: Context, name: str) -> None:
-    """Whether agents may use the login that the user has: asked once, if there is somebody to ask, and remembered."""
-    kind = ctx.kind(name)
-    logins: dict[str, str] = getattr(kind, "logins", dict)()
-    path = next((path for path in logins if os.path.isfile(path)), None)
-    if ctx.ask is None or path is None or ctx.settings.get(f"agents.{name}.login") is not None:
-        return
-    agreed = ctx.ask(f"You are logged in to {kind.summary} ({path}). May agents use that login?")
-    ctx.remember(f"agents.{name}.login", "shared" if agreed else "none")
-    ctx.note(f"remembered; mngr config set agents.{name}.login shared|none changes it")
-
-
-def _check_yolo(ctx: Context, host: Host, request: CreateRequest) -> None:
-    """An agent that asks nobody belongs where nothing else is, unless the user himself said otherwise."""
-    if request.sandbox or getattr(ctx.provider(host.provider), "can_create_hosts", False):
-        return
-    if request.confirmed or ctx.settings_at(None).get("yolo.anywhere") is True:
-        return
-    raise MngrError(
-        f"--yolo lets the agent do anything that you can do on {host.name} without asking",
-        "put it behind walls with --sandbox, or in a container: NAME@.docker; to allow it everywhere: mngr config set yolo.anywhere true",
-    )
-
-
-def _create_unnamed(ctx: Context, plan: Plan, name: str) -> AgentView:
+def _create_unnamed(ctx: Context, plan: Plan, name: str, then: Callable[[Seen], None] | None) -> AgentView:
     """Make one agent; a made-up name that somebody else took meanwhile is not the user's trouble."""
     for _ in range(100):
         try:
-            return create_one(ctx, plan, name)
+            return create_one(ctx, plan, name, then)
         except (store.NameTaken, transfer.BranchTaken) as error:
             if isinstance(error, transfer.BranchTaken) and "*" not in (plan.branch or ""):
                 raise
             name = _free_name(ctx)
-    return create_one(ctx, plan, name)
+    return create_one(ctx, plan, name, then)
 
 
-def create_one(ctx: Context, plan: Plan, name: str) -> AgentView:
+def create_one(ctx: Context, plan: Plan, name: str, then: Callable[[Seen], None] | None) -> AgentView:
     """All steps for one agent; on any failure nothing is left."""
     host: Host = plan.host
     record = _record(ctx, plan, name)
     announce = ctx.hooks.step("create", record)
+    together = host
+    if isinstance(host, PipeHost) and plan.source.host.is_here and not ctx.hooks.plugins:
+        together = GatheredHost(host)
     try:
         for step, act in _STEPS:
             announce(step)
-            record = act(ctx, host, plan, record) or record
+            record = act(ctx, together, plan, record) or record
+        seen = listing.see_started(together, record).replace(host=host)
     except BaseException as error:
         keeps_branch = isinstance(error, transfer.BranchTaken)
         try:
@@ -236,7 +188,9 @@ def create_one(ctx: Context, plan: Plan, name: str) -> AgentView:
         raise
     listing.remember(ctx, host, record)
     ctx.hooks.tell("mngr_created", agent=record)
-    return listing.view_of_started(host, record)
+    if then is not None:
+        then(seen)
+    return listing.view(seen)
 
 
 def _record(ctx: Context, plan: Plan, name: str) -> AgentRecord:
@@ -245,10 +199,11 @@ def _record(ctx: Context, plan: Plan, name: str) -> AgentRecord:
     work = plan.source.path
     if plan.transfer != "none":
         work = os.path.join(host.home.work, name)
-        if host.has(work):
+        if not plan.is_new and host.has(work):
             work = f"{work}-{agent_id[2:8]}"
     elif not are_near(plan.source.host, host):
-        work = host.run(["sh", "-c", "cd && pwd"]).text  # nothing is sent, so it begins where a person would
+        # Nothing is sent, so it begins where a person would.
+        work = environment.base(ctx.home, host).get("HOME") or host.run(["sh", "-c", "cd && pwd"]).text
     return AgentRecord(
         id=agent_id,
         name=name,
@@ -303,9 +258,14 @@ def _prepare(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
     text = environment.compose(
         environment.base(ctx.home, host), plan.variables, environment.own(ctx, host, record)
     )
-    host.write(os.path.join(host.home.agent(record.id), "env"), text)
+    directory = host.home.agent(record.id)
+    host.write(os.path.join(directory, "env"), text)
     settle(ctx, host)
+    if isinstance(host, GatheredHost):
+        host.new = directory
     ctx.kind_of(record).prepare(host, record)
+    if isinstance(host, GatheredHost):
+        host.new = None
     write_command(ctx, host, record, resume=False)
 
 
@@ -324,7 +284,7 @@ def _launch(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
     store.add_event(
         host, record.id, "created", name=record.name, kind=record.kind, branch=record.branch, base=record.base
     )
-    launch(ctx, host, record)
+    begin(ctx, host, record, lambda pid: None)
     if limit.is_limited(record):
         limit.watch(ctx, host, record)
 
@@ -345,84 +305,9 @@ _STEPS: tuple[tuple[str, Callable[[Context, Host, Plan, AgentRecord], AgentRecor
 )
 
 
-def _kind(ctx: Context, host: Host, request: CreateRequest) -> str:
-    if request.kind:
-        return request.kind
-    if request.args and not request.args[0].startswith("-"):
-        return "command"
-    default = ctx.settings.get("commands.create.kind")
-    if default:
-        return str(default)
-    path = environment.base(ctx.home, host).get("PATH", os.defpath)
-    programs = {name: ctx.kind(name).programs[0] for name in CODERS}
-    try:
-        found = host.run(["sh", "-c", _INSTALLED, "installed", path, *programs.values()]).text.split("\n")
-    except Unreachable:
-        if not isinstance(host, PipeHost) or not isinstance(host.wire, hosts.Nowhere):
-            raise
-        return CODERS[0]  # what a host has that is not made yet will be seen
-    for name, program in programs.items():
-        if program in found:
-            return name
-    raise MngrError(
-        "there is nothing to run: no kind, no command, and no coding agent is installed",
-        f"write a command after --, or install one of: {', '.join(CODERS)}; mngr doctor KIND says how",
-    )
-
-
 def _free_name(ctx: Context) -> str:
     for _ in range(100):
         name = names.new_name()
         if store.find_id(ctx.home, name) is None:
             return name
     return names.new_name() + "-" + os.urandom(2).hex()
-
-
-def _branch(host: Host, repo: Repo, request: CreateRequest) -> tuple[str, str, bool]:
-    """(base commit, branch or pattern, whether it is new) of `[BASE][:NEW]`."""
-    text = request.branch or ":mngr/*"
-    start, colon, new = text.partition(":")
-    if not colon:
-        if not git.has_branch(host, repo.root, start):
-            raise MngrError(f"there is no branch {start!r}", f"make a new one with --branch :{start}")
-        if request.count > 1:
-            raise UsageError(
-                "--branch BASE alone is one branch, for one agent", "with --count write BASE:NEW-*"
-            )
-        commit = git.resolve(host, repo.root, f"refs/heads/{start}")
-        assert commit is not None
-        return commit, start, False
-    new = new or "mngr/*"
-    if request.count > 1 and "*" not in new:
-        raise UsageError(f"--count {request.count} needs a branch each", f"write --branch {start}:{new}-*")
-    commit = repo.head if not start else git.resolve(host, repo.root, start)
-    if commit is None:
-        raise MngrError(f"there is no commit {start!r}", "BASE is a branch, a tag or a commit")
-    if request.branch and host.run(["git", "check-ref-format", "--branch", new.replace("*", "x")]).code:
-        raise UsageError(f"{new!r} cannot be the name of a branch", "see: git help check-ref-format")
-    return commit, new, True
-
-
-def _dirty(ctx: Context, source: Source, request: CreateRequest) -> list[tuple[str, str]]:
-    if source.is_bare or (request.dirty == "ignore" and not request.says_ignored):
-        return []
-    rows = git.status(source.host, source.top, source.by)
-    if rows and request.dirty == "ignore":
-        what = "1 uncommitted change stays" if len(rows) == 1 else f"{len(rows)} uncommitted changes stay"
-        ctx.note(f"{what} here; to take it along: --dirty include")
-        return []
-    for _, path in rows if request.dirty == "include" else []:
-        if not path.endswith("/") and transfer.is_submodule(source, path):
-            raise MngrError(
-                f"the submodule {path!r} has changes, which --dirty include cannot take along",
-                "commit them in the submodule and here, or use --dirty ignore",
-            )
-    if rows and request.dirty == "fail":
-        shown = ", ".join(path for _, path in rows[:3]) + (
-            f" and {len(rows) - 3} more" if len(rows) > 3 else ""
-        )
-        raise MngrError(
-            f"{source.top} has uncommitted changes: {shown}",
-            "commit them, or use --dirty include (take them along) or --dirty ignore (leave them here)",
-        )
-    return rows

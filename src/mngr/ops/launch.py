@@ -6,14 +6,21 @@ import os
 
 from mngr import onhost, tmux
 from mngr.errors import MngrError
+from mngr.gathered import afterwards, whole
 from mngr.ops import sandbox
 from mngr.shell import ProgramMissing, quote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mngr.host import Host
     from mngr.model import AgentRecord
     from mngr.ops.context import Context
+    from mngr.shell import Result
+
+
+_ENDED = 10  # what start.sh says when there is no agent to go on with
 
 
 def settle(ctx: Context, host: Host) -> str:
@@ -22,19 +29,22 @@ def settle(ctx: Context, host: Host) -> str:
     if host.is_here:
         tmux.prepare(host.home, source)
         return install_lib(host)
-    if host in ctx.settled:
-        return ctx.settled[host]
+    if whole(host) in ctx.settled:
+        return ctx.settled[whole(host)]
     version = onhost.kept_version()
     texts = [word for name in onhost.KEPT for word in (name, onhost.program(name).rstrip("\n"))]
     home, conf = host.home, tmux.configuration(source).rstrip("\n")
     argv = ["sh", "-c", onhost.program("settle.sh"), "settle.sh", home.lib, version, home.tmux_conf, conf]
-    result = host.run([*argv, home.socket_link, host.socket, *texts])
-    if result.code:
-        raise MngrError(
-            f"cannot write to {home.root} on {host.name}: {result.problem}", f"see: mngr doctor @{host.name}"
-        )
-    ctx.settled[host] = os.path.join(home.lib, version)
-    return ctx.settled[host]
+    lib = os.path.join(home.lib, version)
+
+    def check(result: Result) -> None:
+        if result.code:
+            said = f"cannot write to {home.root} on {host.name}: {result.problem}"
+            raise MngrError(said, f"see: mngr doctor @{host.name}")
+        ctx.settled[whole(host)] = lib
+
+    afterwards(host, [*argv, home.socket_link, host.socket, *texts], check)
+    return lib
 
 
 def install_lib(host: Host) -> str:
@@ -73,7 +83,15 @@ def renew_login(ctx: Context, host: Host, record: AgentRecord) -> None:
 
 def launch(ctx: Context, host: Host, record: AgentRecord) -> int:
     """Start the session; returns the pid once the agent's process really runs."""
-    lib = settle(ctx, host)
+    found: list[int] = []
+    settle(ctx, host)
+    begin(ctx, host, record, found.append)
+    return found[0]
+
+
+def begin(ctx: Context, host: Host, record: AgentRecord, runs: Callable[[int], None]) -> None:
+    """Start the session on a host where all is settled; `runs` is told the pid once the agent's process really runs."""
+    lib = os.path.join(host.home.lib, onhost.kept_version())
     windows = [
         w for name, line in record.windows.items() for w in (tmux.word(name, is_format=True), tmux.word(line))
     ]
@@ -88,14 +106,17 @@ def launch(ctx: Context, host: Host, record: AgentRecord) -> int:
         lib,
         directory,
     ]
-    result = host.run(
-        [*argv, record.name, tmux.word(record.work_dir, is_format=True), *windows], timeout=60.0
-    )
+    argv += [record.name, tmux.word(record.work_dir, is_format=True), *windows]
+    afterwards(host, argv, lambda result: runs(_pid(ctx, host, record, result)), timeout=60.0)
+
+
+def _pid(ctx: Context, host: Host, record: AgentRecord, result: Result) -> int:
+    """The agent's process, by what start.sh said; MngrError when it did not start."""
     if result.code == 127:
         raise ProgramMissing("tmux")
     if result.code == 9:
         raise MngrError(result.problem, "have its owner remove it; mngr makes it anew")
-    if result.code:
+    if result.code not in (0, _ENDED):
         if b"duplicate session" in result.err:
             raise MngrError(f"a stray session called {record.name!r} is in the way", "mngr gc removes it")
         raise MngrError(f"the agent could not be started: {result.problem}", "see: mngr doctor")

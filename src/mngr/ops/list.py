@@ -309,13 +309,11 @@ def view(seen: Seen, host_state: str = "RUNNING") -> AgentView:
     )
 
 
-def view_of_started(host: Host, record: AgentRecord) -> AgentView:
+def see_started(host: Host, record: AgentRecord) -> Seen:
     """An agent whose process was just seen to run; saves a second look."""
     pid = int(host.read(os.path.join(host.home.agent(record.id), "proc")))
     state = State(state="RUNNING", source="process", since=record.created_at)
-    return view(
-        Seen(host=host, id=record.id, record=record, evidence=Evidence(now=0.0, pid=pid), state=state)
-    )
+    return Seen(host=host, id=record.id, record=record, evidence=Evidence(now=0.0, pid=pid), state=state)
 
 
 def list_hosts(ctx: Context) -> list[dict[str, Any]]:

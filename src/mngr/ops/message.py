@@ -36,10 +36,11 @@ def send(
     wait: bool = False,
     timeout: float | None = None,
     raw: bool = False,
+    found: list[Seen | MngrError] | None = None,
 ) -> list[Outcome]:
     """Deliver `text` to every agent at once; each outcome has `delivered` and `proof`, with `wait` also `state`.
 
-    Instead of a text, `answer` is `allow` or `deny`, in the words of each agent's kind.
+    Instead of a text, `answer` is `allow` or `deny`, in the words of each agent's kind. `found`: how they were just seen.
     """
     if text is not None:
         check_text(text)
@@ -71,7 +72,7 @@ def send(
         return Outcome(id=record.id, name=record.name, extra={"delivered": True, "proof": delivery.proof})
 
     blank = {"delivered": False, "proof": None}
-    found = wake(ctx, names) if start else None
+    found = wake(ctx, names) if start else found
     outcomes = [o if o.extra else o.replace(extra=blank) for o in each(ctx, names, one, 16, found)]
     if not wait:
         return outcomes

@@ -40,21 +40,24 @@ def bring_near(ctx: Context, source: Source, host: Host, transfer: str, base: st
         "--no-follow-tags",
         "--no-signed",
     )
+    form = source.form or git.object_format(source.host, repo)
+    there = (
+        "sh",
+        "-c",
+        f'set -- "$3" "$1" "$2"; {_INIT} >&2 && exec git -c receive.autogc=false "$3" "$1"',
+        "git",
+        form,
+    )
     argv = [*source.by, "-C", repo.root, *git.THROUGH, "push", *flags, "--"]
-    argv += [host.git_url(place), *specs]
+    argv += [host.git_url(place, there), *specs]
     waits = os.path.join(ctx.home.cache, f"push-{_key(source.kept)}-{host.provider}-{host.name}.lock")
     with Lock(waits, timeout=600):
         result = source.host.run(argv, timeout=3600.0)
-        if result.code and not host.has(place):  # the first time
-            form = git.must(source.host, repo.root, "rev-parse", "--show-object-format")
-            made = host.run(["sh", "-c", _INIT, "init", place, form])
-            result = made if made.code else source.host.run(argv, timeout=3600.0)
     if result.code:
-        raise MngrError(
-            f"the repository could not be sent to {host.name}: {result.problem}", git.hint(result.problem)
-        )
+        why = git.complaint(result)
+        raise MngrError(f"the repository could not be sent to {host.name}: {why}", git.hint(result.problem))
     near = repo.replace(root=place, common_dir=place)
-    return source.replace(near=near)
+    return source.replace(near=near, form=form)
 
 
 def _bring_here(ctx: Context, source: Source, repo: Repo, base: str | None) -> Source:
@@ -64,7 +67,7 @@ def _bring_here(ctx: Context, source: Source, repo: Repo, base: str | None) -> S
     local = ctx.local
     key = _key(f"{source.host.provider}/{source.host.name}:{source.kept}")
     place = os.path.join(ctx.home.cache, "repos", key + ".git")
-    form = git.must(source.host, repo.root, "rev-parse", "--show-object-format")
+    form = git.object_format(source.host, repo)
     os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
     with Lock(place + ".lock", timeout=600):
         made = local.run(["sh", "-c", _INIT, "init", place, form])

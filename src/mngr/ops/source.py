@@ -37,6 +37,7 @@ class Source(Record):
         git.GIT
     )  # what to run as git there: with a guard when the repository is an agent's own
     near: Repo | None = None  # a copy of the repository on the agent's host, where that is another
+    form: str | None = None  # how its objects are named, where that is known
 
     @property
     def top(self) -> str:

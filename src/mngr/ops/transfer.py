@@ -6,6 +6,7 @@ import os
 
 from mngr import git, onhost, shell
 from mngr.errors import MngrError
+from mngr.gathered import afterwards
 from mngr.ops.source import are_near
 
 TYPE_CHECKING = False
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from mngr.host import Host
     from mngr.model import AgentRecord
     from mngr.ops.source import Source
+    from mngr.shell import Result
 
 
 class BranchTaken(MngrError):
@@ -60,18 +62,20 @@ def make_mirror(host: Host, source: Source, record: AgentRecord) -> None:
     """An independent repository: all branches and tags, none of the hooks, settings, alternates or hard links."""
     assert record.branch is not None and record.base is not None and source.repo is not None
     origin, near = source.repo, source.near or source.repo
-    form = git.must(source.host, origin.root, "rev-parse", "--show-object-format")
-    person: list[str] = []
-    for key in ("user.name", "user.email"):
-        value = git.run(source.host, origin.root, "config", "--local", key)
-        if value.code == 0:
-            person += [key, value.text]
+    form = source.form or git.object_format(source.host, origin)
+    who = ("config", "--local", "--null", "--get-regexp", r"^user\.(name|email)$")
+    said = git.run(source.host, origin.root, *who).text.split("\0")
+    person = [word for row in said if row for word in row.split("\n", 1)]
     argv = ["sh", "-c", onhost.program("mirror.sh"), "mirror.sh", near.common_dir, record.work_dir, form]
-    made = host.run([*argv, record.base, record.branch, "1" if record.branch_is_new else "0", *person])
-    if made.code == 9:
-        raise branch_taken(record.branch)
-    if made.code:
-        raise MngrError(f"the repository could not be copied: {made.problem}", git.hint(made.problem))
+
+    def check(made: Result) -> None:
+        if made.code == 9:
+            raise branch_taken(record.branch or "")
+        if made.code:
+            raise MngrError(f"the repository could not be copied: {made.problem}", git.hint(made.problem))
+
+    argv += [record.base, record.branch, "1" if record.branch_is_new else "0", *person]
+    afterwards(host, argv, check)
 
 
 def make_copy(host: Host, source: Source, record: AgentRecord) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import time
 
-from mngr import clock, names, onhost, pipehost, registry, shell
+from mngr import clock, names, onhost, registry, shell
 from mngr.config import as_list
 from mngr.errors import HostGone, HostStopped, MngrError, UsageError
 from mngr.paths import find_project_root
-from mngr.providers import probe
 from mngr.providers.bridged import LINGER, Bridge, BridgedWire
 from mngr.providers.rented import Found, RentedProvider
 
@@ -88,22 +87,21 @@ class ModalEngine:
             raise UsageError(
                 "timeout cannot be more than 24h on Modal", "a host that ends can be started again"
             )
-        author = [shell.run(["git", "config", f"user.{key}"]).text for key in ("name", "email")]
+        said = shell.run(["git", "config", "--null", "--get-regexp", r"^user\.(name|email)$"]).text
+        author = dict(row.partition("\n")[::2] for row in said.split("\0"))
         return {
-            "tag": tag, "origin": _origin(wish), "author": author, "fresh": not wish.get("snapshot"),
+            "tag": tag, "origin": _origin(wish), "author": [author.get(f"user.{key}", "") for key in ("name", "email")], "fresh": not wish.get("snapshot"),
             "words": {key: value for key, value in words.items() if value is not None},
             "tags": {"mngr": self._key, "host": name, "tag": tag},
         }  # fmt: skip
 
     def make(self, name: str, facts: Facts) -> Facts:
-        made = {**facts, **self._create(name, facts, facts["origin"])}
-        wire = self.wire(name, made)
-        script = "" if facts["fresh"] else f"({_CLEAR});"
-        argv = ["sh", "-c", script + onhost.program("user.sh"), "user.sh", "root", "0", "/root", HALT]
-        done = pipehost.run(wire, [*argv, *facts["author"]], name=name, timeout=probe.PATIENCE)
-        if done.code:
-            raise MngrError(f"the sandbox for {name} cannot be used: {done.problem}", "choose another image")
-        return made
+        return {**facts, **self._create(name, facts, facts["origin"])}
+
+    def first(self, name: str, facts: Facts) -> str:
+        """There are a user and an author; of what a snapshot brought along, no agents."""
+        words = shell.join(["root", "0", "/root", HALT, *facts["author"]])
+        return ("" if facts["fresh"] else f"({_CLEAR})\n") + f"set -- {words}\n{onhost.program('user.sh')}"
 
     def _create(self, name: str, facts: Facts, origin: Facts) -> Facts:
         """A sandbox, and when it ends."""

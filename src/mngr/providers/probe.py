@@ -17,21 +17,33 @@ if TYPE_CHECKING:
 
 PATIENCE = 30.0
 NEEDED = ("git", "tmux", "tar")
+_UNFIT = 97  # the exit code of what came first
 
 
 class Lacking(MngrError):
     """A host has not what agents need."""
 
 
-def hello(wire: Wire, host: str, home: object = None, *, make: bool = False) -> dict[str, Any]:
-    """Facts about a host; with `make` its home is there afterwards. MngrError says what is missing."""
+def hello(
+    wire: Wire, host: str, home: object = None, *, make: bool = False, first: str = "", last: str = ""
+) -> dict[str, Any]:
+    """Facts about a host; with `make` its home is there afterwards. MngrError says what is missing.
+
+    `first` and `last` are programs to run before and after it; what the last one says is the fact `rest`.
+    """
     words = [str(home or ""), "make"] if make else [str(home or "")]
-    result = pipehost.run(
-        wire, ["sh", "-c", onhost.program("hello.sh"), "hello.sh", *words], timeout=PATIENCE, name=host
-    )
-    facts: dict[str, Any] = {}
+    program = f"({onhost.program('hello.sh')}\n) || exit\n"
+    if first:
+        program = f"({first}\n) >&2 || exit {_UNFIT}\n{program}"
+    if last:
+        program += f"printf '\\0'\n{last}"
+    result = pipehost.run(wire, ["sh", "-c", program, "hello.sh", *words], timeout=PATIENCE, name=host)
+    if first and result.code == _UNFIT:
+        raise MngrError(f"{host} cannot be used: {result.problem}", "choose another image")
+    said, _, rest = result.out.partition(b"\0")
+    facts: dict[str, Any] = {"rest": rest} if last else {}
     missing: list[str] = []
-    for line in result.out.decode("utf-8", "replace").splitlines():
+    for line in said.decode("utf-8", "replace").splitlines():
         key, _, value = line.partition(" ")
         if key == "missing":
             missing.append(value)
@@ -68,14 +80,17 @@ def move_in(home: Home, host: Host) -> None:
     registry.save(home, host.provider, host.name, facts)
 
 
-def settle_in(wire: Wire, host: str, home: object = None) -> dict[str, Any]:
-    """Facts about a host that has a home for agents from now on; MngrError says what it lacks."""
-    facts = hello(wire, host, home, make=True)
-    return {**facts, "env": _environment(wire, host)}
+def settle_in(wire: Wire, host: str, home: object = None, first: str = "") -> dict[str, Any]:
+    """Facts about a host that has a home for agents from now on, after the program `first`; MngrError says what it lacks."""
+    facts = hello(wire, host, home, make=True, first=first, last=_ENVIRONMENT)
+    rows = facts.pop("rest").decode("utf-8", "surrogateescape").split("\0")
+    env = {name: value for name, eq, value in (row.partition("=") for row in rows) if eq and value}
+    return {**facts, "env": env}
 
 
-# What a person who logs in there would have; his shell may say anything else besides.
-_ENVIRONMENT = """
+# What every agent there needs to find its programs and its language: what a person who logs in there would have. His
+# shell may say anything else besides.
+_ENVIRONMENT = """unset LC_ALL
 for name in HOME USER LOGNAME SHELL LANG LC_ALL LC_CTYPE TZ; do
     eval "value=\\${$name-}"
     [ -z "$value" ] || printf '%s=%s\\0' "$name" "$value"
@@ -83,14 +98,6 @@ done
 found=$("${SHELL:-sh}" -lc 'printf "\\n@%s@\\n" "$PATH"' 2>/dev/null </dev/null | sed -n 's/^@\\(.*\\)@$/\\1/p' | tail -n 1)
 printf 'PATH=%s\\0' "${found:-$PATH}"
 """
-
-
-def _environment(wire: Wire, host: str) -> dict[str, str]:
-    """What every agent there needs to find its programs and its language."""
-    argv = ["sh", "-c", "unset LC_ALL;" + _ENVIRONMENT]
-    out = pipehost.run(wire, argv, timeout=PATIENCE, name=host).out
-    rows = out.decode("utf-8", "surrogateescape").split("\0")
-    return {name: value for name, eq, value in (row.partition("=") for row in rows) if eq and value}
 
 
 def least_loaded(hosts: list[str], wire: Callable[[str], Wire]) -> str:

@@ -64,6 +64,8 @@ class Engine(Protocol):
         """The facts of a machine that runs, and whose wire answers; Busy when there is no room and nothing was made."""
         ...
 
+    # What an engine may also have is `first(name, facts) -> str`: a program that is to run before all else on a new machine.
+
     def join(self, name: str) -> Facts | None:
         """The facts of a machine of that name that is there already, with `whose` (a registry.key) it is; it runs then."""
         ...
@@ -241,7 +243,8 @@ class RentedProvider:
         registry.save(self._home, self.name, name, {**facts, "owner": store.this_process()}, "making")
         try:
             engine = self._when_there_is_room(lambda: self._engine.make(name, facts["engine"]))
-            found = probe.settle_in(self._engine.wire(name, engine), name, engine.get("home"))
+            first = getattr(self._engine, "first", lambda name, facts: "")(name, engine)
+            found = probe.settle_in(self._engine.wire(name, engine), name, engine.get("home"), first)
         except BaseException:
             try:
                 self._remove(name, facts)

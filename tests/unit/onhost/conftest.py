@@ -50,9 +50,9 @@ class Land:
         return [str(self.bin / "sh"), "-c", self.text(program), program, *(str(word) for word in words)]
 
     def run(
-        self, program: str, *words: object, stdin: str = "", timeout: float = 20, home: str | None = None
-    ) -> str:
-        """What the program answers; it must succeed and say nothing else."""
+        self, program: str, *words: object, stdin: str = "", timeout: float = 20, home: str | None = None, code: int = 0
+    ) -> str:  # fmt: skip
+        """What the program answers; it must end so and say nothing else."""
         done = subprocess.run(
             self.argv(program, *words),
             input=stdin,
@@ -63,7 +63,7 @@ class Land:
             timeout=timeout,
             check=False,
         )
-        assert (done.returncode, done.stderr) == (0, ""), done
+        assert (done.returncode, done.stderr) == (code, ""), done
         return done.stdout
 
     def start(self, program: str, *words: object) -> subprocess.Popen[str]:
@@ -170,11 +170,11 @@ class Place:
         self.launch(folder)
         return folder
 
-    def launch(self, folder: Path) -> str:
+    def launch(self, folder: Path, code: int = 0) -> str:
         """What start.sh answers."""
         name = f"n{int(folder.name[2:], 16)}"
         conf = self.home / "tmux.conf"
-        return self.land.run("start.sh", self.socket, conf, self.lib, folder, name, self.home)
+        return self.land.run("start.sh", self.socket, conf, self.lib, folder, name, self.home, code=code)
 
     def stop(self, *folders: Path, grace: float = 5.0) -> None:
         self.land.run(

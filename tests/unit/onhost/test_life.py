@@ -111,7 +111,7 @@ def test_a_link_in_the_place_of_a_record_is_not_followed(place: Place) -> None:
 
 def test_what_cannot_be_started_says_why(place: Place) -> None:
     folder = place.agent(1, "no-such-program")
-    assert place.launch(folder) == "ended\nno-such-program: command not found\n"
+    assert place.launch(folder, code=10) == "ended\nno-such-program: command not found\n"
     assert json.loads((folder / "exit").read_text())["code"] == 127
 
 
