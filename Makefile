@@ -55,11 +55,12 @@ check: setup
 	@$(PYTHON) -m mypy
 	@.venv/bin/lint-imports
 
+# All of it, or some: make bench PARTS="hosts modal".
 bench:
 	@sh scripts/setup.sh $(HOSTS) node=nodejs npm=npm
 	@sh scripts/agents.sh claude
-	@sh scripts/engines.sh modal
-	@$(PYTHON) -m tests.bench
+	@sh scripts/engines.sh modal ray
+	@$(PYTHON) -m tests.bench $(PARTS)
 
 docs: setup
 	@$(PYTHON) scripts/reference.py docs

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 from tests.bench.agents import agents
+from tests.bench.clusters import clusters
+from tests.bench.engines import modal
 from tests.bench.hosts import hosts
 from tests.bench.measure import HEAD, Case
 from tests.bench.reduce import reduce
 from tests.bench.runs import idle, receipts, runs
 from tests.bench.world import BIN, World
+
+
+class Shown(Protocol):
+    """Something that was measured."""
+
+    def show(self) -> str:
+        """One line."""
+        ...
+
 
 # What a person would type to keep the state of one worktree and take it away.
 SAVE = """\
@@ -126,8 +140,45 @@ def growth(world: World, repo: Path) -> str:
     return f"list with 100, 200, … 1,000 agents: {' '.join(f'{t:.0f}' for t in times)} ms; {each:.1f} ms per further 100"
 
 
+def _local(world: World) -> Iterator[Shown]:
+    world.bare.mkdir()
+    world.run(*world.tmux("new-session", "-d", "-s", "keep", "sleep", "100000"))
+    for repo, rounds, times in ((_small(world), 15, 3), (world.repo(5000, 6000), 7, 1)):
+        yield from one(world, repo, rounds)
+        yield from hundred(world, repo, times)
+
+
+def _small(world: World) -> Path:
+    """The small repository, made once."""
+    found = world.root / "repo-200"
+    return found if found.exists() else world.repo(200, 2000)
+
+
+def _growth(world: World) -> Iterator[str]:
+    yield growth(world, _small(world))
+    share = idle(world)
+    verdict = "PASS" if share <= 0.02 else "OVER"
+    yield f"100 agents that do nothing: watching them takes {share:.1%} of one core, of at most 2 % {verdict}"
+
+
+PARTS: dict[str, Callable[[World], Iterable[Shown | str]]] = {
+    "start": start_up,
+    "local": _local,
+    "coders": lambda world: agents(world, _small(world)),
+    "hosts": lambda world: hosts(world, _small(world)),
+    "modal": lambda world: modal(world, _small(world)),
+    "clusters": clusters,
+    "runs": lambda world: [*runs(world), receipts(world)],
+    "reduce": reduce,
+    "growth": _growth,
+}
+
+
 def main() -> None:
-    """Measure everything and print it."""
+    """Measure everything, or the parts that are named, and print it."""
+    parts = sys.argv[1:] or list(PARTS)
+    if unknown := [part for part in parts if part not in PARTS]:
+        raise SystemExit(f"there is no part {unknown[0]!r}: {', '.join(PARTS)}")
     world = World()
     try:
         version = json.loads(
@@ -136,28 +187,9 @@ def main() -> None:
             ).stdout
         )
         print(f"mngr {version['version']}, Python {version['python']}, in {world.root}\n\n{HEAD}", flush=True)
-        for case in start_up(world):
-            print(case.show(), flush=True)
-        world.bare.mkdir()
-        world.run(*world.tmux("new-session", "-d", "-s", "keep", "sleep", "100000"))
-        small, large = world.repo(200, 2000), world.repo(5000, 6000)
-        for repo, rounds, times in ((small, 15, 3), (large, 7, 1)):
-            for case in one(world, repo, rounds):
-                print(case.show(), flush=True)
-            for case in hundred(world, repo, times):
-                print(case.show(), flush=True)
-        for measured in (*agents(world, small), *hosts(world, small)):
-            print(measured.show(), flush=True)
-        for case in [*runs(world), receipts(world)]:
-            print(case.show(), flush=True)
-        for promise in reduce(world):
-            print(promise.show(), flush=True)
-        print("\n" + growth(world, small))
-        share = idle(world)
-        verdict = "PASS" if share <= 0.02 else "OVER"
-        print(
-            f"100 agents that do nothing: watching them takes {share:.1%} of one core, of at most 2 % {verdict}"
-        )
+        for part in parts:
+            for measured in PARTS[part](world):
+                print(measured if isinstance(measured, str) else measured.show(), flush=True)
     finally:
         world.close()
 

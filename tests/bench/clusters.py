@@ -1,0 +1,181 @@
+"""A run of many tasks on a cluster: that all of it settles, and what a node costs that is lost in the middle."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mngr import clock
+from mngr.mapreduce.journal import read_journal
+from tests.bench.runs import STEPS
+from tests.bench.world import BIN, World
+from tests.contract.test_ray import settings as ray_settings
+from tests.contract.test_slurm import settings as slurm_settings
+from tests.hosts.ray import Cluster
+from tests.hosts.slurm import Slurm
+
+TEST = "def test_one():\n    assert 1 + 1 == 2\n"
+THINKS = 2.0  # seconds that an agent takes before it does something, so that there is something to lose
+AGENTS, SHARE = 20, 5  # agents at a time, and on one host
+
+
+@dataclass
+class Engine:
+    """A cluster that is there: how mngr finds it, which node each host is on, and how to lose one."""
+
+    name: str
+    env: dict[str, str]
+    places: Callable[[], dict[str, str]]
+    kill: Callable[[str], None]
+
+
+@dataclass
+class Settled:
+    """A promise: all tasks settle; a lost node costs at most what its own unfinished tasks took until they were settled."""
+
+    name: str
+    tasks: int
+    settled: int
+    seconds: float
+    before: float | None = None  # seconds of the same run without a loss
+    unfinished: int = 0  # tasks of that node when it was lost
+    took: float = 0.0  # seconds from then until the last of them was settled
+    others: int = 0  # tasks of other nodes that were begun again
+
+    def show(self) -> str:
+        """One line."""
+        said, wanted = f"{self.seconds:.1f} s, {self.settled} of {self.tasks} settled", "all settle"
+        good = self.settled == self.tasks
+        if self.before is not None:
+            more = self.seconds - self.before
+            said += f"; {more:+.1f} s, {self.unfinished} tasks took {self.took:.1f} s from the loss on, {self.others} others again"
+            wanted += f", at most {self.took:.1f} s more"
+            good = good and more <= self.took and self.others == 0
+        return f"{self.name:44} {said}   {wanted} {'PASS' if good else 'OVER'}"
+
+
+def clusters(world: World, tasks: int = 100) -> Iterator[Settled]:
+    """Ray and Slurm, each a head and nodes of its own on this machine."""
+    with Cluster() as ray:
+        env = ray_settings(ray)
+        yield from _runs(world, tasks, Engine("ray", env, lambda: _on_ray(ray), ray.kill))
+    with Slurm() as slurm:
+        env = slurm_settings(slurm)
+        yield from _runs(world, tasks, Engine("slurm", env, lambda: _on_slurm(slurm), slurm.crash_node))
+
+
+def _runs(world: World, tasks: int, engine: Engine) -> Iterator[Settled]:
+    calm = _run(world, tasks, engine, None)
+    yield calm
+    yield _run(world, tasks, engine, calm.seconds)
+
+
+def _on_ray(ray: Cluster) -> dict[str, str]:
+    return {host: node for node in ray.nodes for host in ray.hosts(node)}
+
+
+def _on_slurm(slurm: Slurm) -> dict[str, str]:
+    rows = slurm.run("squeue", "-h", "-t", "R", "-o", "%j %N").splitlines()
+    return {job: node for job, _, node in (row.partition(" ") for row in rows)}
+
+
+def _run(world: World, tasks: int, engine: Engine, before: float | None) -> Settled:
+    """One run; with `before`, the time of the same undisturbed, a node is lost in the middle of it."""
+    name = f"{engine.name}-{'calm' if before is None else 'loss'}"
+    root = world.root / name
+    (root / "tests").mkdir(parents=True)
+    (root / ".gitignore").write_text("__pycache__/\n")
+    for number in range(tasks):
+        (root / "tests" / f"test_{number}.py").write_text(TEST)
+    world.sh(f"cd {root} && git init -q -b main . && git add -A && git commit -q -m tests")
+    env = {
+        **world.env, **engine.env, "MNGR_HOME": str(world.root / f"home-{name}"),
+        "MNGR__PROJECT__PYTEST": f"{BIN / 'python'} -m pytest -q -p no:cacheprovider -p no:xdist -p no:mngr",
+    }  # fmt: skip
+    steps = [{"sleep": THINKS}, STEPS[0], *STEPS[2:]]  # the test is run by us, twice
+    words = [
+        "tmr",
+        "run",
+        "--no-integrate",
+        "--agent",
+        "player",
+        "--agent-arg",
+        json.dumps(steps),
+        "--name",
+        "r",
+    ]
+    words += [
+        "--runs",
+        "1",
+        "--verify-runs",
+        "1",
+        "--canary",
+        "0",
+        "--on",
+        f".{engine.name}",
+        "-q",
+        "--format",
+        "json",
+    ]
+    words += ["--max-agents", str(AGENTS), "--agents-per-host", str(SHARE)]
+    journal = str(root / ".mngr/runs/r/journal.jsonl")
+    start = time.perf_counter()
+    process = subprocess.Popen(
+        [BIN / "mngr", *words], cwd=root, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    lost = None if before is None else _lose(process, journal, tasks, engine)
+    said = process.communicate()[1].decode()
+    spent = time.perf_counter() - start
+    rows = _rows(journal)
+    done = [row for row in rows if row["type"] == "settled"]
+    if process.returncode != 0:
+        print(said[-2000:])
+    found = Settled(
+        f"tmr run, {tasks} tasks on {engine.name}" + ("" if lost is None else ", a node lost"),
+        tasks, sum(row["outcome"] == "improved" for row in done), spent, before,
+    )  # fmt: skip
+    if lost is not None:
+        at, unfinished = lost
+        ends = {row["slug"]: clock.parse_stamp(row["at"]) for row in done}
+        found.unfinished = len(unfinished)
+        found.took = max((ends.get(slug, at) - at for slug in unfinished), default=0.0)
+        again = {row["slug"] for row in rows if row["type"] == "launch" and row["attempt"] > 1}
+        again |= {row["slug"] for row in rows if row["type"] == "remind" and row["why"] == "its host is gone"}
+        found.others = len(again - unfinished)
+    return found
+
+
+def _lose(
+    process: subprocess.Popen[bytes], journal: str, tasks: int, engine: Engine
+) -> tuple[float, set[str]]:
+    """Lose a node once half of the tasks were begun; when that was, and which of them were at work on it."""
+    while process.poll() is None:
+        rows = _rows(journal)
+        if sum(row["type"] == "prompted" for row in rows) >= tasks // 2:
+            places = engine.places()
+            where = {slug: places[host] for slug, host in _at_work(rows).items() if host in places}
+            if where:
+                node = max(where.values(), key=list(where.values()).count)
+                at = time.time()
+                engine.kill(node)
+                return at, {slug for slug, found in where.items() if found == node}
+        time.sleep(0.1)
+    raise SystemExit(f"the run on {engine.name} ended before a node could be lost")
+
+
+def _at_work(rows: list[dict[str, Any]]) -> dict[str, str]:
+    """The hosts of tasks whose work is not brought home."""
+    hosts = {row["slug"]: row["host"] for row in rows if row["type"] == "launched"}
+    home = {
+        row["slug"] for row in rows if row["type"] == "settled" or (row["type"] == "pulled" and row["final"])
+    }
+    return {slug: host for slug, host in hosts.items() if slug not in home}
+
+
+def _rows(journal: str) -> list[dict[str, Any]]:
+    return read_journal(journal) if Path(journal).exists() else []
