@@ -240,6 +240,19 @@ def test_what_nobody_knows_is_named(mngr: Mngr, nodes: Slurm) -> None:
 
 
 @pytest.mark.sampled(2)
+def test_a_host_whose_end_was_cut_off_is_ended_before_it_is_made_again(mngr: Mngr, nodes: Slurm) -> None:
+    mngr("create", "foo@box.slurm", *RUN)
+    mngr("destroy", "--force", "foo")
+    known = mngr.home / "hosts/slurm/box.json"
+    known.with_suffix(".ending").write_bytes(known.read_bytes())  # as a killed destroy leaves it
+    (before,) = ids(nodes)
+    mngr("undestroy", "foo")
+    assert mngr("gc").err == "nothing to clean up\n" and before not in ids(nodes)
+    mngr("start", "foo")
+    assert mngr.agent("foo")["state"] == "RUNNING" and len(places(nodes)) == 1
+
+
+@pytest.mark.sampled(2)
 def test_hosts_that_are_wanted_together_are_one_array(mngr: Mngr, nodes: Slurm) -> None:
     words = [
         "map",
@@ -289,7 +302,7 @@ def test_hosts_that_are_wanted_together_are_one_array(mngr: Mngr, nodes: Slurm) 
     assert [place.name.rpartition("-")[0] for place in places(nodes)] == [other]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("requeue", ["--requeue", "--no-requeue"])
 def test_a_run_goes_on_when_a_node_is_lost(mngr: Mngr, nodes: Slurm, requeue: str) -> None:
     mngr.env["MNGR__PROVIDERS__SLURM__ARGS"] = f'["{requeue}"]'

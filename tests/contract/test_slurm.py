@@ -16,7 +16,7 @@ def settings(slurm: Slurm) -> dict[str, str]:
     return {**slurm.env, **home}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 class TestSlurm(HostContract, NewHostContract, StopHostContract):
     """Every check has a job of its own."""
 

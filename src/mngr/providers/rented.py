@@ -139,6 +139,11 @@ class RentedProvider:
             self._make(name, options, auto=True)
             return self.open(name)
         with self._lock(host):
+            ending = registry.load(self._home, self.name, host, "ending")
+            if (
+                ending is not None
+            ):  # by who was cut off, for we have the lock; else `gc` would end what is made here
+                self._remove(host, ending)
             if registry.load(self._home, self.name, host) is not None:
                 refuse_options(host, options)
                 self._turn("start", host)
