@@ -96,7 +96,7 @@ cause=$(ls .mngr/runs/demo/tasks | grep '^cause-' | head -n 1) || true
 if [ -n "$cause" ]; then
     cat >"$HOME/answer.json" <<'EOF'
 [
-  {"edit": {"path": "src/pantry/amounts.py", "old": "return int(text)", "new": "return float(text)"}},
+  {"edit": {"path": "src/pantry/amounts.py", "old": "return int(text)", "new": "return float(text) if '.' in text else int(text)"}},
   {"commit": "[FIX_IMPL] An amount may have a fraction"},
   {"result": {"outcome": "fixed", "before": "fail", "after": "pass", "summary": "`parse` took whole numbers only."}}
 ]

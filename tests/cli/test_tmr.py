@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -350,3 +351,12 @@ def test_receipts_are_made_on_other_hosts_which_are_given_back(project: Mngr, ex
     assert project.json("tmr", "integrate", "r")["verdict"] == "green"
     assert {agent["host"] for agent in project.agents()} == {"local"}
     assert {host["provider"] for host in project.json("list", "--hosts")["hosts"]} == {"local"}
+    for then in (["tmr", "integrate", "r"], ["tmr", "clean", "r"]):
+        shutil.rmtree(project.repo / ".mngr/cache/suite")  # so that it is run again
+        process = subprocess.Popen([BIN / "mngr", "tmr", "integrate", "r"], cwd=project.repo, env=project.env)
+        wait_for(lambda: "scratch" in {agent["provider"] for agent in project.agents()}, 60)
+        process.kill()
+        process.wait()
+        project(*then, timeout=60)
+        left = {host["provider"] for host in project.json("list", "--hosts")["hosts"]}
+        assert left == {"local"}, "who was killed has left none"

@@ -11,6 +11,7 @@ from mngr.mapreduce.dock import drop_snapshot
 from mngr.mapreduce.journal import Journal, find_writer, read_journal
 from mngr.mapreduce.state import fold
 from mngr.model import Record
+from mngr.tmr.plan import load_plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -143,19 +144,28 @@ def clean(fleet: Fleet, run: RunDir, *, dry_run: bool = False) -> Cleaned:
     agents = agents_of(fleet, run)
     names = [agent.name for agent in agents]
     size = sum(_size(os.path.join(top, name)) for top, _, files in os.walk(run.path) for name in files)
+    rooms = [agent.name for agent in agents if agent.labels.get("role") == "room"]
+    judges = _judges(run, [agent for agent in agents if agent.name in rooms])
     if dry_run:
         rented = [fold(read_journal(path)).hosts for path in journals(run)]
         hosts = [name for table in rented for name, host in table.items() if host.state != "gone"]
-        return Cleaned(agents=names, hosts=hosts, bytes=size)
-    rooms = [agent.name for agent in agents if agent.labels.get("role") == "room"]
+        return Cleaned(agents=names, hosts=[*hosts, *judges], bytes=size)
     outcomes = fleet.discard(rooms) + fleet.destroy([name for name in names if name not in rooms], force=True)
+    outcomes += fleet.destroy(list(judges.values()), force=True)
     problems = [f"{outcome.name}: {outcome.error}" for outcome in outcomes if not outcome.ok]
-    hosts = []
+    hosts = list(judges)
     for path in journals(run):
         gone, wrong = _give_back(fleet, run, path)
         hosts += gone
         problems += wrong
     return Cleaned(agents=names, hosts=hosts, bytes=size, problems=problems)
+
+
+def _judges(run: RunDir, rooms: Sequence[AgentView]) -> dict[str, str]:
+    """The hosts that were made for rooms that a killed process left, and their addresses."""
+    on = load_plan(run).verify_on
+    made = [room.host for room in rooms if on.startswith("@.") and room.provider == on[2:]]
+    return {host: f"@{host}{on[1:]}" for host in sorted(set(made))}
 
 
 def _size(path: str) -> int:

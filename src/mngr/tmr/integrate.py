@@ -245,6 +245,8 @@ class _Integration:
     def _suite(self) -> Suite:
         plan, context = self._plan, self._fleet.context
         rooms = judges_of(self._fleet, self._run, plan, called="jury", at_once=1)
+        if plan.verify_on:
+            rooms.sweep()
         seconds = {test: max(ran.seconds for ran in some) for test, some in self._baseline.items()}
         suite = Suite(self._local, self._run.repo, plan, rooms, Shelf(self._run.root, "suite"), seconds)
         if command := self._lint():

@@ -132,12 +132,15 @@ class Rooms:
             dirty="ignore", env=self._env, labels={**LABEL, "run": self.run}, sandbox=self._sandbox, network=self._network,
         )  # fmt: skip
 
-    def sweep(self) -> list[str]:
-        """Take away the rooms that a killed orchestrator of this run left; their names."""
+    def sweep(self, *called: str) -> list[str]:
+        """Take away the rooms, of these names or its own, that a killed process left, and the hosts made for them; their names."""
+        begins = tuple(f"tmr-{self.run}-{name}-" for name in called or (self._called,))
         found = [
             agent
             for agent in self.fleet.list().agents
-            if agent.labels.get("role") == LABEL["role"] and agent.labels.get("run") == self.run
+            if agent.labels.get("role") == LABEL["role"]
+            and agent.labels.get("run") == self.run
+            and agent.name.startswith(begins)
         ]
         gone = [outcome.name for outcome in self.fleet.discard([agent.name for agent in found]) if outcome.ok]
         if self._on.startswith("@."):

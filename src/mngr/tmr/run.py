@@ -50,7 +50,7 @@ def go(
     with Journal(run.journal) as journal:
         rooms = Rooms(fleet, run.name, run.repo, walls=walls_for(fleet, plan))
         judges = judges_of(fleet, run, plan) if plan.verify_on else rooms
-        judges.sweep()
+        judges.sweep("room", "judge")  # not the jury: an integration may go on beside
         prepared = prepare(local, run, plan, rooms, journal, say)
         _write(os.path.join(run.path, "clusters.json"), {"v": 1, "clusters": prepared.causes})
         found = cited(local, run.repo, plan.base, prepared.tests)
