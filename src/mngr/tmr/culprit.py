@@ -94,9 +94,11 @@ class Search:
             gone, stays = late, makers[-1] if makers else Group(changes=[])
         rest = [group for group in order[:high] if group is not gone]
         single = self._single(test, gone, rest, alone)
+        beside = (
+            f"beside {', '.join(stays.ids[:3])} it turns {test} red" if stays.ids else f"it turns {test} red"
+        )
         return [
-            self._aside(name, f"together with it {test} is red: {proof['why']}", stays.ids, proof)
-            for name in (single or gone.ids)
+            self._aside(name, f"{beside}: {proof['why']}", stays.ids, proof) for name in (single or gone.ids)
         ]
 
     def _maker(self, makers: list[Group], test: str, alone: bool) -> tuple[Group, list[str]]:

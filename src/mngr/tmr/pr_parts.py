@@ -119,7 +119,7 @@ def _fix(facts: Facts, number: int, commit: Row, change: Row, level: int) -> lis
         _found(change, 4),
         f"merged with {listed(merged['others'], 4)} by {text(merged['by'], 30)}" if merged else "",
         _advised(facts, change),
-        f"recording: {code(cast)}" if cast else "",
+        f"{'recording' if cast.endswith('.cast') else 'transcript'}: {code(cast)}" if cast else "",
     ]
     return [f"{mark} {_named(change, commit, 120)}", *(f"{' ' * len(mark)} - {row}" for row in rows if row)]
 

@@ -168,3 +168,15 @@ def test_of_two_for_one_test_the_one_with_which_it_is_red_goes(pair: World) -> N
         settled = trial_of(pair, suite, Before(verdicts={turned[0]: "pass"})).settle(some)
         assert [one.change for one in settled.asides] == ["bad"]
         assert [one.id for one in settled.chosen] == ["good"]
+
+
+def test_who_is_put_aside_is_told_beside_whom_it_breaks(pair: World) -> None:
+    with suite_of(pair) as suite:
+        test = "tests/test_pair.py::test_pair"
+        some = [
+            change(pair, "kept", {"c.py": "C = 3\n"}, turned=[test]),
+            change(pair, "gone", {"b.py": "B = 0\n"}),
+        ]
+        (one,) = trial_of(pair, suite, Before(verdicts={test: "pass"})).settle(some).asides
+        assert (one.change, one.others) == ("gone", ["kept"])
+        assert one.reason.startswith(f"beside kept it turns {test} red: "), one.reason
