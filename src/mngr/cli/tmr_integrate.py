@@ -130,9 +130,10 @@ def summary(data: dict[str, Any]) -> str:
     if data["verdict"] == "empty":
         return "there is nothing to integrate"
     left = f", {len(data['left_out'])} left out" if data["left_out"] else ""
+    some = f", {fixes} of them {'a fix' if fixes == 1 else 'fixes'}" if fixes else ""
     word = "green" if data["verdict"] == "green" else "RED, and not delivered"
     still = f" (but for {len(data['red_before'])} that were red before)" if data["red_before"] else ""
-    return f"{data['branch']}: {word}{still}: {_count(len(ids), 'change')} in {_count(len(data['commits']), 'commit')}, {fixes} of them {'a fix' if fixes == 1 else 'fixes'}{left}"
+    return f"{data['branch']}: {word}{still}: {_count(len(ids), 'change')} in {_count(len(data['commits']), 'commit')}{some}{left}"
 
 
 def _count(number: int, noun: str) -> str:
