@@ -41,6 +41,7 @@ class Settled:
     name: str
     tasks: int
     settled: int
+    wrong: list[str]  # how those ended that did not end well
     seconds: float
     before: float | None = None  # seconds of the same run without a loss
     unfinished: int = 0  # tasks of that node when it was lost
@@ -50,7 +51,9 @@ class Settled:
     def show(self) -> str:
         """One line."""
         said, wanted = f"{self.seconds:.1f} s, {self.settled} of {self.tasks} settled", "all settle"
-        good = self.settled == self.tasks
+        good = self.settled == self.tasks and not self.wrong
+        if self.wrong:
+            said += f" ({len(self.wrong)} not well: {self.wrong[0]})"
         if self.before is not None:
             more = self.seconds - self.before
             said += f"; {more:+.1f} s, {self.unfinished} tasks took {self.took:.1f} s from the loss on, {self.others} others again"
@@ -65,7 +68,7 @@ def clusters(world: World, tasks: int = 100) -> Iterator[Settled]:
         env = ray_settings(ray)
         yield from _runs(world, tasks, Engine("ray", env, lambda: _on_ray(ray), ray.kill))
     with Slurm() as slurm:
-        env = slurm_settings(slurm)
+        env = {**slurm_settings(slurm), "MNGR__PROVIDERS__SLURM__CPUS": "8"}  # two hosts on a node
         yield from _runs(world, tasks, Engine("slurm", env, lambda: _on_slurm(slurm), slurm.crash_node))
 
 
@@ -133,11 +136,11 @@ def _run(world: World, tasks: int, engine: Engine, before: float | None) -> Sett
     spent = time.perf_counter() - start
     rows = _rows(journal)
     done = [row for row in rows if row["type"] == "settled"]
-    if process.returncode != 0:
-        print(said[-2000:])
+    assert rows, said
     found = Settled(
         f"tmr run, {tasks} tasks on {engine.name}" + ("" if lost is None else ", a node lost"),
-        tasks, sum(row["outcome"] == "improved" for row in done), spent, before,
+        tasks, len({row["slug"] for row in done}),
+        [f"{row['outcome']}, {row.get('reason')}" for row in done if row["outcome"] != "improved"], spent, before,
     )  # fmt: skip
     if lost is not None:
         at, unfinished = lost
