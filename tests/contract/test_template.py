@@ -50,8 +50,7 @@ class TestTemplateOfPodman(HostContract, NewHostContract, StopHostContract):
 
     @pytest.fixture
     def place(self, podman_engine: Podman) -> Place:
-        gone = "no (such )?container"
-        return Place("box", env={**settings("podman", gone=gone), **podman_engine.env})
+        return Place("box", env={**settings("podman", **preset("podman")), **podman_engine.env})
 
 
 @pytest.mark.sampled(4)

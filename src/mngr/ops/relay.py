@@ -54,6 +54,7 @@ def bring_near(ctx: Context, source: Source, host: Host, transfer: str, base: st
     with Lock(waits, timeout=600):
         result = source.host.run(argv, timeout=3600.0)
     if result.code:
+        host.has(place)  # raises where it was the host that could not be reached
         why = git.complaint(result)
         raise MngrError(f"the repository could not be sent to {host.name}: {why}", git.hint(result.problem))
     near = repo.replace(root=place, common_dir=place)

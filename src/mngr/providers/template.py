@@ -95,6 +95,11 @@ class TemplateEngine:
         return made
 
     def join(self, name: str) -> Facts | None:
+        for found, tag, called in self._list():
+            made, _, rest = tag.partition("-")
+            if called == name and made == "mngr" and rest:
+                home = {"home": self._home} if self._home else {}
+                return {"tag": tag, "id": found, "values": {}, "whose": rest.partition("-")[0], **home}
         return None
 
     def wire(self, name: str, facts: Facts) -> Wire:
@@ -113,15 +118,14 @@ class TemplateEngine:
         if "list" not in self._template.commands:
             self._run("destroy", name, facts, ignore=("gone",))
             return
-        for found, tag in self._list():
+        for found, tag, _ in self._list():
             if tag == facts["tag"]:
                 self._run("destroy", name, {**facts, "id": found}, ignore=("gone",))
 
     def find(self) -> builtins.list[Found]:
-        rows = self._list() if "list" in self._template.commands else []
         return [
             Found(what="host", name=found, tag=tag, removal=self._by_hand(found, tag))
-            for found, tag in rows
+            for found, tag, _ in self._list()
             if tag.startswith(f"mngr-{self._key}-")
         ]
 
@@ -141,10 +145,11 @@ class TemplateEngine:
         found = {"name": name, "key": self._key, **facts.get("values", {})}
         return {**found, **{key: str(facts[key]) for key in ("tag", "id") if key in facts}}
 
-    def _list(self) -> builtins.list[tuple[str, str]]:
-        """Id and tag of what there is; a line that says less is somebody else's."""
-        rows = (line.split() for line in self._run("list", "", {}).text.split("\n"))
-        return [(row[0], row[1]) for row in rows if len(row) > 1]
+    def _list(self) -> builtins.list[tuple[str, str, str]]:
+        """Id, tag and name (the id where it does not say) of what there is; a line that says less is somebody else's."""
+        said = self._run("list", "", {}).text if "list" in self._template.commands else ""
+        rows = (line.split() for line in said.split("\n"))
+        return [(row[0], row[1], (row[2:] or row)[0]) for row in rows if len(row) > 1]
 
     def _by_hand(self, found: str, tag: str) -> str:
         values = {"id": found, "name": found, "tag": tag, "key": self._key}
@@ -180,6 +185,8 @@ class TemplateEngine:
                 pipehost.run(self.wire(name, facts), ["true"], timeout=self._times["ready"], name=name)
                 return
             except Unreachable as error:
+                if self._signs["away"].fits(error.message):
+                    raise  # the engine itself is away, so there is nothing to wait for
                 if time.monotonic() > deadline or isinstance(error, HostGone):
                     raise MngrError(
                         f"{name} was made and does not answer: {error.message}",

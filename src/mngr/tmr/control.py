@@ -163,7 +163,7 @@ def clean(fleet: Fleet, run: RunDir, *, dry_run: bool = False) -> Cleaned:
 
 def _judges(run: RunDir, rooms: Sequence[AgentView]) -> dict[str, str]:
     """The hosts that were made for rooms that a killed process left, and their addresses."""
-    on = load_plan(run).verify_on
+    on = load_plan(run).verify_on if rooms else ""
     made = [room.host for room in rooms if on.startswith("@.") and room.provider == on[2:]]
     return {host: f"@{host}{on[1:]}" for host in sorted(set(made))}
 

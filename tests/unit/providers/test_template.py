@@ -68,6 +68,6 @@ def test_signs_are_texts_and_exit_codes() -> None:
 
 def test_every_preset_of_the_guide_is_whole() -> None:
     names = re.findall(r"^```toml (\w+)$", GUIDE.read_text(), re.MULTILINE)
-    assert set(names) == {"box", "kubernetes", "e2b", "daytona", "fly"}
+    assert set(names) == {"box", "podman", "kubernetes", "e2b", "daytona", "fly"}
     for name in names:
-        Template(name, preset(name)).check()
+        Template(name, {**(preset("box") if name == "podman" else {}), **preset(name)}).check()
