@@ -317,6 +317,7 @@ def test_bad_wishes_are_refused_before_anything_is_made(project: Mngr) -> None:
     assert "--runs must be at least 1" in project("tmr", "run", "--runs", "0", code=2).err
     assert "No closing quotation" in project("tmr", "run", "--pytest", "'x", code=2).err
     assert "no agent kind 'nobody'" in project("tmr", "run", "--agent", "nobody", code=1).err
+    assert "no agent kind 'nobody'" in project("tmr", "run", "--integrator", "nobody", code=1).err
     assert "no provider 'nowhere'" in project("tmr", "run", "--on", ".nowhere", code=2).err
     assert "no commit 'never'" in project("tmr", "run", "--changed-since", "never", code=1).err
     assert "cannot be collected" in project("tmr", "run", "tests/none.py", code=1).err

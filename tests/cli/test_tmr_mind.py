@@ -145,7 +145,11 @@ def test_left_out_taken_back_and_on_another_base(project: Mngr) -> None:
 
 def test_an_integrator_says_which_of_equals_comes_first_and_a_paragraph(project: Mngr) -> None:
     before = subjects(project)
-    project("tmr", "integrate", "r", "--integrator", "player")
+    plan = Path(project.repo, ".mngr/runs/r/run.json")
+    text = plan.read_text()
+    plan.write_text(json.dumps({**json.loads(text), "integrator": "player"}))  # as `tmr run` writes it
+    project("tmr", "integrate", "r")
+    plan.write_text(text)
     row = integrated(project)["ranked"][0]
     assert row["changes"] == sorted((change_of(project, name) for name in ("sub: -", "mul: *")), reverse=True)
     assert subjects(project) == [before[0], before[2], before[1]], "which was by id"

@@ -25,6 +25,12 @@ NOTIFY = Option(
     metavar="CMD",
     help="run this at an alarm and at the end; MNGR_EVENT and MNGR_TEXT say what happened",
 )
+INTEGRATOR = Option(
+    flags=("--integrator",),
+    metavar="KIND",
+    help="an agent for what nobody else could merge, the order of equal fixes, and a paragraph on the whole",
+    complete="kinds",
+)
 WALLS = Option(
     flags=("--walls",),
     metavar="HOW",

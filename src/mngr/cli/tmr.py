@@ -82,10 +82,11 @@ def _integrated(cli: Cli, place: RunDir) -> dict[str, Any] | None:
     from mngr.tmr.plan import load_plan
     from mngr.web.report import write_report
 
-    if not load_plan(place).integrate:
+    plan = load_plan(place)
+    if not plan.integrate:
         return None
     try:
-        data = integrate(cli.fleet, place, Order(), cli.say)
+        data = integrate(cli.fleet, place, Order(agent=plan.integrator), cli.say)
         write_report(cli.context.local, place)
     except MngrError as error:
         said = f"{error.message} ({error.hint})" if error.hint else error.message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mngr.cli import render
+from mngr.cli.pipeline import INTEGRATOR
 from mngr.cli.render import clean
 from mngr.cli.spec import Command, Option
 from mngr.cli.table import COMMANDS
@@ -38,7 +39,7 @@ COMMAND = Command(
         Option(flags=("--only",), metavar="WHAT", choices=("impl", "tests", "all"), help="only fixes of the implementation, or only the rest"),
         Option(flags=("--onto",), metavar="REF", help="what the branch stands on (default: what the run started from)"),
         Option(flags=("--verify",), metavar="LEVEL", choices=("quick", "full"), default="quick", help="full: first check each claim with an audit, and faults put into the code"),
-        Option(flags=("--integrator",), metavar="KIND", help="an agent for what nobody else could merge, the order of equal fixes, and a paragraph on the whole", complete="kinds"),
+        INTEGRATOR,
         Option(flags=("--conflict-rounds",), metavar="N", kind="int", default=2, help="agents that are asked about one conflict; 0 asks nobody"),
         Option(flags=("--conflict-timeout",), metavar="TIME", kind="length", default=1800.0, help="how long all conflicts may take"),
         Option(flags=("--pr",), help="push the branch and open a draft pull request with gh or glab, or say how"),
@@ -70,7 +71,7 @@ def run(cli: Cli, args: Args) -> int:
         from mngr.tmr.deliver import check_remote
 
         check_remote(cli.context.local, place)
-    data = integrate_run(cli, place, _order(args))
+    data = integrate_run(cli, place, _order(place, args))
     if cli.format == "jsonl":
         render.one(cli, data, "")
     if args["pr"] or args["update_pr"]:
@@ -78,12 +79,13 @@ def run(cli: Cli, args: Args) -> int:
     return code_of(data)
 
 
-def _order(args: Args) -> Order:
+def _order(place: RunDir, args: Args) -> Order:
     from mngr.tmr.integrate import Order
+    from mngr.tmr.plan import load_plan
 
     return Order(
         without=args["without"] or [], reason=args["reason"] or "", back=args["with"] or [], only=args["only"], onto=args["onto"],
-        agent=args["integrator"], rounds=args["conflict_rounds"], patience=args["conflict_timeout"],
+        agent=args["integrator"] or load_plan(place).integrator, rounds=args["conflict_rounds"], patience=args["conflict_timeout"],
         is_deep=args["verify"] == "full", is_kept=args["update_pr"] and not args["rewrite"],
     )  # fmt: skip
 

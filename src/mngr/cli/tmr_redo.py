@@ -74,5 +74,6 @@ def integrate_again(cli: Cli, place: RunDir) -> int:
     """Make the branch of a run with the wishes of before."""
     from mngr.cli.tmr_integrate import code_of, integrate_run
     from mngr.tmr.integrate import Order
+    from mngr.tmr.plan import load_plan
 
-    return code_of(integrate_run(cli, place, Order()))
+    return code_of(integrate_run(cli, place, Order(agent=load_plan(place).integrator)))

@@ -7,6 +7,7 @@ import os
 from mngr.cli import render
 from mngr.cli.pipeline import (
     BOUNDS,
+    INTEGRATOR,
     NOTIFY,
     WALLS,
     WHO,
@@ -59,6 +60,7 @@ COMMAND = Command(
         Option(flags=("--test-timeout",), metavar="TIME", kind="length", default=600.0, help="how long one test may take"),
         Option(flags=("--tries",), metavar="N", kind="int", default=3, help="agents for one shared cause"),
         Option(flags=("--no-integrate",), help="make no branch of it at the end; mngr tmr integrate does so later"),
+        INTEGRATOR,
         Option(flags=("--dry-run",), help="say what would be done and what it would take; no agent is made"),
         Option(flags=("--yes",), help="ask nothing"),
         Option(flags=("--detach",), help="run it as an agent of its own, and return"),
@@ -184,6 +186,8 @@ def _plan(cli: Cli, args: Args, root: str) -> Plan:
     since = args["changed_since"]
     if since is not None and git.resolve(cli.context.local, root, since) is None:
         raise NotFound(f"--changed-since: there is no commit {since!r}", "name a branch, a tag or a commit")
+    if args["integrator"] is not None:
+        cli.context.kind(args["integrator"])
     wish = wish_of(cli, args, "tmr", args["agent"] or "mechanic")
     tutorial = str(settings.get("tutorial.file") or "tutorial.sh")
     return Plan(
@@ -192,5 +196,5 @@ def _plan(cli: Cli, args: Args, root: str) -> Plan:
         transfer=wish.transfer or "mirror", sandbox=wish.sandbox, network=wish.network, yolo=wish.yolo, only=args["only"],
         changed_since=since, k=args["runs"], verify_k=args["verify_runs"], verify=args["verify"],
         verify_on=at_host(args["verify_on"]), walls=args["walls"], policy=settings.table("policy"), test_timeout=args["test_timeout"],
-        tutorial=tutorial if os.path.exists(os.path.join(root, tutorial)) else None, integrate=not args["no_integrate"], tries=1 if wish.agent == "mechanic" else args["tries"],  # it would do the same again
+        tutorial=tutorial if os.path.exists(os.path.join(root, tutorial)) else None, integrate=not args["no_integrate"], integrator=args["integrator"], tries=1 if wish.agent == "mechanic" else args["tries"],  # it would do the same again
     )  # fmt: skip

@@ -44,6 +44,7 @@ class Plan(Record):
     tutorial: str | None = None  # the script, from the root of the project
     tries: int = 3  # agents for one shared cause
     integrate: bool = True  # at the end
+    integrator: str | None = None  # a kind of agent, for what no code can know of that
     limits: dict[str, Any] = {}
 
 
