@@ -51,7 +51,6 @@ UNKNOWN = [
     (1, "no agent kind 'comand'", "create x comand"),
     (1, "nothing to run", "create x"),
     (6, "no-such-box.invalid cannot be reached", "create x@no-such-box.invalid -- true"),
-    (1, "the provider 'modal' is not available", "create x@.modal -- true"),
     (2, "there is no provider 'nowhere'", "create x@.nowhere -- true"),
     (2, "nothing follows the @", "create x@ -- true"),
     (2, "with a path", "create x:path -- true"),

@@ -137,6 +137,8 @@ def test_who_does_not_answer_is_said_so_in_three_seconds(mngr: Mngr, plane: Moda
     mngr.env.update(plane.env)
     mngr.env["MODAL_TOKEN_SECRET"] = "as-wrong"
     assert "modal token new" in mngr("create", "bar@.modal", *RUN, code=1).err
+    mngr.env["MNGR__PROVIDERS__MODAL__PYTHON"] = str(BIN / "python")
+    assert "pip install 'modal" in mngr("create", "bar@.modal", *RUN, code=1).err
 
 
 def test_an_image_is_built_once_and_one_that_cannot_be_built_leaves_nothing(mngr: Mngr, plane: Modal) -> None:

@@ -24,7 +24,7 @@ WORK = {
 }  # fmt: skip
 
 
-HOSTS = {"migrate", "pipe", "ssh_entries", "ssh_config", "write_ssh_config"}
+HOSTS = {"migrate", "pipe", "release_host", "ssh_entries", "ssh_config", "write_ssh_config"}
 
 
 class Noting(Fleet):
@@ -173,4 +173,5 @@ def test_other_hosts(fleet: Noting, farm: Farm, monkeypatch: pytest.MonkeyPatch)
     assert "Host one.mngr" in Path(fleet.write_ssh_config()).read_text()
     with pytest.raises(NotFound, match="nobody"):
         fleet.pipe("nobody")  # one that is there takes this process's streams: see tests/cli/test_pipe.py
+    assert fleet.release_host("docker", "gone", ("run", "x")) == []  # whoever was faster
     assert fleet._called == HOSTS | {"create", "create_many", "get", "list_hosts"}

@@ -186,8 +186,6 @@ class Engine:
         one = self._state.tasks[slug]
         if isinstance(proof, MngrError) and one.state == "launching":
             self._failed("prompt", slug, proof)
-        elif isinstance(proof, NotFound):
-            self._destroyed(one)
         elif isinstance(proof, MngrError):
             self._pull(one, closed=f"{self._talk.asked.get(slug)}, and {proof.message}")
         else:

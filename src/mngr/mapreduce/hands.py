@@ -148,7 +148,7 @@ class Hands:
         return str(outcome.extra.get("proof"))
 
     def revive(self, one: TaskState, prompt: str) -> str:
-        """Start an agent whose host is gone, which makes that anew, and it goes on; NotFound if it knows nothing of its task."""
+        """Start an agent whose host is gone, which makes that anew; it goes on, or begins again if it knows of nothing."""
         assert one.agent is not None
         with self.wrecks.salvage(one.host or ""):
             for pause in (1.0, 4.0, 16.0, None):
@@ -160,10 +160,8 @@ class Hands:
                 time.sleep(pause)
             if not prompt:  # a program that needs no word
                 return "none"
-            if not self._has(one.agent, prompt):  # nor of what it was given, for its files are lost
-                self._fleet.destroy([one.agent], force=True)
-                raise NotFound(f"{one.agent} was lost with its host", "it is made again")
-            return self._tell(one, f"{words.MOVED} ({clock.stamp()})", _READY)
+            moved = f"{words.MOVED} ({clock.stamp()})"
+            return self._tell(one, moved if self._has(one.agent, prompt) else prompt, _READY)
 
     def _end(self, name: str) -> str:
         """How one that could not be told anything has ended, if it has."""

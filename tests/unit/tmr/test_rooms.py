@@ -19,7 +19,7 @@ from mngr.tmr.testing import TestRun, run_test
 from mngr.tmr.walls import Walls
 from tests.conftest import BIN, wait_for
 from tests.hosts.sshd import Farm
-from tests.unit.tmr.world import BARE, PYTEST, RUN, World, new_world
+from tests.unit.tmr.world import BARE, PYTEST, World, new_world
 
 FILES = {
     "tally/__init__.py": """
@@ -299,7 +299,10 @@ def test_rooms_come_and_go_without_a_trace(world: World) -> None:
 
 def test_leftovers_of_a_killed_run_are_swept_and_nothing_else(world: World) -> None:
     left = world.fleet.create(
-        f"tmr-{RUN}-x", command=["sleep", "1000"], transfer="mirror", labels={"role": "room", "run": "dead"}
+        "tmr-dead-room-1",
+        command=["sleep", "1000"],
+        transfer="mirror",
+        labels={"role": "room", "run": "dead"},
     )
     work = world.fleet.create("work", command=["true"], transfer="mirror", labels={"run": "dead"})
     shared = world.fleet.create("tree", command=["true"], labels={"role": "room", "run": "dead"})
