@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mngr.contract.program import commit
 from tests.conftest import Mngr
-from tests.unit.providers.test_rented import RUN, machines, root
+from tests.unit.providers.test_rented import RUN, lose, machines, root
 
 __all__ = ["root"]
 AUTHOR = ("-c", "user.name=Agent", "-c", "user.email=agent@example.invalid")
@@ -18,7 +18,7 @@ def test_what_is_started_on_a_host_that_is_gone_begins_where_it_began(mngr: Mngr
     mngr("create", "bar@two.toy", "--label", "team=red", *RUN)
     mngr("exec", "foo", "--", "git", *AUTHOR, "commit", "--allow-empty", "-q", "-m", "work")
     mngr("list")
-    shutil.rmtree(next(root.iterdir()))
+    lose(next(root.iterdir()))
     told = mngr("start", "foo").err
     assert (
         "the host two is gone: its directory was removed; foo is at its base, for no commit of it was kept"
@@ -39,10 +39,10 @@ def test_what_is_started_on_a_host_that_is_gone_begins_where_it_began(mngr: Mngr
 
 def test_a_host_that_is_gone_can_be_started_and_asked_for_again(mngr: Mngr, root: Path) -> None:
     mngr("create", "foo@two.toy", *RUN)
-    shutil.rmtree(next(root.iterdir()))
+    lose(next(root.iterdir()))
     mngr("create", "bar@two.toy", *RUN)
     assert {agent["name"]: agent["state"] for agent in mngr.agents()} == {"foo": "STOPPED", "bar": "RUNNING"}
-    shutil.rmtree(next(root.iterdir()))
+    lose(next(root.iterdir()))
     assert mngr("start", "@two.toy").out == "started @two.toy\n"
     assert {agent["state"] for agent in mngr.agents()} == {"STOPPED"}
 
@@ -54,7 +54,7 @@ def test_one_whose_project_is_gone_stays_in_the_graveyard(mngr: Mngr, root: Path
     mngr("create", "foo@two.toy", "--from", str(other), *RUN)
     mngr("create", "bar@two.toy", *RUN)
     shutil.rmtree(other)
-    shutil.rmtree(next(root.iterdir()))
+    lose(next(root.iterdir()))
     assert "foo could not be made again" in mngr("start", "@two.toy").err
     assert [agent["name"] for agent in mngr.agents()] == ["bar"]
     assert [grave["name"] for grave in mngr.json("undestroy", "--list")["graves"]] == ["foo"]

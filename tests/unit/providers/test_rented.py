@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Mngr, wait_for
+from tests.conftest import Mngr, end_servers, wait_for
 
 RUN = ("--", "sleep", "1000")
 
@@ -28,6 +28,12 @@ def root(mngr: Mngr, tmp_path: Path) -> Path:
 def machines(root: Path) -> dict[str, bool]:
     """Every machine and whether it runs, by the engine's own word."""
     return {one.name.partition(".")[0]: (one / "on").exists() for one in root.iterdir() if one.is_dir()}
+
+
+def lose(machine: Path) -> None:
+    """It is gone with all that runs on it."""
+    end_servers(machine)
+    shutil.rmtree(machine)
 
 
 def kill_in(mngr: Mngr, root: Path, what: str, *words: str) -> None:
@@ -77,7 +83,7 @@ def test_of_a_host_that_is_gone_all_that_is_known_is_told_and_can_be_forgotten(
     mngr("create", "bar@two.toy", *RUN)
     wait_for(lambda: mngr.agent("done")["state"] == "DONE")
     for one in root.iterdir():
-        shutil.rmtree(one)
+        lose(one)
     shown = mngr.json("list")
     assert {a["name"]: (a["state"], a["state_reason"], a["host_state"]) for a in shown["agents"]} == {
         "foo": ("FAILED", "host gone", "GONE"),
@@ -98,7 +104,7 @@ def test_of_a_host_that_is_gone_all_that_is_known_is_told_and_can_be_forgotten(
     assert sorted(graves) == ["bar", "done", "foo"] and "the host two is gone" in graves["bar"]
     assert "cannot be brought back: the host" in mngr("undestroy", "bar", code=1).err
     mngr("create", "foo@two.toy", *RUN)
-    shutil.rmtree(next(root.iterdir()))
+    lose(next(root.iterdir()))
     assert mngr("destroy", "@two.toy").out == "destroyed @two.toy\n"
     assert mngr.json("list", "--hosts")["hosts"] == [
         row for row in mngr.json("list", "--hosts")["hosts"] if row["host"] == "local"
