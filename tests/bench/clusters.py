@@ -83,8 +83,13 @@ def _on_ray(ray: Cluster) -> dict[str, str]:
 
 
 def _on_slurm(slurm: Slurm) -> dict[str, str]:
-    rows = slurm.run("squeue", "-h", "-t", "R", "-o", "%j %N").splitlines()
-    return {job: node for job, _, node in (row.partition(" ") for row in rows)}
+    """By the comments of jobs, which name the hosts of an array in their order."""
+    found = {}
+    for row in slurm.run("squeue", "-h", "-r", "-t", "R", "-o", "%N|%K|%k").splitlines():
+        node, element, said = row.split("|", 2)
+        host = said.split(" ")[2].split(",")[int(element) if element.isdecimal() else 0]
+        found[host.rpartition("-")[0]] = node
+    return found
 
 
 def _run(world: World, tasks: int, engine: Engine, before: float | None) -> Settled:
