@@ -131,7 +131,7 @@ def test_a_run_goes_on_when_a_node_is_lost(mngr: Mngr, cluster_of: Cluster) -> N
     assert cluster_of.ask()["actors"] == [] and mngr.json("gc")["results"] == []
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("moment", range(50 if FULL else 4))
 def test_killed_at_any_moment_nothing_is_left_that_nobody_knows(
     mngr: Mngr, cluster_of: Cluster, moment: int
@@ -173,6 +173,7 @@ def test_what_does_not_answer_says_so_in_seconds(mngr: Mngr, cluster_of: Cluster
     assert "no option 'cpu'" in mngr("create", "foo@.ray", "-b", "cpu=1", *RUN, code=2).err
 
 
+@pytest.mark.sampled(2)
 def test_what_the_cluster_has_not_is_refused_and_what_is_in_use_is_waited_for(
     mngr: Mngr, cluster_of: Cluster
 ) -> None:

@@ -37,7 +37,7 @@ def modal_env(request: pytest.FixtureRequest) -> dict[str, str]:
     return dict(request.getfixturevalue("modal").env)
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(16)
 class TestModal(HostContract, NewHostContract, StopHostContract):
     """Every check has a sandbox of its own."""
 
@@ -46,7 +46,7 @@ class TestModal(HostContract, NewHostContract, StopHostContract):
         return Place("modal", env={**settings(), **modal_env})
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(24)
 class TestModalOlder(HostContract, NewHostContract, StopHostContract):
     """The same with the oldest library that we support."""
 

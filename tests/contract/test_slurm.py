@@ -25,7 +25,7 @@ class TestSlurm(HostContract, NewHostContract, StopHostContract):
         return Place("slurm", env=settings(slurm))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 class TestSlurmLost(LossContract):
     """Slurm's programs are called through a line that can be cut."""
 
