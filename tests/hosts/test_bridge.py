@@ -90,7 +90,7 @@ def test_what_follows_a_large_output_is_not_lost_and_nobody_buffers_it(
 def has_ended(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the second when it went while we read
         return True
 
 

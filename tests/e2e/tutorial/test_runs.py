@@ -131,7 +131,7 @@ def test_a_run_and_all_that_can_be_done_with_it(e2e: E2eSession, toy: Path) -> N
     mngr tmr clean greet
     cd ../shop
     """)
-    result = e2e.run("mngr tmr run --name greet", comment="an agent for each test")
+    result = e2e.run("mngr tmr run --name greet", comment="an agent for each test", timeout=90)
     expect(result).to_succeed().to_contain("1 tests, untouched: 1 fail", "1 fixed: ")
     (receipt,) = toy.glob(".mngr/runs/greet/tasks/*/receipt.json")
     assert json.loads(receipt.read_text())["verdict"] == "confirmed"
