@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mngr.ops.doctor import Check
     from mngr.ops.explain import Explanation
     from mngr.ops.init import Project
-    from mngr.ops.list import Listing, Seen
+    from mngr.ops.list import Listing
     from mngr.ops.plugin import PluginView
     from mngr.ops.pull import Into, Pulled
     from mngr.ops.push import Pushed
@@ -72,12 +72,12 @@ class Fleet:
         return made
 
     def create_many(
-        self, request: CreateRequest, then: Callable[[Seen], None] | None = None
+        self, request: CreateRequest, told: builtins.list[Outcome] | None = None
     ) -> builtins.list[AgentView | Exception]:
-        """One answer per agent asked for, in order; `then` is called for each as soon as it runs."""
+        """One answer per agent asked for, in order; `told` has what came of the first message to each new one."""
         from mngr.ops.create import create
 
-        return create(self.context, request, then)
+        return create(self.context, request, told)
 
     def list(self) -> Listing:
         """Every agent, and the hosts that did not answer."""

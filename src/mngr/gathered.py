@@ -17,9 +17,19 @@ if TYPE_CHECKING:
     Check = Callable[[Result], object]
 
 MOST = 50_000  # bytes that travel together: what goes as one word has its limits everywhere
-# [PATH MODE TEXT]…: replaces each file in one step.
+# [PATH MODE TEXT]…: writes files where nothing is.
+_FRESH = """
+umask 077
+while [ $# -ge 3 ]; do
+    printf %s "$3" >"$1" && { [ "$2" = 600 ] || chmod "$2" "$1"; } || exit 1
+    shift 3
+done
+"""
+# ALSO [PATH MODE TEXT]…: replaces each file in one step; they are safe then, and so are those of ALSO, a line each.
 _WRITE = """
 umask 077
+also=$1
+shift
 left=$(($# / 3))
 while [ $left -gt 0 ]; do
     printf %s "$3" >"$1.$$.new" && { [ "$2" = 600 ] || chmod "$2" "$1.$$.new"; } || exit 1
@@ -27,7 +37,10 @@ while [ $left -gt 0 ]; do
     shift 3
     left=$((left - 1))
 done
-sync "$@" 2>/dev/null || sync
+IFS='
+'
+set -f
+sync "$@" $also 2>/dev/null || sync
 for new; do mv -f -- "$new" "${new%.$$.new}" || exit 1; done
 """
 
@@ -55,6 +68,7 @@ class GatheredHost(PipeHost):
         self.inner = inner
         self.new: str | None = None  # a directory in which there is nothing but what `write` puts there
         self._written: set[str] = set()
+        self._unsafe: list[str] = []  # what a loss of power could take
         self._waiting: list[tuple[list[str], bytes, Check]] = []
 
     def later(self, argv: Sequence[str], check: Check, *, stdin: bytes = b"") -> None:
@@ -95,12 +109,20 @@ class GatheredHost(PipeHost):
             super().write(path, data, mode)
             return
         words = [path, f"{mode:o}", data.decode("utf-8", "surrogateescape")]
+        is_fresh = self.new is not None and path.startswith(self.new + "/")
+        program = _FRESH if is_fresh else _WRITE
         last = self._waiting[-1][0] if self._waiting else []
-        if _WRITE in last and path not in last and sum(map(_size, self._waiting)) + len(data) < MOST:
+        if program in last and path not in last and sum(map(_size, self._waiting)) + len(data) < MOST:
             last += words  # those that follow each other are one
+            self._unsafe += [path] if is_fresh else []
             return
+        if is_fresh:
+            self._unsafe.append(path)
+        else:
+            words.insert(0, "\n".join(self._unsafe))
+            self._unsafe.clear()
         check = pipehost.check_written
-        self.later(["sh", "-c", _WRITE, "write", *words], lambda result: check(self.name, path, result))
+        self.later(["sh", "-c", program, "write", *words], lambda result: check(self.name, path, result))
 
     def read(self, path: str) -> bytes:
         if self.new and path.startswith(self.new + "/") and path not in self._written:

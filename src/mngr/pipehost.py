@@ -204,10 +204,10 @@ def run(
 ) -> Result:
     """Run to the end; the exit code comes back in a form of ours, so that none means the connection was lost."""
     mark = _new_mark()
-    command = shell.join(argv)
+    command = _inside(argv)
     if stdin:
-        command = "{ " + _WHOLE.format(size=len(stdin), command=command) + "; }"
-    program = f"{_SETTING}({command}); printf '{mark}%s;' $? >&2"
+        command = "(" + _WHOLE.format(size=len(stdin), command=shell.join(argv)) + ")"
+    program = f"{_SETTING}{command}; printf '{mark}%s;' $? >&2"
     limit = LONGEST if timeout is None else timeout
     try:
         result = shell.run(

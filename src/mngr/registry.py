@@ -87,6 +87,26 @@ def forget(home: Home, provider: str, host: str) -> None:
         pass
 
 
+def load_alike(home: Home, provider: str, files: str) -> dict[str, Any] | None:
+    """What is known of every host that is made of these files; None when none was asked yet."""
+    try:
+        with open(_alike_path(home, provider, files), encoding="utf-8") as file:
+            return dict(json.load(file)["facts"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def save_alike(home: Home, provider: str, files: str, facts: dict[str, Any]) -> None:
+    """Remember what others made of the same files need not be asked."""
+    _write(_alike_path(home, provider, files), json.dumps({"v": 1, "facts": facts}).encode() + b"\n")
+
+
+def _alike_path(home: Home, provider: str, files: str) -> str:
+    from urllib.parse import quote
+
+    return os.path.join(home.cache, f"alike-{provider}-{quote(files, safe='')[:100]}.json")
+
+
 def save_seen(home: Home, provider: str, host: str, answer: bytes, asked: float) -> None:
     """Keep what a host answered to `list`, unless something was kept since it was asked; the file's time says when.
 

@@ -133,8 +133,8 @@ cd "$1/names" || exit 1
 [ ! -e "../agents/$3" ] || exit 5
 mkdir "../agents/$3" "../agents/$3/outputs" || exit 1
 [ -z "$4" ] || echo '[]' >"../agents/$3/$4" || exit 1
-cat >"../agents/$3/agent.json.new" && mv "../agents/$3/agent.json.new" "../agents/$3/agent.json" || exit 1
-old=$(readlink "$2") && [ ! -d "../agents/${old%%@*}" ] && rm -f "$2"
+printf %s "$5" >"../agents/$3/agent.json.new" && mv "../agents/$3/agent.json.new" "../agents/$3/agent.json" || exit 1
+[ ! -L "$2" ] || { old=$(readlink "$2") && [ ! -d "../agents/${old%%@*}" ] && rm -f "$2"; }
 ln -s "$3" "$2" 2>/dev/null && exit 0
 rm -rf "../agents/$3"
 exit 9
@@ -158,7 +158,8 @@ def reserve(home: Home, host: Host, record: AgentRecord, *, mark: str = "", name
         return
     if named:
         reserve_name(home, record.name, record.id, host)
-    argv = ["sh", "-c", _RESERVE, "reserve", host.home.root, record.name, record.id, mark]
+    text = encode(record).decode("utf-8", "surrogateescape")
+    argv = ["sh", "-c", _RESERVE, "reserve", host.home.root, record.name, record.id, mark, text]
 
     def check(result: Result) -> None:
         if result.code == 5:
@@ -172,7 +173,7 @@ def reserve(home: Home, host: Host, record: AgentRecord, *, mark: str = "", name
         if result.code:
             raise MngrError(f"cannot write to {host.home.root} on {host.name}: {result.problem}")
 
-    afterwards(host, argv, check, stdin=encode(record))
+    afterwards(host, argv, check)
 
 
 def _make_directory(host: Host, directory: str, record: AgentRecord, mark: str) -> None:

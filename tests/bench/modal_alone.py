@@ -18,7 +18,7 @@ class Alone:
         self._room = asyncio.Semaphore(at_once)
         self._made: list[Any] = []
 
-    async def create(self, count: int) -> float:
+    async def create(self, count: int, *words: str) -> float:
         """Make sandboxes and run one command in each."""
         app = await modal.App.lookup.aio("alone", create_if_missing=True)
         image = await modal.Image.debian_slim().build.aio(app)
@@ -26,18 +26,18 @@ class Alone:
         async def one() -> None:
             async with self._room:
                 made = await modal.Sandbox.create.aio("sleep", "infinity", app=app, image=image, timeout=3600)
-                await _run(made)
+                await _run(made, *words)
             self._made.append(made)
 
         return await _timed(*(one() for _ in range(count)))
 
-    async def exec(self, ids: list[str]) -> float:
+    async def exec(self, ids: list[str], *words: str) -> float:
         """Run one command in each of these; they are looked up before."""
         found = await asyncio.gather(*(modal.Sandbox.from_id.aio(sandbox) for sandbox in ids))
 
         async def one(sandbox: Any) -> None:
             async with self._room:
-                await _run(sandbox)
+                await _run(sandbox, *words)
 
         await asyncio.gather(*(one(sandbox) for sandbox in found))  # the ways to them are open then
         return await _timed(*(one(sandbox) for sandbox in found))
@@ -48,8 +48,8 @@ class Alone:
         return await _timed(*(sandbox.terminate.aio() for sandbox in made))
 
 
-async def _run(sandbox: Any) -> None:
-    process = await sandbox.exec.aio("true")
+async def _run(sandbox: Any, *words: str) -> None:
+    process = await sandbox.exec.aio(*(words or ["true"]))
     assert await process.wait.aio() == 0
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shlex
 import signal
 import subprocess
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mngr import clock
-from mngr.contract.program import BIN, FULL, Beside, Mngr, wait_for
+from mngr.contract.program import BIN, FULL, Beside, Mngr, git, wait_for
 from tests.conftest import SEED
 from tests.contract.test_modal import settings
 from tests.hosts.modal.server import Modal, python
@@ -65,6 +67,24 @@ def test_a_stopped_host_is_one_image_that_stays_and_a_destroyed_one_is_nothing(
     mngr("destroy", "--force", "@box.modal")
     assert left(plane) == NOTHING
     assert mngr("gc").err == "nothing to clean up\n"
+
+
+def test_of_hosts_with_the_same_files_one_is_asked_what_it_is_like(mngr: Mngr, plane: Modal) -> None:
+    mngr("create", "foo@.modal", *RUN)
+    name = 'Ann "A\\" B'
+    git(mngr.repo, "config", "user.name", name)
+    ran = mngr("create", "bar@other.modal", "player", "-m", "hello")
+    assert "bar runs in" in ran.out
+    (known,) = Path(mngr.env["MNGR_HOME"], "cache").glob("alike-modal-*.json")
+    facts = json.loads(Path(mngr.env["MNGR_HOME"], "hosts/modal/other.json").read_text())
+    assert facts["env"] == json.loads(known.read_text())["facts"]["env"] and "boot" not in facts
+    assert mngr("exec", "bar", "--", "git", "config", "--global", "user.name").out == f"{name}\n"
+    assert "hello" in mngr("transcript", "bar").out
+    # Whoever made it may have been cut off before its first command; then the next one makes its home.
+    mngr("exec", "bar", "--", "sh", "-c", "tmux kill-server; rm -rf ~/.mngr")
+    assert states(mngr) == {facts["engine"]["tags"]["host"]: "RUNNING", mngr.agent("foo")["host"]: "RUNNING"}
+    mngr("create", "baz@other.modal", *RUN)
+    assert mngr("exec", "baz", "--", "echo", "there").out == "there\n"
 
 
 def test_a_sandbox_that_ends_by_itself_keeps_its_files(mngr: Mngr, plane: Modal) -> None:

@@ -24,9 +24,9 @@ PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 class Place:
     """A directory outside /tmp and a number from 1 to 250, both ours until `close`."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, under: str = "/var/tmp") -> None:
         self.number, self._claim = _claim()
-        self.dir = Path(tempfile.mkdtemp(prefix=f"mngr-{kind}-", dir="/var/tmp"))
+        self.dir = Path(tempfile.mkdtemp(prefix=f"mngr-{kind}-", dir=under))
 
     def close(self) -> None:
         """End what still works in the directory, unmount and remove it, and give the number back."""

@@ -13,10 +13,13 @@ from mngr.bridge.protocol import Made, Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Awaitable
+    from typing import Any, TypeVar
 
-    from mngr.bridge.modal_exec import SandboxCommand
+    from mngr.bridge.modal_exec import SandboxCommand, WholeCommand
     from mngr.bridge.protocol import Note
+
+    T = TypeVar("T")
 
 AT_ONCE = 32  # sandboxes that are made, kept or ended at a time
 KEEP = 900  # seconds that a snapshot may take
@@ -35,26 +38,44 @@ class Engine:
         self._app: Any = None
         self._sandboxes: dict[str, Any] = {}
         self._images: dict[str, asyncio.Future[Any]] = {}
-        self._commands: set[SandboxCommand] = set()
+        self._commands: set[SandboxCommand | WholeCommand] = set()
         self._pulse: asyncio.Task[None] | None = None
         self._kept: dict[str, float] = {}
         self._room: asyncio.Semaphore
 
     async def exec(self, host: dict[str, Any], program: str, terminal: list[Any] | None) -> SandboxCommand:
         await self._connect()
-        command = await self._try_exec(host["sandbox"], program, terminal)
+        sandbox = host["sandbox"]
+        command = await self._explain(sandbox, self._start(sandbox, program, terminal))
         self._commands.add(command)
-        if self._pulse is None or self._pulse.done():
-            self._pulse = asyncio.ensure_future(self._watch())
+        self._keep_watch()
         command._waiting.add_done_callback(lambda _: self._commands.discard(command))
         if host.get("stay"):
             asyncio.ensure_future(self._stay(host))  # noqa: RUF006
         return command
 
-    async def _try_exec(self, sandbox_id: str, program: str, terminal: list[Any] | None) -> SandboxCommand:
+    async def whole(self, host: dict[str, Any], program: str, data: bytes) -> tuple[bytes, bytes, int]:
+        await self._connect()
+        if host.get("stay"):
+            asyncio.ensure_future(self._stay(host))  # noqa: RUF006
+        return await self._explain(host["sandbox"], self._whole(host["sandbox"], program, data))
+
+    async def _whole(self, sandbox_id: str, program: str, data: bytes) -> tuple[bytes, bytes, int]:
+        command = modal_exec.WholeCommand(await self._sandbox(sandbox_id), program, data)
+        self._commands.add(command)
+        self._keep_watch()
         try:
-            sandbox = await self._sandbox(sandbox_id)
-            return await reach(modal_exec.start(sandbox, program, terminal))
+            return await command.run()
+        finally:
+            self._commands.discard(command)
+
+    async def _start(self, sandbox_id: str, program: str, terminal: list[Any] | None) -> SandboxCommand:
+        return await reach(modal_exec.start(await self._sandbox(sandbox_id), program, terminal))
+
+    async def _explain(self, sandbox_id: str, work: Awaitable[T]) -> T:
+        """What it gives; for a sandbox that takes no commands, whether it can be had again."""
+        try:
+            return await work
         except Refused as error:
             if error.kind in (
                 "not_found",
@@ -72,6 +93,10 @@ class Engine:
         if state["state"] == "running":
             return Refused("unreachable", "its sandbox runs, but takes no commands")
         return Refused("stopped", "its sandbox ended by itself")
+
+    def _keep_watch(self) -> None:
+        if self._pulse is None or self._pulse.done():
+            self._pulse = asyncio.ensure_future(self._watch())
 
     async def _watch(self) -> None:
         """While commands run: when nobody answers twice in a row, they are lost."""
@@ -156,7 +181,7 @@ class Engine:
                 if (await self._tags(made)).get("tag") != tags["tag"]:
                     raise Refused("other", f"there is a sandbox called {name} that is not ours") from None
         self._sandboxes[made.object_id] = made
-        return {"sandbox": made.object_id}
+        return {"sandbox": made.object_id, "files": image.object_id}
 
     async def _image(self, note: Note, origin: dict[str, Any]) -> Any:
         """The image, which is built by whoever needs it first."""

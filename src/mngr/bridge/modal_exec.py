@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 
-from mngr.bridge.modal_reach import reach, refusal
+from mngr.bridge.modal_reach import inside, reach, refusal
 from mngr.bridge.protocol import Refused
 
 TYPE_CHECKING = False
@@ -26,6 +26,16 @@ for one in /proc/[0-9]*/stat; do sed 's/^\\([0-9]*\\) .*) [A-Za-z] \\([0-9]*\\) 
     { parent[$1] = $2 }
     END { for (pid in parent) { for (one = pid; one in parent; one = parent[one]) if (one == top) { print pid; break } } }' |
 while read -r pid; do kill -HUP "$pid" 2>/dev/null; done
+"""
+# All that it says comes on one stream, for each costs calls: what it said on standard error follows a mark at the end.
+_WHOLE = """mngr_program() {{
+{program}
+}}
+[ -n "$HOME" ] || export HOME=/root
+printf "%s%s;" {mark} $$
+exec 3>&1
+mngr_said=$(mngr_program 2>&1 >&3 3>&-)
+printf %s%s {mark} "$mngr_said"
 """
 _KEPT = 'p=$(cat "$0"; echo x); rm -f "$0"; eval "${p%x}"'
 
@@ -113,13 +123,13 @@ class SandboxCommand:
     async def resize(self, rows: int, columns: int) -> None:
         told = await self._told
         if len(told) > 1:
-            await self._beside(f'stty -F "$1" rows {rows} cols {columns}', told[1])
+            await _beside(self._sandbox, f'stty -F "$1" rows {rows} cols {columns}', told[1])
 
     async def kill(self) -> None:
         try:
             if not self._waiting.done():
                 told = await asyncio.wait_for(asyncio.shield(self._told), 5.0)
-                await asyncio.wait_for(self._beside(_END, told[0]), 20.0)
+                await asyncio.wait_for(_beside(self._sandbox, _END, told[0]), 20.0)
         except Exception:  # it ended, or the engine is lost: there is nobody to tell
             pass
         finally:
@@ -138,37 +148,98 @@ class SandboxCommand:
         for task in self._tasks:
             task.cancel()
 
-    async def _beside(self, script: str, word: str) -> None:
-        process = await self._sandbox.exec.aio("sh", "-c", script, "mngr", word)
-        await process.wait.aio()
+
+class WholeCommand:
+    """One that is of interest only when it has ended. It is run in the thread of Modal's library, which costs the least."""
+
+    def __init__(self, sandbox: Any, program: str, data: bytes) -> None:
+        self._sandbox = sandbox
+        self._program = program
+        self._data = data
+        self._mark = _new_mark()
+        self._said = bytearray()
+        self._task: asyncio.Future[int] | None = None
+        self._lost: Refused | None = None
+
+    async def run(self) -> tuple[bytes, bytes, int]:
+        """What it said on both streams, and 0; 255 when it was ended."""
+        self._task = asyncio.ensure_future(inside(self._run()))
+        try:
+            await reach(asyncio.shield(self._task))
+        except asyncio.CancelledError:
+            self._task.cancel()
+            if self._lost is not None:
+                raise self._lost from None
+            await self._kill()
+            raise
+        mark = self._mark.encode()
+        _, _, rest = bytes(self._said).partition(b";")
+        out, found, err = rest.partition(mark)
+        return out, err, 0 if found else 255
+
+    async def _run(self) -> int:
+        text = _WHOLE.format(mark=self._mark, program=self._program)
+        process = await _begin(self._sandbox, text)
+        if self._data:
+            await _feed(process, self._data)
+        async for data in process.stdout:
+            self._said += data
+        return 0
+
+    async def _kill(self) -> None:
+        pid, closed, _ = bytes(self._said[:200]).removeprefix(self._mark.encode()).partition(b";")
+        if closed:
+            try:
+                await asyncio.wait_for(_beside(self._sandbox, _END, pid.decode("ascii", "replace")), 20.0)
+            except Exception:  # it ended, or the engine is lost: there is nobody to tell
+                pass
+
+    def lose(self, why: Refused) -> None:
+        """The engine does not answer: whoever waits hears so."""
+        self._lost = why
+        if self._task is not None:
+            self._task.cancel()
 
 
 async def start(sandbox: Any, program: str, terminal: list[Any] | None) -> SandboxCommand:
     """Run a program of sh there; the library's exceptions are the caller's to explain."""
-    mark = f"mngr-{os.urandom(6).hex()}:"
+    mark = _new_mark()
     preface = _PREFACE.format(mark=mark)
     if terminal is not None:
         sized = _SIZED.format(rows=int(terminal[0]), columns=int(terminal[1]), term=_word(str(terminal[2])))
         preface = _SEATED.format(mark=mark) + sized
-    text = preface + program
-    words = ["sh", "-c", text]
-    if len(text) > LONGEST:
-        kept = f"/tmp/.mngr-{os.urandom(8).hex()}"
-        await _put(sandbox, kept, text)
-        words = ["sh", "-c", _KEPT, kept]
-    process = await sandbox.exec.aio(*words, text=False, pty=terminal is not None)
+    process = await _begin(sandbox, preface + program, pty=terminal is not None)
     return SandboxCommand(sandbox, process, mark.encode(), terminal is not None)
 
 
-async def _put(sandbox: Any, path: str, text: str) -> None:
-    process = await sandbox.exec.aio("sh", "-c", 'umask 077; cat >"$0"', path, text=False)
-    data = text.encode()
+async def _begin(sandbox: Any, text: str, *, pty: bool = False) -> Any:
+    words = ["sh", "-c", text]
+    if len(text) > LONGEST:
+        kept = f"/tmp/.mngr-{os.urandom(8).hex()}"
+        process = await sandbox.exec.aio("sh", "-c", 'umask 077; cat >"$0"', kept, text=False)
+        await _feed(process, text.encode())
+        await process.wait.aio()
+        words = ["sh", "-c", _KEPT, kept]
+    return await sandbox.exec.aio(*words, text=False, pty=pty)
+
+
+async def _feed(process: Any, data: bytes) -> None:
+    """All of its input."""
     for at in range(0, len(data), CHUNK):
         process.stdin.write(data[at : at + CHUNK])
-        await process.stdin.drain.aio()
+        if at + CHUNK < len(data):
+            await process.stdin.drain.aio()
     process.stdin.write_eof()
     await process.stdin.drain.aio()
+
+
+async def _beside(sandbox: Any, script: str, word: str) -> None:
+    process = await sandbox.exec.aio("sh", "-c", script, "mngr", word)
     await process.wait.aio()
+
+
+def _new_mark() -> str:
+    return f"mngr-{os.urandom(6).hex()}:"
 
 
 def _word(text: str) -> str:

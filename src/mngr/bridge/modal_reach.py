@@ -10,7 +10,7 @@ from mngr.bridge.protocol import Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Coroutine
     from typing import Any, TypeVar
 
     T = TypeVar("T")
@@ -89,6 +89,24 @@ async def reach(work: Awaitable[T]) -> T:
         raise refusal(error) from error
     finally:
         task.cancel()
+
+
+async def inside(work: Coroutine[Any, Any, T]) -> T:
+    """What it gives, run by the library's own loop: from there its calls need not go from thread to thread, each twice."""
+    loop = _loop()
+    if loop is None:
+        return await work
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
+
+
+def _loop() -> Any:
+    """Where the library runs what it is asked to; None where it does not say."""
+    try:
+        from modal._utils.async_utils import synchronizer  # type: ignore[import-not-found, unused-ignore]
+
+        return synchronizer._get_loop(start=True)
+    except (ImportError, AttributeError, TypeError):
+        return None
 
 
 def refusal(error: BaseException) -> Refused:

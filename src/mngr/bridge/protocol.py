@@ -73,6 +73,9 @@ class Engine(Protocol):
         """Start a program of sh. `host` are the words by which the wire knows it; terminal: rows, columns, TERM."""
         ...
 
+    # What an engine may also have is `async def whole(host, program, data) -> (out, err, code)`: the same at once, where that
+    # costs less. Who is cancelled ends what he started; 255 is for what has ended before its program did.
+
     async def close(self) -> None:
         """The server ends."""
         ...

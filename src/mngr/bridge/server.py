@@ -214,6 +214,9 @@ class Server:
         try:
             if streams.is_nothing(link.fds[0]):  # spares many engines a call
                 program = "exec </dev/null\n" + program
+            if head.get("whole") and hasattr(self._engine, "whole"):
+                await self._whole(link, gone, head["host"], program)
+                return
             # Not cut short: then nobody would know whether it runs.
             command = await self._engine.exec(head["host"], program, head.get("terminal"))
             link.resize = command.resize
@@ -230,6 +233,20 @@ class Server:
             raise
         finally:
             gone.cancel()
+
+    async def _whole(self, link: Link, gone: Awaitable[None], host: dict[str, Any], program: str) -> None:
+        """All at once: what goes in, and when it has ended, what came out."""
+        data = await streams.take(link.fds[0])
+        running = asyncio.ensure_future(self._engine.whole(host, program, data))  # type: ignore[attr-defined]
+        if not await _outlives(running, gone):
+            running.cancel()
+            await asyncio.wait([running])
+            raise _Gone
+        out, err, code = running.result()
+        await asyncio.gather(streams.give(out, link.fds[1]), streams.give(err, link.fds[2]))
+        for at in (1, 2):
+            link.close_fd(at)
+        await link.send(code=code)
 
 
 async def _outlives(task: asyncio.Future[T], gone: Awaitable[None]) -> bool:

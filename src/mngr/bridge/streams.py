@@ -47,6 +47,32 @@ async def drain(source: AsyncIterator[bytes], fd: int) -> None:
             left = left[os.write(fd, left if whole else left[:_SURE]) :]
 
 
+async def take(fd: int) -> bytes:
+    """All that comes from `fd`."""
+    found = b""
+    if not is_nothing(fd):
+        whole = _is_file(fd)
+        while True:
+            if not whole:
+                await readable(fd)
+            if not (data := os.read(fd, 1 << 20)):
+                break
+            found += data
+    return found
+
+
+async def give(data: bytes, fd: int) -> None:
+    """All of it to `fd`, unless nobody reads there any more."""
+
+    async def once() -> AsyncIterator[bytes]:
+        yield data
+
+    try:
+        await drain(once(), fd)
+    except BrokenPipeError:
+        pass
+
+
 async def readable(fd: int) -> None:
     """Wait until something comes."""
     await _ready(fd, select.POLLIN)

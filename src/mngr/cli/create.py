@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from mngr.cli.run import Cli
     from mngr.model import Outcome
     from mngr.ops.create import CreateRequest
-    from mngr.ops.list import Seen
 
 COMMAND = Command(
     name="create",
@@ -168,14 +167,13 @@ def run(cli: Cli, args: Args) -> int:
         cli.context.ask = cli.ask
     message = _message(args)
     made: list[AgentView | Exception]
-    told: list[Outcome] | None = None
+    told: list[Outcome] = []
     if args["snapshot"] is not None:
         made = [_from_snapshot(cli, args)]
-    elif message is not None and args["agents_per_host"] is not None:
-        told = []
-        made = _create_and_tell(cli, _request(cli, args, on_terminal=is_terminal()), message, told)
     else:
-        made = cli.fleet.create_many(_request(cli, args, on_terminal=is_terminal()))
+        request = _request(cli, args, on_terminal=is_terminal())
+        request = request.replace(message=message, patience=_patience(request.count))
+        made = cli.fleet.create_many(request, told)
     agents = [agent for agent in made if not isinstance(agent, Exception)]
     errors = [error for error in made if isinstance(error, Exception)]
     if errors and not agents:
@@ -184,7 +182,9 @@ def run(cli: Cli, args: Args) -> int:
     for error in errors:
         cli.say(f"Error: {error}")
     if message is not None:
-        _check_told(cli, _send(cli, agents, message) if told is None else told)
+        names = {outcome.name for outcome in told}
+        told += _send(cli, [agent for agent in agents if agent.name not in names], message)
+        _check_told(cli, told)
     if errors:
         raise PartialFailure(
             f"{len(errors)} of {len(made)} agents could not be made: {errors[0]}", "see the lines above"
@@ -212,30 +212,15 @@ def _connects_by_itself(cli: Cli, args: Args) -> bool:
     return cli.format == "human" and (is_terminal() or "connect_command" in args.given)
 
 
-def _create_and_tell(
-    cli: Cli, request: CreateRequest, message: str, told: list[Outcome]
-) -> list[AgentView | Exception]:
-    """Make agents on hosts of their own, each of which is told at once: nothing is gained by waiting for the others."""
-    from mngr.agents.delivery import check_text
-    from mngr.ops.message import send
-
-    check_text(message)
-    patience = _patience(request.count)
-
-    def tell(seen: Seen) -> None:
-        name = seen.record.name if seen.record else seen.id
-        told.extend(send(cli.context, [name], message, timeout=patience, found=[seen]))
-
-    return cli.fleet.create_many(request, tell)
-
-
 def _patience(count: int) -> float:
     """Seconds; programs that start side by side take longer."""
     return 30.0 + 3.0 * (count - 1)
 
 
 def _send(cli: Cli, agents: list[AgentView], message: str) -> list[Outcome]:
-    return cli.fleet.message([agent.name for agent in agents], message, timeout=_patience(len(agents)))
+    """To those that were there already."""
+    names = [agent.name for agent in agents]
+    return cli.fleet.message(names, message, timeout=_patience(len(agents))) if names else []
 
 
 def _check_told(cli: Cli, outcomes: list[Outcome]) -> None:

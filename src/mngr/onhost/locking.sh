@@ -2,7 +2,7 @@
 # By flock, which ends with its process and is what Python uses; it keeps descriptor 9. Where there is none, a link beside
 # PATH names the owner, and is broken when that process is dead or of another boot.
 take_lock() {
-    lock_end=$(($(date +%s) + $2 + 1)) lock_polls=0 # whole seconds: never early
+    lock_for=$2 lock_end= lock_polls=0
     if command -v flock >/dev/null 2>&1; then
         { command exec 9<>"$1"; } 2>/dev/null || return 2 # reads too: to write to a pipe would wait for a reader
         flock -w "$2" 9 2>/dev/null || until flock -n 9; do # busybox has no -w
@@ -22,6 +22,7 @@ take_lock() {
     trap 'exit 1' HUP INT TERM PIPE
 }
 lock_wait() { # until the next try; false when it is too late for one
+    [ -n "$lock_end" ] || lock_end=$(($(date +%s) + lock_for + 1)) # whole seconds: never early
     if [ $((lock_polls % 10)) -eq 9 ] && [ "$(date +%s)" -ge "$lock_end" ]; then return 1; fi
     lock_polls=$((lock_polls + 1))
     nap 20

@@ -1,5 +1,12 @@
 # nap MILLISECONDS: sleep for less than a second; for a whole one where sleep knows no fractions. `napped` adds them up.
-napped=0
+# rest LEAST MOST: the same, for longer each time until `rested` is 0 again: where much starts at once, looking costs the most.
+napped=0 rested=0
+rest() {
+    rested=$((rested * 3 / 2))
+    [ $rested -ge "$1" ] || rested=$1
+    [ $rested -le "$2" ] || rested=$2
+    nap $rested
+}
 nap() {
     case $1 in
     ?) sleep "0.00$1" ;;

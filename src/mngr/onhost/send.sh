@@ -7,8 +7,13 @@ cd "$dir" 2>/dev/null || {
     echo not-running
     exit 0
 }
-deadline=$(($(date +%s) + timeout + 1)) # whole seconds: never early
-late() { [ "$(date +%s)" -ge "$deadline" ]; }
+deadline= asked=0
+late() { # asks for the time when some of it has passed
+    [ -z "$deadline" ] || [ $((asked += 1)) -ge 10 ] || return 1
+    asked=0 now=$(date +%s)
+    [ -n "$deadline" ] || deadline=$((now + timeout + 1)) # whole seconds: never early
+    [ "$now" -ge "$deadline" ]
+}
 answer() {
     echo "$*"
     exit 0
@@ -51,7 +56,7 @@ until is_ready; do
         close_dialog
         look=$((napped + 1000))
     fi
-    nap 10
+    rest 10 50
 done
 pane=$(find_pane)
 [ -n "$pane" ] || answer not-running
@@ -63,7 +68,7 @@ buffer=mngr-send-$id
 cursor_lines() {
     if [ -n "$prompt" ]; then
         tmux -u -S "$socket" capture-pane -p -J -t "$pane" 2>/dev/null 9>&- | awk -v prompt="$prompt" -v more="$1" \
-            '$0 ~ prompt { n = 0; found = 1 } found { line[n++] = $0 } END { for (i = 0; i < n && (more || !i); i++) print line[i] }'
+            '$(0) ~ prompt { n = 0; found = 1 } found { line[n++] = $(0) } END { for (i = 0; i < n && (more || !i); i++) print line[i] }'
         return
     fi
     row=$(tmux -S "$socket" display-message -p -t "$pane" '#{cursor_y}' 2>/dev/null 9>&-) || return 1
@@ -123,7 +128,8 @@ waits_for_enter() { [ -n "$shown" ] && cursor_lines 1 | grep -qF -e "$shown"; }
 proven() { [ -f events.jsonl ] && tail -c +$((size + 1)) events.jsonl 2>/dev/null | grep -qF -e "$mark"; }
 # Whoever removes the file decides: the program that takes it, or we who wait no longer.
 take_back() { [ -n "$letter" ] && rm "$letter" 2>/dev/null; }
-napped=0 look=400
+napped=0 rested=0 look=400
+nap 5
 until proven; do
     if ended; then
         proven && break
@@ -138,6 +144,6 @@ until proven; do
         press Enter >/dev/null
     fi
     [ $napped -lt $look ] || look=$((napped + 1000))
-    if [ $napped -lt 200 ]; then nap 10; else nap 40; fi
+    rest 5 40
 done
 echo proven

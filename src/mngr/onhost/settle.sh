@@ -5,20 +5,28 @@ shift 6
 umask 077
 set -e
 if ! [ -e "$lib/$version/complete" ]; then
-    mkdir -p "$lib/$version" "$lib/$version.$$"
+    fresh=$lib/$version.$$
+    mkdir "$fresh"
     while [ $# -ge 2 ]; do
-        printf '%s\n' "$2" >"$lib/$version.$$/$1"
+        printf '%s\n' "$2" >"$fresh/$1"
         shift 2
     done
-    mv -f "$lib/$version.$$"/* "$lib/$version"
-    rmdir "$lib/$version.$$"
-    : >"$lib/$version/complete"
+    : >"$fresh/complete"
+    [ -e "$lib/$version" ] || mv "$fresh" "$lib/$version"
+    # Another was faster, or was cut off: where a directory was, `mv` puts it inside.
+    [ ! -e "$lib/$version/${fresh##*/}" ] || fresh=$lib/$version/${fresh##*/}
+    if [ -e "$fresh" ]; then
+        mv -f "$fresh"/* "$lib/$version"
+        rmdir "$fresh"
+    fi
 fi
-if [ "$(readlink "$lib/current" 2>/dev/null)" != "$version" ]; then
-    rm -f "$lib/current"
+if ! [ -L "$lib/current" ] || [ "$(readlink "$lib/current")" != "$version" ]; then
+    [ ! -L "$lib/current" ] || rm -f "$lib/current"
     ln -s "$version" "$lib/current" 2>/dev/null || [ -L "$lib/current" ]
 fi
-if ! [ -e "$conf" ] || [ "$(cat "$conf")" != "$text" ]; then
+if ! [ -e "$conf" ]; then
+    printf '%s\n' "$text" >"$conf"
+elif [ "$(cat "$conf")" != "$text" ]; then
     printf '%s\n' "$text" >"$conf.$$"
     mv -f "$conf.$$" "$conf"
 fi

@@ -22,7 +22,7 @@ drop() {
     done
 }
 drop exit proc status unstarted
-rm -f "$dir"/witness/*.json 2>/dev/null
+[ ! -d "$dir/witness" ] || rm -f "$dir"/witness/*.json 2>/dev/null
 # Where another keeps the server, it is asked to start it: here it would end with this command.
 keeper=${conf%/*}/keeper
 if [ -r "$keeper" ] && read -r pid <"$keeper" && kill -USR1 "$pid" 2>/dev/null; then
@@ -51,7 +51,7 @@ while [ $# -ge 2 ]; do
         env -i TERM=tmux-256color sh "$lib/enter.sh" "$dir" sh -c "$2" || exit 8
     shift 2
 done
-napped=0 look=500
+napped=0 rested=0 look=500
 until [ -s "$dir/proc" ] || [ -s "$dir/exit" ]; do
     if [ $napped -ge $look ]; then
         [ "$(clean list-panes -s -t "=$name:" -f '#{==:#{@mngr_role},agent}' -F '#{pane_dead}')" = 0 ] ||
@@ -62,7 +62,7 @@ until [ -s "$dir/proc" ] || [ -s "$dir/exit" ]; do
         echo "the agent's process did not start within 20s" >&2
         exit 8
     fi
-    nap 5
+    rest 5 50
 done
 if [ -s "$dir/proc" ]; then
     read -r pid <"$dir/proc"

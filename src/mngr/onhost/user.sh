@@ -6,9 +6,21 @@ set -e
 echo "$4" >/etc/mngr-halt
 is_new= # root without capabilities sees nothing in a home that was given away
 if [ -O "$home" ] && [ ! -e "$home/.mngr" ]; then is_new=1; fi
-if [ -n "$is_new" ] && [ -n "$author" ] && [ ! -e "$home/.gitconfig" ] && command -v git >/dev/null; then
-    HOME=$home git config --global user.name "$author"
-    HOME=$home git config --global user.email "$email"
+escape() { # into `text`, as git wants it between quotes
+    text= left=$1
+    while :; do
+        case $left in *[\\\"]*) ;; *) break ;; esac
+        text=$text${left%%[\\\"]*}
+        left=${left#"${left%%[\\\"]*}"}
+        text=$text\\${left%"${left#?}"} left=${left#?}
+    done
+    text=$text$left
+}
+if [ -n "$is_new" ] && [ -n "$author" ] && [ ! -e "$home/.gitconfig" ]; then
+    escape "$author"
+    author=$text
+    escape "$email"
+    printf '[user]\n\tname = "%s"\n\temail = "%s"\n' "$author" "$text" >"$home/.gitconfig"
 fi
 [ "$number" != 0 ] || exit 0
 shell=/bin/sh

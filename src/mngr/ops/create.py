@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from mngr import clock, git, names, store
+from mngr.agents.delivery import check_text
 from mngr.errors import MngrError, Unreachable, UsageError
 from mngr.fanout import fanout
 from mngr.gathered import GatheredHost
@@ -23,10 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mngr.host import Host
-    from mngr.model import AgentView
+    from mngr.model import AgentView, Outcome
     from mngr.names import Address
     from mngr.ops.context import Context
-    from mngr.ops.list import Seen
 
 
 _HOSTS = 32  # that are made at once
@@ -59,13 +59,21 @@ class CreateRequest(Record):
     confirmed: bool = False  # and may do so where it can reach more than its own host
     count: int = 1
     per_host: int | None = None  # agents on each new host; None: all on one
+    message: str | None = None  # the first one
+    patience: float = 30.0  # seconds for it to arrive
     reuse: bool = False
 
 
 def create(
-    ctx: Context, request: CreateRequest, then: Callable[[Seen], None] | None = None
+    ctx: Context, request: CreateRequest, told: list[Outcome] | None = None
 ) -> list[AgentView | Exception]:
-    """Make the agents; one answer each, in order, and `then` is called for each. Errors before the first step are raised."""
+    """Make the agents; one answer each, in order. Errors before the first step are raised.
+
+    With a message every new agent is told as soon as it runs, and `told` has what came of that.
+    """
+    told = [] if told is None else told
+    if request.message is not None:
+        check_text(request.message)
     wanted = names.Address() if request.address is None else find.address(ctx, request.address)
     if wanted.path is not None:
         raise UsageError("an address with a path cannot be created", "leave out what follows the colon")
@@ -90,7 +98,7 @@ def create(
         known = make_plan(ctx, unmade, request.replace(network=None))
         ctx.home.make()
     answers = fanout(
-        lambda some: _create_on_host(ctx, wanted, request, some, known, then), groups, at_once=_HOSTS
+        lambda some: _create_on_host(ctx, wanted, request, some, known, told), groups, at_once=_HOSTS
     )
     for some, answer in zip(groups, answers, strict=True):
         if isinstance(answer, Exception) and (len(groups) == 1 or not isinstance(answer, MngrError)):
@@ -113,7 +121,7 @@ def _groups(ctx: Context, wanted: Address, request: CreateRequest, fresh: list[s
 
 
 def _create_on_host(
-    ctx: Context, wanted: Address, request: CreateRequest, fresh: list[str], known: Plan | None, then: Callable[[Seen], None] | None,
+    ctx: Context, wanted: Address, request: CreateRequest, fresh: list[str], known: Plan | None, told: list[Outcome],
 ) -> dict[str, AgentView | Exception]:  # fmt: skip
     """Make agents on one host, which may have to be made; what came of each."""
     made: dict[str, AgentView | Exception] = {}
@@ -123,7 +131,7 @@ def _create_on_host(
         ctx.home.make()
         plan = plan.replace(source=relay.bring_near(ctx, plan.source, host, plan.transfer, plan.base))
         make = _create_unnamed if wanted.name is None and request.count == 1 else create_one
-        made.update(zip(fresh, fanout(lambda n: make(ctx, plan, n, then), fresh, at_once=4), strict=True))
+        made.update(zip(fresh, fanout(lambda n: make(ctx, plan, n, told), fresh, at_once=4), strict=True))
     finally:
         if is_new and all(isinstance(made.get(n), Exception | None) for n in fresh):
             hosts.give_back(ctx, host)
@@ -154,19 +162,19 @@ def _reuse(ctx: Context, agent_id: str) -> AgentView | Exception:
     return listing.view(find.get_seen(ctx, agent_id))
 
 
-def _create_unnamed(ctx: Context, plan: Plan, name: str, then: Callable[[Seen], None] | None) -> AgentView:
+def _create_unnamed(ctx: Context, plan: Plan, name: str, told: list[Outcome]) -> AgentView:
     """Make one agent; a made-up name that somebody else took meanwhile is not the user's trouble."""
     for _ in range(100):
         try:
-            return create_one(ctx, plan, name, then)
+            return create_one(ctx, plan, name, told)
         except (store.NameTaken, transfer.BranchTaken) as error:
             if isinstance(error, transfer.BranchTaken) and "*" not in (plan.branch or ""):
                 raise
             name = _free_name(ctx)
-    return create_one(ctx, plan, name, then)
+    return create_one(ctx, plan, name, told)
 
 
-def create_one(ctx: Context, plan: Plan, name: str, then: Callable[[Seen], None] | None) -> AgentView:
+def create_one(ctx: Context, plan: Plan, name: str, told: list[Outcome]) -> AgentView:
     """All steps for one agent; on any failure nothing is left."""
     host: Host = plan.host
     record = _record(ctx, plan, name)
@@ -178,19 +186,48 @@ def create_one(ctx: Context, plan: Plan, name: str, then: Callable[[Seen], None]
         for step, act in _STEPS:
             announce(step)
             record = act(ctx, together, plan, record) or record
+        if together is not host:  # the message travels with all the rest
+            _tell(ctx, together, plan, record, told)
         seen = listing.see_started(together, record).replace(host=host)
+    except KeyboardInterrupt:
+        if _is_whole(host, record):  # only the message was still on its way
+            listing.remember(ctx, host, record)
+        else:
+            _take_back(ctx, host, record)
+        raise
     except BaseException as error:
         keeps_branch = isinstance(error, transfer.BranchTaken)
-        try:
-            discard(ctx, host, record.replace(branch_is_new=False) if keeps_branch else record)
-        except Unreachable:
-            ctx.note(f"{name} may be left half made on {host.name}; when that answers again: mngr gc")
+        _take_back(ctx, host, record.replace(branch_is_new=False) if keeps_branch else record)
         raise
     listing.remember(ctx, host, record)
     ctx.hooks.tell("mngr_created", agent=record)
-    if then is not None:
-        then(seen)
+    if together is host:
+        _tell(ctx, host, plan, record, told)
     return listing.view(seen)
+
+
+def _take_back(ctx: Context, host: Host, record: AgentRecord) -> None:
+    try:
+        discard(ctx, host, record)
+    except Unreachable:
+        ctx.note(f"{record.name} may be left half made on {host.name}; when that answers again: mngr gc")
+
+
+def _is_whole(host: Host, record: AgentRecord) -> bool:
+    """Whether an agent came to be although we were interrupted."""
+    try:
+        return store.load(host, record.id).phase == "ready"
+    except MngrError:
+        return False
+
+
+def _tell(ctx: Context, host: Host, plan: Plan, record: AgentRecord, told: list[Outcome]) -> None:
+    """The first message, if there is one."""
+    text = plan.request.message
+    if text is not None:
+        from mngr.ops.message import tell
+
+        tell(ctx, host, record, text, plan.request.patience, told.append)
 
 
 def _record(ctx: Context, plan: Plan, name: str) -> AgentRecord:
@@ -259,14 +296,14 @@ def _prepare(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
         environment.base(ctx.home, host), plan.variables, environment.own(ctx, host, record)
     )
     directory = host.home.agent(record.id)
-    host.write(os.path.join(directory, "env"), text)
     settle(ctx, host)
     if isinstance(host, GatheredHost):
         host.new = directory
+    host.write(os.path.join(directory, "env"), text)
     ctx.kind_of(record).prepare(host, record)
+    write_command(ctx, host, record, resume=False)
     if isinstance(host, GatheredHost):
         host.new = None
-    write_command(ctx, host, record, resume=False)
 
 
 def _set_up(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:

@@ -9,18 +9,22 @@ from mngr import onhost, store
 from mngr.agents.delivery import check_plain, check_text
 from mngr.agents.program import ProgramKind
 from mngr.errors import MngrError, TimedOut
+from mngr.gathered import GatheredHost, afterwards, whole
 from mngr.model import Outcome
 from mngr.ops import list as listing
 from mngr.ops.hosts import wake
-from mngr.ops.targets import LIVE, each
+from mngr.ops.targets import LIVE, each, failed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mngr.agents.delivery import Delivery
     from mngr.host import Host
     from mngr.model import AgentRecord
     from mngr.ops.context import Context
     from mngr.ops.list import Seen
+    from mngr.shell import Result
 
 PATIENCE = 30.0  # seconds for a message to arrive
 AGAIN = 1.0  # seconds after which an answer that changed nothing is given once more
@@ -131,17 +135,55 @@ def _start(ctx: Context, record: AgentRecord) -> None:
         raise MngrError(started.error or "it could not be started", started.hint)
 
 
+def tell(
+    ctx: Context, host: Host, record: AgentRecord, text: str, limit: float, done: Callable[[Outcome], None]
+) -> None:
+    """The first message to an agent that was just started; what came of it, also if that is known only with what comes next."""
+    try:
+        delivery = ctx.kind_of(record).delivery(record, text)
+        check_plain(delivery)
+    except MngrError as error:
+        done(failed(record.name, error, record.id))
+        return
+    extra = {"delivered": True, "proof": delivery.proof}
+
+    def check(answer: Result) -> None:
+        try:
+            _check(whole(host), record, delivery, limit, answer)
+        except MngrError as error:
+            done(failed(record.name, error, record.id))
+        else:
+            done(Outcome(id=record.id, name=record.name, extra=extra))
+
+    words = _words(host, record, delivery, limit)
+    try:
+        afterwards(host, words, check, stdin=delivery.text.encode(), timeout=_longest(limit))
+    except MngrError as error:
+        if isinstance(host, GatheredHost):
+            raise
+        done(failed(record.name, error, record.id))
+
+
 def _deliver(host: Host, record: AgentRecord, delivery: Delivery, limit: float) -> None:
     """Send and wait for the proof; raises when there is none."""
-    argv = [
+    words = _words(host, record, delivery, limit)
+    answer = host.run(words, stdin=delivery.text.encode(), timeout=_longest(limit))
+    _check(host, record, delivery, limit, answer)
+
+
+def _longest(limit: float) -> float:
+    return 3 * limit + 30.0
+
+
+def _words(host: Host, record: AgentRecord, delivery: Delivery, limit: float) -> list[str]:
+    program, directory = onhost.program("send.sh"), host.home.agent(record.id)
+    return [
         "sh",
         "-c",
-        onhost.program("send.sh"),
+        program,
         "send.sh",
         host.socket,
-        host.home.agent(record.id),
-    ]
-    argv += [
+        directory,
         f"{math.ceil(limit)}",
         delivery.ready or "",
         f"{delivery.pause:g}",
@@ -154,7 +196,10 @@ def _deliver(host: Host, record: AgentRecord, delivery: Delivery, limit: float) 
         delivery.dialog,
         delivery.prompt,
     ]
-    answer = host.run(argv, stdin=delivery.text.encode(), timeout=3 * limit + 30.0)
+
+
+def _check(host: Host, record: AgentRecord, delivery: Delivery, limit: float, answer: Result) -> None:
+    """Raises when what send.sh said is no proof."""
     word, _, rest = answer.text.partition(" ")
     name = record.name
     look = f"look at its screen: mngr capture {name}"

@@ -192,8 +192,10 @@ class BridgedWire:
     def begin(
         self, argv: Sequence[str], streams: tuple[int, int, int], timeout: float | None
     ) -> Session | None:
-        """What `argv` gave, from here."""
+        """What `argv` gave, from here; with a limit all that it says is wanted at its end, and not before."""
         request, program = argv[-2].encode(), argv[-1].encode()
+        if timeout is not None:
+            request = request[:-1] + b', "whole": true}'
         message = request + b"\n%d\n" % len(program) + program
         rights = b"".join(fd.to_bytes(4, "little" if sys.byteorder == "little" else "big") for fd in streams)
         for _ in range(2):  # the first may have been about to end

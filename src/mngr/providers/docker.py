@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from mngr import onhost, registry, shell, store
+from mngr import onhost, registry, store
 from mngr.config import as_list
 from mngr.errors import MngrError, NotFound, UsageError, closest
 from mngr.lock import Lock
@@ -13,7 +13,7 @@ from mngr.paths import find_project_root
 from mngr.pipehost import PipeHost
 from mngr.providers import docker_engine, docker_image, docker_leftovers, docker_snapshot, probe
 from mngr.providers.docker_engine import DockerWire, Engine
-from mngr.providers.rented import made_from, refuse_options
+from mngr.providers.rented import author, made_from, refuse_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -230,7 +230,6 @@ class DockerProvider:
             raise _failed(f"the container {name} could not be started", result.err)
         container = result.text.split("\n")[-1].strip()
         number, home = USERS[user]
-        author = [shell.run(["git", "config", f"user.{key}"]).text for key in ("name", "email")]
         argv = [
             "sh",
             "-c",
@@ -240,7 +239,7 @@ class DockerProvider:
             number.partition(":")[0],
             home,
             HALT,
-            *author,
+            *author(),
         ]
         done = engine.run("exec", "-u", "0:0", container, *argv)
         if docker_engine.is_stopped(done):

@@ -10,7 +10,7 @@ from mngr.config import as_list
 from mngr.errors import HostGone, HostStopped, MngrError, UsageError
 from mngr.paths import find_project_root
 from mngr.providers.bridged import LINGER, Bridge, BridgedWire
-from mngr.providers.rented import Found, RentedProvider
+from mngr.providers.rented import Found, RentedProvider, author
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,16 +87,15 @@ class ModalEngine:
             raise UsageError(
                 "timeout cannot be more than 24h on Modal", "a host that ends can be started again"
             )
-        said = shell.run(["git", "config", "--null", "--get-regexp", r"^user\.(name|email)$"]).text
-        author = dict(row.partition("\n")[::2] for row in said.split("\0"))
         return {
-            "tag": tag, "origin": _origin(wish), "author": [author.get(f"user.{key}", "") for key in ("name", "email")], "fresh": not wish.get("snapshot"),
+            "tag": tag, "origin": _origin(wish), "author": author(), "fresh": not wish.get("snapshot"),
             "words": {key: value for key, value in words.items() if value is not None},
             "tags": {"mngr": self._key, "host": name, "tag": tag},
         }  # fmt: skip
 
     def make(self, name: str, facts: Facts) -> Facts:
-        return {**facts, **self._create(name, facts, facts["origin"])}
+        made = {**facts, **self._create(name, facts, facts["origin"])}
+        return made if facts["fresh"] else {**made, "files": None}  # `first` has something to clear away
 
     def first(self, name: str, facts: Facts) -> str:
         """There are a user and an author; of what a snapshot brought along, no agents."""

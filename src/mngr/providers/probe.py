@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mngr import onhost, pipehost, registry
+from mngr import onhost, pipehost, registry, shell
 from mngr.errors import MngrError, Unreachable
 from mngr.fanout import fanout
 
@@ -86,6 +86,26 @@ def settle_in(wire: Wire, host: str, home: object = None, first: str = "") -> di
     rows = facts.pop("rest").decode("utf-8", "surrogateescape").split("\0")
     env = {name: value for name, eq, value in (row.partition("=") for row in rows) if eq and value}
     return {**facts, "env": env}
+
+
+def opening(first: str, home: str, tag: str) -> str:
+    """What a program begins with on a new host that is like one that was asked already: there is a home for agents then."""
+    mark, words = shell.quote(f"{home}/cache/made-{tag}"), shell.quote(home)
+    begin = f"({first}\n) && " if first else ""
+    return f"[ -e {mark} ] || {{ {begin}({_HOME.format(home=words, mark=mark)}); }} >&2 </dev/null || exit {_UNFIT}\n"
+
+
+# As in hello.sh, where nobody can have been before.
+_HOME = """umask 077; mkdir -p {home}/agents {home}/names {home}/work {home}/cache {home}/lib && cd {home} &&
+{{ [ -e version ] || {{ echo "mngr 1" >version.$$ && mv -f version.$$ version; }}; }} && : >{mark}"""
+
+
+def alike(facts: dict[str, Any]) -> dict[str, Any]:
+    """Of the facts about a host, those that others with the same files share."""
+    return {key: value for key, value in facts.items() if key not in _OWN}
+
+
+_OWN = ("clock", "boot", "free", "load", "cpus", "agents")
 
 
 # What every agent there needs to find its programs and its language: what a person who logs in there would have. His

@@ -7,7 +7,7 @@ import os
 from mngr import registry, shell
 from mngr.errors import HostStopped, MngrError, UsageError
 from mngr.providers.bridged import Bridge, BridgedWire
-from mngr.providers.rented import Found, RentedProvider
+from mngr.providers.rented import Found, RentedProvider, author
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,10 +72,9 @@ class RayEngine:
 
     def plan(self, name: str, wish: Facts) -> Facts:
         number = os.urandom(4).hex()
-        author = [shell.run(["git", "config", f"user.{key}"]).text for key in ("name", "email")]
         about = {
             "name": name, "tag": f"{self._key}-{number}", "actor": f"host:{self._key}:{number}:{name}",
-            "directory": self._directory, "keeper": f"keeper:{self._key}", "author": author,
+            "directory": self._directory, "keeper": f"keeper:{self._key}", "author": author(),
         }  # fmt: skip
         return {"tag": about["tag"], "about": about, "wish": _sizes(wish), "whose": self._key}
 

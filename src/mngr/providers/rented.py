@@ -6,7 +6,7 @@ import json
 import os
 import time
 
-from mngr import registry, store
+from mngr import registry, shell, store
 from mngr.errors import Busy, MngrError, NotFound, UsageError, closest
 from mngr.host import Leftover
 from mngr.lock import Lock
@@ -64,7 +64,8 @@ class Engine(Protocol):
         """The facts of a machine that runs, and whose wire answers; Busy when there is no room and nothing was made."""
         ...
 
-    # What an engine may also have is `first(name, facts) -> str`: a program that is to run before all else on a new machine.
+    # What an engine may also have is `first(name, facts) -> str`: a program that is to run before all else on a new machine,
+    # perhaps by two at once. Of machines with the same fact `files` only one is asked what it is like.
 
     def join(self, name: str) -> Facts | None:
         """The facts of a machine of that name that is there already, with `whose` (a registry.key) it is; it runs then."""
@@ -249,7 +250,7 @@ class RentedProvider:
         try:
             engine = self._when_there_is_room(lambda: self._engine.make(name, facts["engine"]))
             first = getattr(self._engine, "first", lambda name, facts: "")(name, engine)
-            found = probe.settle_in(self._engine.wire(name, engine), name, engine.get("home"), first)
+            found = self._settle_in(name, engine, first)
         except BaseException:
             try:
                 self._remove(name, facts)
@@ -258,6 +259,17 @@ class RentedProvider:
             raise
         registry.save(self._home, self.name, name, {**found, **facts, "engine": engine})
         registry.drop(self._home, self.name, name, "making", "gone")
+
+    def _settle_in(self, name: str, engine: Facts, first: str) -> dict[str, Any]:
+        """Facts about a host that has a home for agents, at the latest with its first command; of many with the same files one is asked."""
+        files = engine.get("files")
+        known = registry.load_alike(self._home, self.name, files) if files else None
+        if known is not None:
+            return {**known, "opening": probe.opening(first, known["home"], engine["tag"])}
+        found = probe.settle_in(self._engine.wire(name, engine), name, engine.get("home"), first)
+        if files:
+            registry.save_alike(self._home, self.name, files, probe.alike(found))
+        return found
 
     def _join(self, name: str, options: dict[str, Any]) -> bool:
         """Use a machine of that name that is there already; False when there is none."""
@@ -317,6 +329,7 @@ class RentedWire:
         self._place = (provider, host)
         self._reach = reach
         self._facts: Facts | None = None
+        self._opening = ""
         self._wires: list[Wire] = []
 
     def _wire(self) -> Wire:
@@ -324,12 +337,14 @@ class RentedWire:
         if known is not None and (known["engine"] != self._facts or not self._wires):
             self._wires.append(self._reach(known["engine"]))
             self._facts = known["engine"]
+            self._opening = known.get("opening", "")
         if not self._wires:
             raise NotFound(f"{self._place[0]} has no host {self._place[1]!r}", "see: mngr list --hosts")
         return self._wires[-1]
 
     def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
-        return self._wire().argv(program, terminal=terminal, only=only)
+        wire = self._wire()
+        return wire.argv(self._opening + program, terminal=terminal, only=only)
 
     @property
     def begin(self) -> Begin | None:
@@ -343,6 +358,19 @@ class RentedWire:
         for wire in self._wires:
             wire.close()
         self._wires.clear()
+
+
+def author() -> list[str]:
+    """Name and email of whoever works here, as git knows them: what agents elsewhere commit as."""
+    where = os.getcwd()
+    if where not in _AUTHORS:  # asked once for many hosts
+        said = shell.run(["git", "config", "--null", "--get-regexp", r"^user\.(name|email)$"]).text
+        rows = dict(row.partition("\n")[::2] for row in said.split("\0"))
+        _AUTHORS[where] = [rows.get(f"user.{key}", "") for key in ("name", "email")]
+    return _AUTHORS[where]
+
+
+_AUTHORS: dict[str, list[str]] = {}
 
 
 def load_snapshot(home: Home, name: str) -> Facts:

@@ -8,7 +8,7 @@ import time
 from mngr import clock, onhost, pipehost, registry, shell
 from mngr.errors import Busy, HostGone, HostStopped, MngrError, TimedOut, Unreachable, UsageError
 from mngr.paths import OF_AGENTS
-from mngr.providers.rented import Found, RentedProvider
+from mngr.providers.rented import Found, RentedProvider, author
 from mngr.providers.template_words import OWN, Sign, Template
 
 TYPE_CHECKING = False
@@ -90,8 +90,9 @@ class TemplateEngine:
             place = shell.quote(self._home) if self._home else "~/.mngr"
             argv = ["sh", "-c", f"cd {place} 2>/dev/null || exit 0; rm -rf -- {' '.join(OF_AGENTS)}"]
             pipehost.run(self.wire(name, made), argv, name=name)
-        author = [shell.run(["git", "config", f"user.{key}"]).text for key in ("name", "email")]
-        pipehost.run(self.wire(name, made), ["sh", "-c", _AUTHOR, "author", *author], timeout=60.0, name=name)
+        pipehost.run(
+            self.wire(name, made), ["sh", "-c", _AUTHOR, "author", *author()], timeout=60.0, name=name
+        )
         return made
 
     def join(self, name: str) -> Facts | None:

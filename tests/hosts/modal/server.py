@@ -24,8 +24,8 @@ def python(version: str = NEWEST) -> Path:
 class Modal:
     """`with Modal() as modal:` an empty workspace; `env` is what the library needs to find it."""
 
-    def __init__(self) -> None:
-        self._place = Place("modal")
+    def __init__(self, under: str = "/var/tmp") -> None:
+        self._place = Place("modal", under)
         self.state = self._place.dir
         log = self.state / "log"
         hidden = [str(ROOT)]
