@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     Check = Callable[[Result], object]
 
-MOST = 50_000  # bytes that travel together: what goes as one word has its limits everywhere
+MOST = 200_000  # bytes that travel together, and are in a shell's memory then
+WORD = 50_000  # bytes of one of them: what goes as one word has its limits everywhere
 # [PATH MODE TEXT]…: writes files where nothing is.
 _FRESH = """
 umask 077
@@ -76,7 +77,7 @@ class GatheredHost(PipeHost):
         step = (list(argv), stdin, check)
         if b"\0" in stdin or sum(map(_size, [*self._waiting, step])) > MOST:
             self.flush()
-        if b"\0" in stdin or _size(step) > MOST:
+        if b"\0" in stdin or max(map(len, [stdin, *argv])) > WORD:
             check(super().run(argv, stdin=stdin))
         else:
             self._waiting.append(step)
@@ -104,7 +105,7 @@ class GatheredHost(PipeHost):
 
     def write(self, path: str, data: bytes, mode: int = 0o600) -> None:
         self._written.add(path)
-        if b"\0" in data or len(data) > MOST // 2:
+        if b"\0" in data or len(data) > WORD:
             self.flush()
             super().write(path, data, mode)
             return

@@ -6,14 +6,19 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
+from mngr import onhost
+from mngr.agents.scenario import parse_scenario
+from mngr.onhost import player
 from tests.bench.measure import Case
 from tests.bench.world import BIN, World
 from tests.hosts.modal.server import Modal, python
 
 AT_ONCE = 32  # as many hosts as `create` makes and `list` asks at a time
 BOOTS = 1.0  # seconds that a sandbox takes to boot where that is not nothing
+HELLO = "hello"
 
 
 class Alone:
@@ -85,24 +90,27 @@ def modal(world: World, repo: Path, count: int = 100) -> Iterator[Case]:
     """Sandboxes of the control plane of ours, against the library alone."""
     files = repo.name.removeprefix("repo-") + " files"
     for transfer, boots, what in (
-        ("none", 0, "no project"),
-        ("mirror", BOOTS, f"{files}, slow"),
-        ("mirror", 0, files),
+        ("none", BOOTS, f"{BOOTS:g} s to boot"),
+        ("mirror", BOOTS, f"{BOOTS:g} s to boot, {files}"),
+        ("none", 0, "at once"),
     ):
-        with Modal() as plane:
+        with Modal(under="/dev/shm") as plane:
             place, alone = Workspace(world, plane), Alone(plane.env)
             try:
-                yield _made(place, alone, repo, count, transfer, boots, what)
-                if what == files:
-                    yield _listed(place, alone, count)
+                yield from _made(place, alone, repo, count, transfer, boots, what)
+                if not boots:
+                    yield from _listed(place, alone, count)
             finally:
                 alone.close()
 
 
 def _made(
     place: Workspace, alone: Alone, repo: Path, count: int, transfer: str, boots: float, what: str
-) -> Case:
-    """`create`, until every first message is proven, where a sandbox takes so many seconds to boot."""
+) -> Iterator[Case]:
+    """`create`, until every first message is proven, where a sandbox takes so many seconds to boot.
+
+    Where it takes none, nearly all that is measured is the agent: then also against the same by hand.
+    """
     place.mngr("create", "first@.modal", "--", "true", cwd=repo)  # loads the library and builds the image
     place.mngr("destroy", "--force", *(f"@{host}.modal" for host in place.hosts()))
     alone.ask("create", 1)
@@ -110,16 +118,44 @@ def _made(
     place.slow(boots)
     floor = alone.ask("create", count)
     alone.ask("end")
-    words = ("create", "w@.modal", "player", "--count", str(count), "--agents-per-host", "1", "-m", "hello")
-    case = Case(f"create on {count} sandboxes, {what}", times=2.5)
-    case.add(floor, place.mngr(*words, "--transfer", transfer, cwd=repo))
+    words = ("create", "w@.modal", "player", "--count", str(count), "--agents-per-host", "1", "-m", HELLO)
+    took = place.mngr(*words, "--transfer", transfer, cwd=repo)
     place.check(count)
-    return case
+    case = Case(f"create on {count} sandboxes, {what}", times=2.5)
+    case.add(floor, took)
+    yield case
+    if not boots:
+        sandboxes = place.sandboxes()
+        case = Case(f"create on {count} sandboxes, {what}, by hand", times=2.5)
+        case.add(alone.ask("create", count, *_by_hand()), took)
+        alone.ask("end")
+        yield case
+        assert place.sandboxes() == sandboxes
 
 
-def _listed(place: Workspace, alone: Alone, count: int) -> Case:
-    """`list`, against one bare command in each sandbox."""
+def _by_hand() -> list[str]:
+    """One command that starts the same agent in tmux and types the same message, with nothing of ours around it."""
+    scenario = json.dumps(parse_scenario("[]"))
+    return ["sh", "-c", _BY_HAND, "agent", onhost.program("player.py"), scenario, HELLO, player.digest(HELLO)]
+
+
+_BY_HAND = """
+mkdir /root/agent && cd /root/agent || exit
+printf %s "$1" >player.py
+printf %s "$2" >scenario.json
+MNGR_AGENT_DIR=$PWD tmux -S socket -f /dev/null new-session -d python3 player.py
+until [ -s status ]; do sleep 0.05; done
+tmux -S socket send-keys -l "$3" ';' send-keys Enter
+until grep -qF -e "$4" events.jsonl; do sleep 0.05; done
+"""
+
+
+def _listed(place: Workspace, alone: Alone, count: int) -> Iterator[Case]:
+    """`list`, against one bare command in each sandbox: one that does nothing, and one that asks tmux what it has."""
     sandboxes = place.sandboxes()
     assert len(sandboxes) == count
-    case = Case(f"list, {count} sandboxes, {count} agents", times=1.5, more=place.start())
-    return case.alternate(lambda: alone.ask("exec", sandboxes), lambda: place.mngr("list"), 10)
+    start = place.start()
+    look = ("sh", "-c", "tmux -S /tmp/mngr-0/* list-panes -a")
+    for what, words in ((f"list, {count} sandboxes, {count} agents", ()), ("list, against bare tmux", look)):
+        floor = partial(alone.ask, "exec", sandboxes, *words)
+        yield Case(what, times=1.5, more=start).alternate(floor, partial(place.mngr, "list"), 10)

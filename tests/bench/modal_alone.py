@@ -50,6 +50,8 @@ class Alone:
 
 async def _run(sandbox: Any, *words: str) -> None:
     process = await sandbox.exec.aio(*(words or ["true"]))
+    if words:
+        await process.stdout.read.aio()  # it was run for what it says
     assert await process.wait.aio() == 0
 
 

@@ -97,7 +97,7 @@ def opening(first: str, home: str, tag: str) -> str:
 
 # As in hello.sh, where nobody can have been before.
 _HOME = """umask 077; mkdir -p {home}/agents {home}/names {home}/work {home}/cache {home}/lib && cd {home} &&
-{{ [ -e version ] || {{ echo "mngr 1" >version.$$ && mv -f version.$$ version; }}; }} && : >{mark}"""
+{{ [ -e version ] || echo "mngr 1" >version; }} && : >{mark}"""
 
 
 def alike(facts: dict[str, Any]) -> dict[str, Any]:
