@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from mngr.contract.program import Beside
 from mngr.paths import Home
 from mngr.providers.ssh import SshProvider, SshWire
 from tests.conftest import Mngr, wait_for
@@ -181,3 +183,17 @@ def test_a_cut_wire_ends_a_command_within_its_limit(mngr: Mngr, machine: Machine
     assert "m1" in ran.err
     machine.heal()
     mngr("exec", "foo", "--", "true")
+
+
+def test_the_first_message_goes_with_all_the_rest_and_an_interrupt_then_leaves_the_agent(away: Mngr) -> None:
+    away("create", "foo@h1", "player", "-m", "hello")
+    assert "hello" in away("transcript", "foo").out
+    deaf = '{"lose_enters": 1000, "steps": []}'
+    with Beside(away, "create", "bar@h1", "player", "-m", "nobody hears it", "--", deaf) as making:
+        wait_for(lambda: "nobody hears it" in away("capture", "bar", code=None).out)
+        making.process.send_signal(signal.SIGINT)
+        assert making.process.wait(30) == 130
+    assert away.agent("bar")["state"] == "WAITING"
+    ran = away("create", "w@h1", "player", "--count", "6", "-m", "to all")
+    assert ran.out.count("runs in") == 6
+    assert all("to all" in away("transcript", f"w-{number}").out for number in range(1, 7))

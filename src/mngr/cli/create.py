@@ -218,7 +218,6 @@ def _patience(count: int) -> float:
 
 
 def _send(cli: Cli, agents: list[AgentView], message: str) -> list[Outcome]:
-    """To those that were there already."""
     names = [agent.name for agent in agents]
     return cli.fleet.message(names, message, timeout=_patience(len(agents))) if names else []
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 _HOSTS = 32  # that are made at once
+_AGENTS = 4  # that are made at once on each
 
 
 class CreateRequest(Record):
@@ -69,7 +70,7 @@ def create(
 ) -> list[AgentView | Exception]:
     """Make the agents; one answer each, in order. Errors before the first step are raised.
 
-    With a message every new agent is told as soon as it runs, and `told` has what came of that.
+    Where the message can travel with all the rest, `told` has what came of it; whoever is not in there is to be told yet.
     """
     told = [] if told is None else told
     if request.message is not None:
@@ -130,8 +131,12 @@ def _create_on_host(
         plan = make_plan(ctx, host, request, known).replace(is_new=is_new)
         ctx.home.make()
         plan = plan.replace(source=relay.bring_near(ctx, plan.source, host, plan.transfer, plan.base))
+        if len(fresh) > _AGENTS:  # those that start would wait for those that start up
+            plan = plan.replace(request=request.replace(message=None))
         make = _create_unnamed if wanted.name is None and request.count == 1 else create_one
-        made.update(zip(fresh, fanout(lambda n: make(ctx, plan, n, told), fresh, at_once=4), strict=True))
+        made.update(
+            zip(fresh, fanout(lambda n: make(ctx, plan, n, told), fresh, at_once=_AGENTS), strict=True)
+        )
     finally:
         if is_new and all(isinstance(made.get(n), Exception | None) for n in fresh):
             hosts.give_back(ctx, host)
@@ -186,8 +191,10 @@ def create_one(ctx: Context, plan: Plan, name: str, told: list[Outcome]) -> Agen
         for step, act in _STEPS:
             announce(step)
             record = act(ctx, together, plan, record) or record
-        if together is not host:  # the message travels with all the rest
-            _tell(ctx, together, plan, record, told)
+        if isinstance(together, GatheredHost) and plan.request.message is not None:
+            from mngr.ops.message import tell
+
+            tell(ctx, together, record, plan.request.message, plan.request.patience, told.append)
         seen = listing.see_started(together, record).replace(host=host)
     except KeyboardInterrupt:
         if _is_whole(host, record):  # only the message was still on its way
@@ -201,8 +208,6 @@ def create_one(ctx: Context, plan: Plan, name: str, told: list[Outcome]) -> Agen
         raise
     listing.remember(ctx, host, record)
     ctx.hooks.tell("mngr_created", agent=record)
-    if together is host:
-        _tell(ctx, host, plan, record, told)
     return listing.view(seen)
 
 
@@ -219,15 +224,6 @@ def _is_whole(host: Host, record: AgentRecord) -> bool:
         return store.load(host, record.id).phase == "ready"
     except MngrError:
         return False
-
-
-def _tell(ctx: Context, host: Host, plan: Plan, record: AgentRecord, told: list[Outcome]) -> None:
-    """The first message, if there is one."""
-    text = plan.request.message
-    if text is not None:
-        from mngr.ops.message import tell
-
-        tell(ctx, host, record, text, plan.request.patience, told.append)
 
 
 def _record(ctx: Context, plan: Plan, name: str) -> AgentRecord:

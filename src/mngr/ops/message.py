@@ -9,7 +9,6 @@ from mngr import onhost, store
 from mngr.agents.delivery import check_plain, check_text
 from mngr.agents.program import ProgramKind
 from mngr.errors import MngrError, TimedOut
-from mngr.gathered import GatheredHost, afterwards, whole
 from mngr.model import Outcome
 from mngr.ops import list as listing
 from mngr.ops.hosts import wake
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mngr.agents.delivery import Delivery
+    from mngr.gathered import GatheredHost
     from mngr.host import Host
     from mngr.model import AgentRecord
     from mngr.ops.context import Context
@@ -136,32 +136,31 @@ def _start(ctx: Context, record: AgentRecord) -> None:
 
 
 def tell(
-    ctx: Context, host: Host, record: AgentRecord, text: str, limit: float, done: Callable[[Outcome], None]
+    ctx: Context,
+    host: GatheredHost,
+    record: AgentRecord,
+    text: str,
+    limit: float,
+    done: Callable[[Outcome], None],
 ) -> None:
-    """The first message to an agent that was just started; what came of it, also if that is known only with what comes next."""
+    """The first message to an agent that is being started, with what comes next; `done` hears what came of it."""
     try:
         delivery = ctx.kind_of(record).delivery(record, text)
         check_plain(delivery)
     except MngrError as error:
         done(failed(record.name, error, record.id))
         return
-    extra = {"delivered": True, "proof": delivery.proof}
 
     def check(answer: Result) -> None:
         try:
-            _check(whole(host), record, delivery, limit, answer)
+            _check(host.inner, record, delivery, limit, answer)
         except MngrError as error:
             done(failed(record.name, error, record.id))
         else:
+            extra = {"delivered": True, "proof": delivery.proof}
             done(Outcome(id=record.id, name=record.name, extra=extra))
 
-    words = _words(host, record, delivery, limit)
-    try:
-        afterwards(host, words, check, stdin=delivery.text.encode(), timeout=_longest(limit))
-    except MngrError as error:
-        if isinstance(host, GatheredHost):
-            raise
-        done(failed(record.name, error, record.id))
+    host.later(_words(host, record, delivery, limit), check, stdin=delivery.text.encode())
 
 
 def _deliver(host: Host, record: AgentRecord, delivery: Delivery, limit: float) -> None:
