@@ -140,7 +140,7 @@ def _by_hand() -> list[str]:
 
 
 _BY_HAND = """
-mkdir /root/agent && cd /root/agent || exit
+mkdir /tmp/agent && cd /tmp/agent || exit
 printf %s "$1" >player.py
 printf %s "$2" >scenario.json
 MNGR_AGENT_DIR=$PWD tmux -S socket -f /dev/null new-session -d python3 player.py
