@@ -7,7 +7,7 @@ import os
 import re
 import time
 
-from mngr import clock, git
+from mngr import clock, git, store
 from mngr.errors import MngrError, NotFound, Unreachable
 from mngr.mapreduce import words
 from mngr.mapreduce.dock import saved_agents
@@ -69,7 +69,10 @@ class Hands:
         """The agent of a task: the one that is there already, else a new one, at the mooring if there is one."""
         assert one.agent is not None
         task = one.task
-        found = self._find(one.agent)
+        is_known = store.find_id(self._fleet.context.home, one.agent) is not None
+        found = (
+            self._find(one.agent) if is_known or "who" in task.data else None
+        )  # else all hosts would be searched
         if found is None and "who" not in task.data:
             if one.attempt > 1:  # the one before may still work, though nobody could tell it so
                 self._fleet.stop([self.name(task, one.attempt - 1)])
