@@ -88,19 +88,18 @@ class ModalEngine:
                 "timeout cannot be more than 24h on Modal", "a host that ends can be started again"
             )
         return {
-            "tag": tag, "origin": _origin(wish), "author": author(), "fresh": not wish.get("snapshot"),
+            "tag": tag, "origin": _origin(wish), "author": author(), "clears": bool(wish.get("snapshot")),
             "words": {key: value for key, value in words.items() if value is not None},
             "tags": {"mngr": self._key, "host": name, "tag": tag},
         }  # fmt: skip
 
     def make(self, name: str, facts: Facts) -> Facts:
-        made = {**facts, **self._create(name, facts, facts["origin"])}
-        return made if facts["fresh"] else {**made, "files": None}  # `first` has something to clear away
+        return {**facts, **self._create(name, facts, facts["origin"])}
 
     def first(self, name: str, facts: Facts) -> str:
         """There are a user and an author; of what a snapshot brought along, no agents."""
         words = shell.join(["root", "0", "/root", HALT, *facts["author"]])
-        return ("" if facts["fresh"] else f"({_CLEAR})\n") + f"set -- {words}\n{onhost.program('user.sh')}"
+        return (f"({_CLEAR})\n" if facts["clears"] else "") + f"set -- {words}\n{onhost.program('user.sh')}"
 
     def _create(self, name: str, facts: Facts, origin: Facts) -> Facts:
         """A sandbox, and when it ends."""

@@ -95,6 +95,13 @@ def opening(first: str, home: str, tag: str) -> str:
     return f"[ -e {mark} ] || {{ {begin}({_HOME.format(home=words, mark=mark)}); }} >&2 </dev/null || exit {_UNFIT}\n"
 
 
+def open_up(wire: Wire, host: str, opening: str) -> None:
+    """Run nothing else there; MngrError when the host cannot be used."""
+    result = pipehost.run(wire, ["sh", "-c", opening + ":"], timeout=PATIENCE, name=host)
+    if result.code:
+        raise MngrError(f"{host} cannot be used: {result.problem}", "choose another image")
+
+
 # As in hello.sh, where nobody can have been before.
 _HOME = """umask 077; mkdir -p {home}/agents {home}/names {home}/work {home}/cache {home}/lib && cd {home} &&
 {{ [ -e version ] || echo "mngr 1" >version; }} && : >{mark}"""

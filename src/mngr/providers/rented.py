@@ -65,7 +65,7 @@ class Engine(Protocol):
         ...
 
     # What an engine may also have is `first(name, facts) -> str`: a program that is to run before all else on a new machine,
-    # perhaps by two at once. Of machines with the same fact `files` only one is asked what it is like.
+    # perhaps by two at once unless the fact `clears` is true. Of machines with the same fact `files` only one is asked what it is like.
 
     def join(self, name: str) -> Facts | None:
         """The facts of a machine of that name that is there already, with `whose` (a registry.key) it is; it runs then."""
@@ -264,9 +264,14 @@ class RentedProvider:
         """Facts about a host that has a home for agents, at the latest with its first command; of many with the same files one is asked."""
         files = engine.get("files")
         known = registry.load_alike(self._home, self.name, files) if files else None
+        wire = self._engine.wire(name, engine)
         if known is not None:
-            return {**known, "opening": probe.opening(first, known["home"], engine["tag"])}
-        found = probe.settle_in(self._engine.wire(name, engine), name, engine.get("home"), first)
+            opening = probe.opening(first, known["home"], engine["tag"])
+            if not engine.get("clears"):
+                return {**known, "opening": opening}
+            probe.open_up(wire, name, opening)  # not while somebody else is at work there already
+            return known
+        found = probe.settle_in(wire, name, engine.get("home"), first)
         if files:
             registry.save_alike(self._home, self.name, files, probe.alike(found))
         return found
