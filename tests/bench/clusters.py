@@ -21,6 +21,7 @@ from tests.hosts.slurm import Slurm
 
 TEST = "def test_one():\n    assert 1 + 1 == 2\n"
 THINKS = 2.0  # seconds that an agent takes before it does something, so that there is something to lose
+RESTARTS = ("its host is gone", "lost")  # why an agent is made to go on that was at work
 AGENTS, SHARE = 20, 5  # agents at a time, and on one host
 
 
@@ -148,41 +149,54 @@ def _run(world: World, tasks: int, engine: Engine, before: float | None) -> Sett
         [f"{row['outcome']}, {row.get('reason')}" for row in done if row["outcome"] != "improved"], spent, before,
     )  # fmt: skip
     if lost is not None:
-        at, unfinished = lost
+        at, hosts = lost
+        unfinished = _own(rows, at, hosts)
         ends = {row["slug"]: clock.parse_stamp(row["at"]) for row in done}
         found.unfinished = len(unfinished)
         found.took = max((ends.get(slug, at) - at for slug in unfinished), default=0.0)
         again = {row["slug"] for row in rows if row["type"] == "launch" and row["attempt"] > 1}
-        again |= {row["slug"] for row in rows if row["type"] == "remind" and row["why"] == "its host is gone"}
+        again |= {row["slug"] for row in rows if row["type"] == "remind" and row["why"] in RESTARTS}
         found.others = len(again - unfinished)
     return found
+
+
+def _own(rows: list[dict[str, Any]], at: float, hosts: set[str]) -> set[str]:
+    """The tasks of hosts that were lost: on them and not yet home, or sent there while nobody knew."""
+    first = {row["slug"]: row for row in reversed(rows) if row["type"] == "launch"}
+    before = [row for row in rows if clock.parse_stamp(row["at"]) <= at]
+    there = {row["slug"] for row in rows if row["type"] == "launched" and row["host"] in hosts}
+    there &= {row["slug"] for row in before if row["type"] == "launch"}
+    failed = {row["slug"] for row in rows if row["type"] == "launch_failed"}
+    return (there - _home(before)) | {slug for slug in failed if first[slug].get("host") in hosts}
 
 
 def _lose(
     process: subprocess.Popen[bytes], journal: str, tasks: int, engine: Engine
 ) -> tuple[float, set[str]]:
-    """Lose a node once half of the tasks were begun; when that was, and which of them were at work on it."""
+    """Lose the node with the most at work on it once half of the tasks were begun; when that was, and its hosts."""
     while process.poll() is None:
         rows = _rows(journal)
         if sum(row["type"] == "prompted" for row in rows) >= tasks // 2:
-            places = engine.places()
-            where = {slug: places[host] for slug, host in _at_work(rows).items() if host in places}
-            if where:
-                node = max(where.values(), key=list(where.values()).count)
+            places, home = engine.places(), _home(rows)
+            busy = [
+                places.get(row["host"])
+                for row in rows
+                if row["type"] == "launched" and row["slug"] not in home
+            ]
+            if nodes := [node for node in busy if node is not None]:
+                node = max(nodes, key=nodes.count)
                 at = time.time()
                 engine.kill(node)
-                return at, {slug for slug, found in where.items() if found == node}
+                return at, {host for host, found in places.items() if found == node}
         time.sleep(0.1)
     raise SystemExit(f"the run on {engine.name} ended before a node could be lost")
 
 
-def _at_work(rows: list[dict[str, Any]]) -> dict[str, str]:
-    """The hosts of tasks whose work is not brought home."""
-    hosts = {row["slug"]: row["host"] for row in rows if row["type"] == "launched"}
-    home = {
+def _home(rows: list[dict[str, Any]]) -> set[str]:
+    """The tasks whose work is brought home."""
+    return {
         row["slug"] for row in rows if row["type"] == "settled" or (row["type"] == "pulled" and row["final"])
     }
-    return {slug: host for slug, host in hosts.items() if slug not in home}
 
 
 def _rows(journal: str) -> list[dict[str, Any]]:

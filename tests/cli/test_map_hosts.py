@@ -91,6 +91,31 @@ def test_the_same_in_containers(mngr: Mngr, docker_engine: Docker) -> None:
     check_prepared(mngr)
 
 
+def test_a_host_that_says_nothing_keeps_nobody_waiting_but_its_own(mngr: Mngr, boxes: Boxes) -> None:
+    signs, items = boxes.place / "signs", ["own", "b", "c", "d", "e", "f"]
+    signs.mkdir()
+    wait = 'until test -e "$1/$0"; do sleep 0.05; done; echo x >$MNGR_OUTPUT_DIR/x'
+    words = [*MAP, *items, "--agents-per-host", "2", "--max-agents", "4", "--alarm", "2", "--"]
+    words += ["sh", "-c", wait, "{item}", str(signs)]
+    with subprocess.Popen([str(BIN / "mngr"), *words], cwd=mngr.repo, env=mngr.env) as run:
+        wait_for(lambda: len(rows(mngr, "prompted")) == 4)
+        where = {row["slug"]: row["host"] for row in rows(mngr, "launched")}
+        own = next(slug for slug in where if slug.startswith("own"))
+        mute = boxes.boxes / where[own] / "mute"
+        mute.touch()
+        others = {row["task"]["slug"] for row in rows(mngr, "task")}
+        others -= {slug for slug, host in where.items() if host == where[own]}
+        for item in items:
+            (signs / item).touch()
+        try:
+            wait_for(lambda: {row["slug"] for row in rows(mngr, "settled")} == others, timeout=60)
+        finally:
+            mute.unlink()
+        assert run.wait(60) == 0
+    assert {row["attempt"] for row in rows(mngr, "launch")} == {1}
+    assert not rows(mngr, "launch_failed", "window", "alarm") and len(outputs(mngr, "x")) == len(items)
+
+
 def test_where_there_is_no_room_a_run_waits_and_counts_no_attempt(mngr: Mngr, boxes: Boxes) -> None:
     (boxes.place / "full").write_text("1")
     said = mngr(*MAP, "a", "b", "--max-agents", "2", "--", "sh", "-c", "echo x >$MNGR_OUTPUT_DIR/x").err

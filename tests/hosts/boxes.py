@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-# box.sh VERB …: beside it are the boxes; `full` says how many there can be, `away` that it does not answer.
+# box.sh VERB …: beside it are the boxes; `full` says how many there can be, `away` that it does not answer; `mute` in a box that it says nothing at all.
 PROGRAM = r"""
 root=${0%/*}; what=$1 name=$2; shift
 [ ! -e "$root/away" ] || { echo "no answer" >&2; exit 1; }
@@ -22,6 +22,10 @@ create)
 exec)
     [ -d "$box" ] || { echo "there is no box $name" >&2; exit 1; }
     [ ! -e "$box/stopped" ] || { echo "$name is stopped" >&2; exit 1; }
+    if [ -e "$box/mute" ]; then
+        while [ -e "$box/mute" ]; do sleep 0.1; done
+        echo "no answer" >&2; exit 1
+    fi
     unset MNGR_HOME; cd "$box/home" && HOME=$PWD exec sh -c "$2" ;;
 list) cd "$root/boxes" && for one in *; do [ ! -d "$one" ] || echo "$one $(cat "$one/tag")"; done ;;
 start) rm -f "$box/stopped" ;;

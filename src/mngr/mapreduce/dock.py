@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mngr.fleet import Fleet
     from mngr.mapreduce.crew import Crew
     from mngr.mapreduce.moorings import Mooring
+    from mngr.mapreduce.reach import Reach
     from mngr.mapreduce.recipe import Wish
     from mngr.mapreduce.rundir import RunDir
     from mngr.mapreduce.state import RunState, TaskState
@@ -67,10 +68,10 @@ class Dock:
     """Decides, in the engine's one thread, where agents go and which hosts go; what takes time is done by the crew."""
 
     def __init__(
-        self, fleet: Fleet, run: RunDir, wish: Wish, source: str, crew: Crew, state: Callable[[], RunState],
+        self, fleet: Fleet, run: RunDir, wish: Wish, source: str, crew: Crew, reach: Reach, state: Callable[[], RunState],
         write: Callable[..., None],
     ) -> None:  # fmt: skip
-        self._fleet, self._run, self._wish, self._source = fleet, run, wish, source
+        self._fleet, self._run, self._wish, self._source, self._reach = fleet, run, wish, source, reach
         self._crew, self._state, self._write = crew, state, write
         ctx = fleet.context
         self.provider = provider_of(ctx, wish.on)
@@ -89,15 +90,30 @@ class Dock:
 
     # Places
 
+    def fit(self, wanted: int) -> int:
+        """How many of so many new agents can go somewhere now."""
+        return wanted if self.provider is None else self._moorings.fit(wanted, self._reach.away)
+
     def place(self, slug: str) -> Mooring | None:
         """Where the agent of a task goes; None where no hosts are made."""
         if self.provider is None:
             return None
-        mooring = self._moorings.take(slug)
+        mooring = self._moorings.take(slug, self._reach.away)
         snapshot = self._state().snapshot
         if mooring.name is None and snapshot is not None:
             mooring.options = {"snapshot": snapshot}
         return mooring
+
+    def silent(self, slug: str) -> str | None:
+        """The host that a task was to be on and that does not answer: no more go there until it does. None where none is made."""
+        host = self._moorings.find(slug)
+        if host is not None:
+            self._reach.away.add(host)
+        return host
+
+    def blame(self, one: TaskState) -> str:
+        """Who is to blame when its host does not answer: one of many hosts is no more than one, whoever is on it."""
+        return one.task.slug if self.provider is None or one.host is None else one.host
 
     def arrived(self, one: TaskState, agent: AgentView) -> None:
         """The agent of a task is there; a host that is new is written down."""
@@ -196,7 +212,7 @@ class Dock:
         provider, label = self._state().hosts[host].provider, ("run", self._run.name)
         self._write("release", host=host)
         self._leaving.add(host)
-        self._crew.do("release", host, lambda: self._fleet.release_host(provider, host, label))
+        self._crew.do("release", host, lambda: self._fleet.release_host(provider, host, label), host)
 
     def after_release(self, host: str, result: list[str] | MngrError) -> None:
         """It is gone, or will be tried again, and then is left for `tmr clean`."""

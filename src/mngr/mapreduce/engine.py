@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mngr.fleet import Fleet
     from mngr.mapreduce.governor import Limits, Load
     from mngr.mapreduce.journal import Journal
+    from mngr.mapreduce.moorings import Mooring
     from mngr.mapreduce.recipe import Recipe, Wish
     from mngr.mapreduce.rundir import RunDir
     from mngr.mapreduce.state import RunState, TaskState
@@ -68,7 +69,8 @@ class Engine:
         self._crew = Crew(
             launch=most, talk=most, remind=8, pull=4, check=checks, settle=1, count=1, prepare=1, release=4
         )
-        self._dock = Dock(fleet, run, wish, self._hands.source, self._crew, lambda: self._state, self._write)
+        source = self._hands.source
+        self._dock = Dock(fleet, run, wish, source, self._crew, self._reach, lambda: self._state, self._write)
         self._after_release = self._dock.after_release
         self._talk = Talk(self._governor, self._hands, self._crew, lambda: self._state, self._write)
 
@@ -138,6 +140,7 @@ class Engine:
         waiting.sort(key=lambda one: (-one.task.first, -one.task.seconds))
         if waiting and not self._dock.is_ready(len(waiting), self._recipe.base(waiting[0])):
             waiting = []
+        waiting = waiting[: self._dock.fit(min(len(waiting), max(0, gate.room - len(ready))))]
         for one in [*ready, *waiting][: gate.room]:
             if one.state == "parked":
                 self._since[one.task.slug] = time.monotonic()
@@ -147,14 +150,15 @@ class Engine:
 
     def _launch_one(self, one: TaskState) -> None:
         slug, attempt = one.task.slug, one.attempt + 1
-        agent = self._hands.name(one.task, attempt)
-        self._write("launch", slug=slug, agent=agent, attempt=attempt, base=self._recipe.base(one))
-        self._make(self._state.tasks[slug])
+        agent, mooring = self._hands.name(one.task, attempt), self._dock.place(slug)
+        at: dict[str, Any] = {"host": mooring.name} if mooring and mooring.name else {}
+        self._write("launch", slug=slug, agent=agent, attempt=attempt, base=self._recipe.base(one), **at)
+        self._make(self._state.tasks[slug], mooring)
 
-    def _make(self, one: TaskState) -> None:
+    def _make(self, one: TaskState, mooring: Mooring | None) -> None:
         self._since[one.task.slug] = time.monotonic()
-        mooring = self._dock.place(one.task.slug)
-        self._crew.do("launch", one.task.slug, lambda: self._hands.make(one, mooring))
+        at = None if mooring is None else mooring.name
+        self._crew.do("launch", one.task.slug, lambda: self._hands.make(one, mooring), at)
 
     def _after_launch(self, slug: str, made: AgentView | MngrError) -> None:
         if isinstance(made, Busy):  # no attempt at all: it is tried again when there may be room
@@ -180,7 +184,7 @@ class Engine:
         if not text:  # a program that needs no word
             self._after_talk(one.task.slug, "none")
             return
-        self._crew.do("talk", one.task.slug, lambda: self._hands.brief(one, text))
+        self._crew.do("talk", one.task.slug, lambda: self._hands.brief(one, text), one.host)
 
     def _after_talk(self, slug: str, proof: str | MngrError) -> None:
         one = self._state.tasks[slug]
@@ -200,23 +204,24 @@ class Engine:
         """Watch its agent; that is tried at every turn while its host does not answer."""
         if one.agent_id is None or one.agent is None:
             return
-        if one.agent_id not in self._slugs:
-            found = self._watch.follow([one.agent])[one.agent]  # an id would be searched for on every host
-            if isinstance(found, Unreachable):
-                return
+        try:
+            self._watch.follow(one.agent, one.agent_id)
             self._slugs[one.agent_id] = one.task.slug
-            if isinstance(found, MngrError):
-                self._lost(one.agent_id)
-        self._watch.touch(one.agent_id)
+        except Unreachable:
+            return
+        except MngrError:  # its host is known no more
+            self._slugs[one.agent_id] = one.task.slug
+            self._lost(one.agent_id)
 
     def _failed(self, stage: str, slug: str, error: MngrError) -> None:
         """A launch that came to nothing: again, unless it is the task's own fault."""
         one = self._state.tasks[slug]
         cause = governing.cause_of(error.message) if not isinstance(error, Unreachable) else "host"
+        silent = self._dock.silent(slug) if isinstance(error, Unreachable) else None  # others go elsewhere
         self._write("launch_failed", slug=slug, stage=stage, cause=cause, error=error.message)
-        self._alarm(stage, error.message, slug, cause)
+        self._alarm(stage, error.message, silent or slug, cause)
         for_all = cause in ("rate_limit", "host")  # could not start: not about this task
-        if for_all and self._governor.limited(self._now()):
+        if for_all and silent is None and self._governor.limited(self._now()):
             self._write("window", size=int(self._governor.window), why=cause)
         if one.attempt >= MOST_LAUNCHES * (3 if for_all else 1):
             self._write(
@@ -244,7 +249,7 @@ class Engine:
             elif isinstance(error, HostStopped) and error.why:  # by itself, with all that is on it
                 self._start_again(one, f"its host stopped: {error.why}", _HOST_STOPS)
             elif error is not None:
-                self._alarm("work", f"{one.host} does not answer", one.task.slug, "host")
+                self._alarm("work", f"{one.host} does not answer", self._dock.blame(one), "host")
         for view in glance.seen:
             self._consider(view)
         for agent_id in glance.gone:
@@ -313,7 +318,7 @@ class Engine:
         self._write("pull", slug=one.task.slug, closed=closed)
         one = self._state.tasks[one.task.slug]
         final = closed is not None or one.reminders >= MOST_REMINDERS
-        self._crew.do("pull", one.task.slug, lambda: (self._hands.fetch(one, final=final), closed))
+        self._crew.do("pull", one.task.slug, lambda: (self._hands.fetch(one, final=final), closed), one.host)
 
     def _after_pull(self, slug: str, result: tuple[Home, str | None] | MngrError) -> None:
         one = self._state.tasks[slug]
@@ -323,9 +328,11 @@ class Engine:
         if isinstance(result, MngrError):  # the host is gone for now, or the disk is full: it is there still
             self._pulls[slug] = self._pulls.get(slug, 0) + 1
             self._write("pull_failed", slug=slug, error=result.message)
-            self._alarm("pull", result.message, slug, "host" if isinstance(result, Unreachable) else None)
+            is_away = isinstance(result, Unreachable)
+            who = self._dock.blame(one) if is_away else slug
+            self._alarm("pull", result.message, who, "host" if is_away else None)
             self._later[slug] = time.monotonic() + 2.0 ** min(self._pulls[slug], MOST_PULLS)
-            if self._pulls[slug] >= MOST_PULLS * (10 if isinstance(result, Unreachable) else 1):
+            if self._pulls[slug] >= MOST_PULLS * (10 if is_away else 1):
                 self._write("settled", slug=slug, outcome="failed", reason=result.message)
             return
         home, closed = result
@@ -421,7 +428,7 @@ class Engine:
             if one.state in ("working", "talking", "parked", "launching", "pulling"):
                 self._since[one.task.slug] = time.monotonic()
             if one.state == "launching":
-                self._make(one)
+                self._make(one, self._dock.place(one.task.slug))
             elif one.state in ("working", "talking"):
                 self._write("reminded", slug=one.task.slug)
                 self._follow(self._state.tasks[one.task.slug])

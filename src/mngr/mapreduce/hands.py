@@ -74,8 +74,9 @@ class Hands:
             self._find(one.agent) if is_known or "who" in task.data else None
         )  # else all hosts would be searched
         if found is None and "who" not in task.data:
-            if one.attempt > 1:  # the one before may still work, though nobody could tell it so
-                self._fleet.stop([self.name(task, one.attempt - 1)])
+            before = self.name(task, one.attempt - 1)
+            if one.attempt > 1 and self._is_known(before):
+                self._fleet.stop([before])  # it may still work, though nobody could tell it so
             return self._at(mooring, lambda on, options: self._create(one, on, options))
         if found is None:
             grave = saved_agents(self._fleet, self._run, self._wish.on).get(one.agent)
@@ -116,6 +117,8 @@ class Hands:
 
     def _find(self, name: str) -> AgentView | None:
         """The agent if it is whole; what a crash left half made is taken away."""
+        if self._wish.on and not self._is_known(name):
+            return None
         try:
             agent = self._fleet.get(name)
         except NotFound:
@@ -126,6 +129,10 @@ class Hands:
         if agent.state in _GONE:
             self._fleet.start([name])
         return self._fleet.get(name)
+
+    def _is_known(self, name: str) -> bool:
+        """Whether somebody has that name: one elsewhere has it here first, so no host has to be asked."""
+        return store.find_id(self._fleet.context.home, name) is not None
 
     def brief(self, one: TaskState, text: str) -> str:
         """Give it its task, and keep what it was told."""

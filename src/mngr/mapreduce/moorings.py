@@ -27,16 +27,31 @@ class Moorings:
         self._per_host = per_host
         self._all: list[Mooring] = []
 
-    def take(self, slug: str) -> Mooring:
-        """A place for the agent of a task: where there is room, else on a new host."""
+    def take(self, slug: str, away: Collection[str] = ()) -> Mooring:
+        """A place for the agent of a task: where there is room, else on a new host; not on one that is away."""
         for one in self._all:
-            if slug in one.slugs or len(one.slugs) < self._per_host:
+            if one.name in away:
+                one.slugs.discard(slug)
+            elif slug in one.slugs or len(one.slugs) < self._per_host:
                 one.slugs.add(slug)
                 return one
         made = Mooring()
         made.slugs.add(slug)
         self._all.append(made)
         return made
+
+    def fit(self, wanted: int, away: Collection[str]) -> int:
+        """How many of so many can go somewhere now: room on a host that is away is waited for, and no other is made for it."""
+        room = {True: 0, False: 0}
+        for one in self._all:
+            room[one.name in away] += max(0, self._per_host - len(one.slugs))
+        if all(one.name in away for one in self._all):
+            return wanted
+        return min(wanted, room[False]) + max(0, wanted - room[False] - room[True])
+
+    def find(self, slug: str) -> str | None:
+        """The host of a task's place, once it has a name."""
+        return next((one.name for one in self._all if slug in one.slugs), None)
 
     def arrived(self, slug: str, host: str) -> Mooring:
         """The agent of a task is on this host, and nowhere else; its mooring."""

@@ -13,20 +13,20 @@ class Reach:
     """Remembers who does not answer."""
 
     def __init__(self) -> None:
-        self._away: set[str] = set()
+        self.away: set[str] = set()
         self._gone: set[str] = set()
 
     def news(self, glance: Glance) -> list[str]:
         """A sentence for each host that answers no more, or again."""
-        back = self._away & {view.host for view in glance.seen}
+        back = self.away & {view.host for view in glance.seen}
         found = [f"{host} answers again" for host in sorted(back)]
         for host, error in glance.errors.items():
             if isinstance(error, HostGone):
                 if host not in self._gone:
                     found.append(f"{error.message}; it is made anew with its agents")
-            elif host not in self._away:
+            elif host not in self.away:
                 found.append(f"{host} does not answer, its agents are left to work: {error.message}")
-        self._away = (self._away - back) | set(glance.errors)
+        self.away = (self.away - back) | set(glance.errors)
         lost = {host for host, error in glance.errors.items() if isinstance(error, HostGone)}
         self._gone = (self._gone - back) | lost
         return found

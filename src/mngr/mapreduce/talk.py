@@ -46,13 +46,13 @@ class Talk:
         self.asked[slug] = why
         self._write("remind", slug=slug, number=one.reminders, why=why)
         one = self._state().tasks[slug]
-        self._crew.do("remind", slug, lambda: self._hands.revive(one, prompt))
+        self._crew.do("remind", slug, lambda: self._hands.revive(one, prompt), one.host)
 
     def _say_to(self, slug: str, why: str, text: str) -> None:
         """One that hangs shall not keep others waiting for a word."""
         self.asked[slug] = why
         one, patience = self._state().tasks[slug], min(self._governor.limits.stall, 30.0)
-        self._crew.do("remind", slug, lambda: self._hands.tell(one, text, patience))
+        self._crew.do("remind", slug, lambda: self._hands.tell(one, text, patience), one.host)
 
     def park(self, one: TaskState, view: AgentView, now: float) -> None:
         """Its model wants nothing of it for a while; of others then neither."""

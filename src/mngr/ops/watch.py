@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import select
+import threading
 import time
 
+from mngr import store
 from mngr.errors import MngrError
-from mngr.fanout import fanout
 from mngr.model import Record
 from mngr.ops import list as listing
 from mngr.ops.tail import Tail
-from mngr.ops.targets import resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.host import Host
     from mngr.model import AgentView
     from mngr.ops.context import Context
+    from mngr.ops.list import Seen
 
 SOON = 0.1  # seconds until the second look after an event: a state may be written down after what led to it
 _MOST_TAILS = 6  # of one host, before they become one
 _AT_ONCE = 16  # hosts that are looked at
+_LATE = 1.0  # seconds after which a host is not waited for: it may never answer
 
 
 class Glance(Record):
@@ -33,8 +36,19 @@ class Glance(Record):
     errors: dict[str, MngrError] = {}  # hosts that do not answer
 
 
+class Look(Record):
+    """A question to a host that is under way."""
+
+    ids: set[str]  # whom its answer will be about
+    again: set[str]  # to be asked for once more
+    began: float
+
+
 class Watch:
-    """Follows agents until it is closed. `quick` is the least time between two looks, `slow` that without an event."""
+    """Follows agents until it is closed. `quick` is the least time between two looks at a host, `slow` that without an event.
+
+    Every host is looked at by itself: one that does not answer keeps nobody waiting.
+    """
 
     def __init__(self, ctx: Context, *, quick: float = 0.05, slow: float = 1.0) -> None:
         self._ctx = ctx
@@ -44,35 +58,41 @@ class Watch:
         self._fresh: set[str] = set()  # not followed yet
         self._changed: set[str] = set()  # to be looked at
         self._again: set[str] = set()  # once more
-        self._last = 0.0  # when something was looked at
-        self._all_at = time.monotonic() + slow  # when all are looked at
+        self._last: dict[Host, float] = {}  # when a host was looked at
+        self._looks: dict[Host, Look] = {}  # under way
+        self._asked: queue.SimpleQueue[tuple[Host, list[str]] | None] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[tuple[Host, list[Seen] | Exception]] = queue.SimpleQueue()
+        self._ready, self._ready_in = os.pipe()
+        self._threads = 0
 
     def add(self, host: Host, agent_id: str) -> None:
         """Follow one more."""
         if agent_id not in self._hosts:
             self._hosts[agent_id] = host
             self._fresh.add(agent_id)
+            self._last.setdefault(host, time.monotonic())
 
-    def follow(self, names: list[str]) -> dict[str, AgentView | MngrError]:
-        """Follow agents by name or id; how each is now, or why it cannot be followed."""
-        found: dict[str, AgentView | MngrError] = {}
-        for name, seen in zip(names, resolve(self._ctx, names), strict=True):
-            found[name] = seen if isinstance(seen, MngrError) else listing.view(seen)
-            if not isinstance(seen, MngrError):
-                self.add(seen.host, seen.id)
-        return found
+    def follow(self, name: str, agent_id: str) -> None:
+        """Follow an agent that was there, wherever its name says, and look at it soon: that tells whether it still is. MngrError."""
+        if agent_id not in self._hosts:
+            place = store.find_place(self._ctx.home, name) or ("local", "local")
+            self.add(self._ctx.host(*place), agent_id)
+        self.touch(agent_id)
 
     def touch(self, agent_id: str) -> None:
-        """Look at one soon, whether something happens to it or not."""
-        if agent_id in self._hosts:
+        """Look at one soon, whether something happens to it or not; what was asked before now says nothing of it any more."""
+        host = self._hosts.get(agent_id)
+        if host is not None:
             self._changed.add(agent_id)
+        if host in self._looks:
+            self._looks[host].ids.discard(agent_id)
 
     def drop(self, agent_id: str) -> None:
         """Follow one less."""
         host = self._hosts.pop(agent_id, None)
         if host is not None and host not in self._hosts.values():
-            for tail in self._tails.pop(host, []):
-                tail.close()
+            _end(self._tails.pop(host, []))
+            self._last.pop(host, None)
         for some in (self._fresh, self._changed, self._again):
             some.discard(agent_id)
 
@@ -81,14 +101,10 @@ class Watch:
         deadline = time.monotonic() + seconds
         while True:
             self._follow()
+            if not self._done.empty():
+                return self._take()
             now = time.monotonic()
-            due = min(self._all_at, self._last + self._quick if self._changed else self._all_at)
-            if self._again:
-                due = min(due, self._last + SOON)
-            if not self._hosts:
-                due = deadline
-            elif now >= due:
-                return self._look(now)
+            due = self._begin(now)
             if now >= deadline or self._listen(max(0.0, min(due, deadline) - now), wake):
                 return None
 
@@ -98,6 +114,11 @@ class Watch:
             for tail in tails:
                 tail.close()
         self._tails.clear()
+        for _ in range(self._threads):
+            self._asked.put(None)
+        if not self._looks:  # else there may be a late answer
+            os.close(self._ready)
+            os.close(self._ready_in)
 
     def _follow(self) -> None:
         """A tail for those that have none; the last line comes at once and says that from here on nothing is missed."""
@@ -105,9 +126,8 @@ class Watch:
             tails = self._tails.setdefault(host, [])
             if len(tails) >= _MOST_TAILS:
                 ids = [i for i, at in self._hosts.items() if at is host]
-                for tail in tails:
-                    tail.close()
-                tails.clear()
+                _end(tails)
+                tails = self._tails[host] = []
             paths = [os.path.join(host.home.agent(i), "events.jsonl") for i in ids]
             try:
                 tails.append(Tail(host, paths, lines=1))
@@ -118,7 +138,7 @@ class Watch:
     def _listen(self, seconds: float, wake: int | None) -> bool:
         """Note whom lines are about; whether `wake` has something to read."""
         tails = {tail.fd: (host, tail) for host, some in self._tails.items() for tail in some}
-        fds = [*tails, *([] if wake is None else [wake])]
+        fds = [*tails, self._ready, *([] if wake is None else [wake])]
         ready = select.select(fds, [], [], seconds)[0]
         for fd in ready:
             if fd not in tails:
@@ -146,32 +166,66 @@ class Watch:
         else:
             self._changed.update(i for i, at in self._hosts.items() if at is host)
 
-    def _look(self, now: float) -> Glance:
-        everything = now >= self._all_at
-        wanted = set(self._hosts) if everything else self._changed | self._again
-        again = self._changed
-        self._changed, self._again = set(), set()
+    def _begin(self, now: float) -> float:
+        """Look at the hosts that it is time for; when it is for the next one."""
+        due = now + self._slow
+        changed, again = self._by_host(self._changed), self._by_host(self._again)
+        busy = sum(now - look.began < _LATE for look in self._looks.values())
+        for host in [host for host in self._last if host not in self._looks]:
+            at = self._last[host] + self._slow
+            if host in changed:
+                at = min(at, self._last[host] + self._quick)
+            if host in again:
+                at = min(at, self._last[host] + SOON)
+            if at > now or busy >= _AT_ONCE:
+                due = min(due, max(at, now + SOON))
+                continue
+            busy += 1
+            some = {*changed.get(host, ()), *again.get(host, ())}
+            if now >= self._last[host] + self._slow:
+                some = {i for i, where in self._hosts.items() if where is host}
+            self._changed -= some
+            self._again -= some
+            self._looks[host] = Look(ids=some, again=set(changed.get(host, ())), began=now)
+            self._asked.put((host, sorted(some)))
+        while self._threads < len(self._looks):
+            self._threads += 1
+            threading.Thread(target=self._serve, daemon=True).start()
+        return due
+
+    def _serve(self) -> None:
+        while (asked := self._asked.get()) is not None:
+            host, ids = asked
+            try:
+                found: list[Seen] | Exception = listing.look(self._ctx, host, ids)
+            except Exception as error:
+                found = error
+            self._done.put((host, found))
+            os.write(self._ready_in, b".")
+
+    def _take(self) -> Glance:
+        """What hosts have answered by now."""
         seen: list[AgentView] = []
         gone: list[str] = []
         errors: dict[str, MngrError] = {}
-        places = list(self._by_host(wanted).items())
-        answers = fanout(lambda place: listing.look(self._ctx, *place), places, at_once=_AT_ONCE)
-        for (host, ids), found in zip(places, answers, strict=True):
+        while not self._done.empty():
+            host, found = self._done.get()
+            os.read(self._ready, 1)
+            look = self._looks.pop(host)
+            if host in self._last:
+                self._last[host] = time.monotonic()
             if isinstance(found, MngrError):
                 errors[host.name] = found
                 continue
             if isinstance(found, Exception):
                 raise found
-            seen += [listing.view(s) for s in found]
-            here = {s.id for s in found}
-            gone += [i for i in ids if i not in here]
+            asked = look.ids & set(self._hosts)
+            seen += [listing.view(s) for s in found if s.id in asked]
+            gone += sorted(asked - {s.id for s in found})
             if host not in self._tails:  # it answers again
                 self._fresh.update(i for i, at in self._hosts.items() if at is host)
-        again |= {s.id for s in seen if s.state_reason == "settling"}
-        self._again = again & set(self._hosts)
-        self._last = time.monotonic()
-        if everything:
-            self._all_at = self._last + self._slow
+            again = look.again | {s.id for s in found if s.state.reason == "settling"}
+            self._again |= again & set(self._hosts)
         return Glance(seen=seen, gone=gone, errors=errors)
 
     def _by_host(self, ids: set[str]) -> dict[Host, list[str]]:
@@ -180,3 +234,9 @@ class Watch:
             if agent_id in self._hosts:
                 found.setdefault(self._hosts[agent_id], []).append(agent_id)
         return found
+
+
+def _end(tails: list[Tail]) -> None:
+    """Follow no more, and do not wait for that: the end of a connection can take its time."""
+    for tail in tails:
+        threading.Thread(target=tail.close, daemon=True).start()
