@@ -101,8 +101,7 @@ def test_a_host_that_says_nothing_keeps_nobody_waiting_but_its_own(mngr: Mngr, b
         wait_for(lambda: len(rows(mngr, "prompted")) == 4)
         where = {row["slug"]: row["host"] for row in rows(mngr, "launched")}
         own = next(slug for slug in where if slug.startswith("own"))
-        mute = boxes.boxes / where[own] / "mute"
-        mute.touch()
+        mute = boxes.mute(where[own])
         others = {row["task"]["slug"] for row in rows(mngr, "task")}
         others -= {slug for slug, host in where.items() if host == where[own]}
         for item in items:
@@ -114,6 +113,29 @@ def test_a_host_that_says_nothing_keeps_nobody_waiting_but_its_own(mngr: Mngr, b
         assert run.wait(60) == 0
     assert {row["attempt"] for row in rows(mngr, "launch")} == {1}
     assert not rows(mngr, "launch_failed", "window", "alarm") and len(outputs(mngr, "x")) == len(items)
+
+
+def test_what_was_to_be_fetched_from_a_host_that_was_lost_is_made_again(mngr: Mngr, boxes: Boxes) -> None:
+    signs = boxes.place / "signs"
+    signs.mkdir()
+    wait = 'until test -e "$1/$0"; do sleep 0.05; done; echo x >$MNGR_OUTPUT_DIR/x'
+    words = [*MAP, "a", "b", "--agents-per-host", "2", "--output", "x", "--", "sh", "-c", wait, "{item}"]
+    with subprocess.Popen([str(BIN / "mngr"), *words, str(signs)], cwd=mngr.repo, env=mngr.env) as run:
+        wait_for(lambda: len(rows(mngr, "prompted")) == 2)
+        host = rows(mngr, "host")[0]["host"]
+        mute = boxes.mute(host, "upload-pack")
+        try:
+            (signs / "a").touch()
+            wait_for(lambda: rows(mngr, "pull"))
+            wait_for(lambda: len(boxes.calls("mute")) == 1)
+            boxes.lose(host)
+            wait_for(lambda: rows(mngr, "reminded"), timeout=60)
+        finally:
+            mute.unlink()
+            (signs / "b").touch()
+        assert run.wait(60) == 0
+    assert [row["outcome"] for row in rows(mngr, "settled")] == ["done", "done"]
+    assert {row["slug"][0] for row in rows(mngr, "remind") if row["why"] == "its host is gone"} == {"a", "b"}
 
 
 def test_where_there_is_no_room_a_run_waits_and_counts_no_attempt(mngr: Mngr, boxes: Boxes) -> None:

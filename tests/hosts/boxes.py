@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
-# box.sh VERB …: beside it are the boxes; `full` says how many there can be, `away` that it does not answer; `mute` in a box that it says nothing at all.
+# box.sh VERB …: beside it are the boxes; `full` says how many there can be, `away` that it does not answer;
+# `mute-NAME` that a box says nothing at all to programs with these words in them.
 PROGRAM = r"""
 root=${0%/*}; what=$1 name=$2; shift
 [ ! -e "$root/away" ] || { echo "no answer" >&2; exit 1; }
@@ -22,13 +24,17 @@ create)
 exec)
     [ -d "$box" ] || { echo "there is no box $name" >&2; exit 1; }
     [ ! -e "$box/stopped" ] || { echo "$name is stopped" >&2; exit 1; }
-    if [ -e "$box/mute" ]; then
-        while [ -e "$box/mute" ]; do sleep 0.1; done
-        echo "no answer" >&2; exit 1
+    mute=$root/mute-$name
+    if [ -e "$mute" ] && words=$(cat "$mute"); then
+        case $2 in *"$words"*)
+            echo "mute $name" >>"$root/calls"
+            while [ -e "$mute" ]; do sleep 0.1; done
+            echo "no answer" >&2; exit 1 ;;
+        esac
     fi
     unset MNGR_HOME; cd "$box/home" && HOME=$PWD exec sh -c "$2" ;;
 list) cd "$root/boxes" && for one in *; do [ ! -d "$one" ] || echo "$one $(cat "$one/tag")"; done ;;
-start) rm -f "$box/stopped" ;;
+start) [ -d "$box" ] || { echo "there is no box $name" >&2; exit 1; }; rm -f "$box/stopped" ;;
 stop) touch "$box/stopped" ;;
 destroy)
     socket=$(readlink "$box/home/.mngr/tmux.socket") && tmux -S "$socket" kill-server 2>/dev/null
@@ -73,6 +79,16 @@ class Boxes:
     def env(self) -> dict[str, str]:
         """The settings of a provider `box`."""
         return {f"MNGR__PROVIDERS__BOX__{k.upper()}": json.dumps(v) for k, v in self.settings.items()}
+
+    def mute(self, host: str, words: str = "") -> Path:
+        """Have a box say nothing to programs with these words in them, until that file is gone."""
+        file = self.place / f"mute-{host}"
+        file.write_text(words)
+        return file
+
+    def lose(self, host: str) -> None:
+        """A box and all that runs there is gone."""
+        subprocess.run(["sh", str(self.place / "box.sh"), "destroy", host], check=True)
 
     def calls(self, verb: str) -> list[str]:
         """The hosts that it was asked this for."""

@@ -317,8 +317,11 @@ class Engine:
     def _pull(self, one: TaskState, closed: str | None = None) -> None:
         self._write("pull", slug=one.task.slug, closed=closed)
         one = self._state.tasks[one.task.slug]
-        final = closed is not None or one.reminders >= MOST_REMINDERS
-        self._crew.do("pull", one.task.slug, lambda: (self._hands.fetch(one, final=final), closed), one.host)
+        final, hands = closed is not None or one.reminders >= MOST_REMINDERS, self._hands
+        tag = hands.tag(one.host)
+        self._crew.do(
+            "pull", one.task.slug, lambda: (hands.fetch(one, final=final, tag=tag), closed), one.host
+        )
 
     def _after_pull(self, slug: str, result: tuple[Home, str | None] | MngrError) -> None:
         one = self._state.tasks[slug]
@@ -334,6 +337,10 @@ class Engine:
             self._later[slug] = time.monotonic() + 2.0 ** min(self._pulls[slug], MOST_PULLS)
             if self._pulls[slug] >= MOST_PULLS * (10 if is_away else 1):
                 self._write("settled", slug=slug, outcome="failed", reason=result.message)
+            elif isinstance(
+                result, HostGone
+            ):  # it may be there again, and then nobody would say so once more
+                self._talk.revive(self._state.tasks[slug], self._recipe.prompt(one))
             return
         home, closed = result
         claim = home.judgement.claim if closed is None else {**home.judgement.claim, "closed": closed}

@@ -7,10 +7,10 @@ import os
 import re
 import time
 
-from mngr import clock, git, store
-from mngr.errors import MngrError, NotFound, Unreachable
+from mngr import clock, git, registry, store
+from mngr.errors import HostGone, MngrError, NotFound, Unreachable
 from mngr.mapreduce import words
-from mngr.mapreduce.dock import saved_agents
+from mngr.mapreduce.dock import provider_of, saved_agents
 from mngr.mapreduce.recipe import Judgement
 from mngr.mapreduce.state import COUNTS
 from mngr.mapreduce.wrecks import Wrecks
@@ -58,6 +58,7 @@ class Hands:
         self._wish = wish
         self._purse = purse
         self.wrecks = Wrecks()
+        self._provider = provider_of(fleet.context, wish.on)
         self.source = run.root if wish.transfer == "worktree" else run.repo
 
     def name(self, task: Task, attempt: int) -> str:
@@ -188,9 +189,26 @@ class Hands:
             return False
         return any(row["role"] == "user" and row["text"].strip() == text.strip() for row in rows)
 
-    def fetch(self, one: TaskState, *, final: bool) -> Home:
-        """Bring its work home and judge it; stop the agent if that is all that can be had of it, or if this is to be the end."""
-        return self.wrecks.calmly(one.host or "", lambda: self._fetch(one, final=final))
+    def tag(self, host: str | None) -> str | None:
+        """What tells a host that was made for the run from one that is made anew with the same name."""
+        facts = (
+            registry.load(self._fleet.context.home, self._provider, host) if self._provider and host else None
+        )
+        return None if facts is None else facts["engine"].get("tag")
+
+    def fetch(self, one: TaskState, *, final: bool, tag: str | None) -> Home:
+        """Bring its work home and judge it; stop the agent if that is all that can be had of it, or if this is to be the end.
+
+        HostGone when its host has another `tag` by now: what is on the new one is not what it had done.
+        """
+        host = one.host or ""
+
+        def act() -> Home:
+            if self.tag(host) != tag:
+                raise HostGone(self._provider or "", host, "it was made anew meanwhile")
+            return self._fetch(one, final=final)
+
+        return self.wrecks.calmly(host, act)
 
     def _fetch(self, one: TaskState, *, final: bool) -> Home:
         assert one.agent is not None
@@ -221,6 +239,8 @@ class Hands:
                 problem="Your work tree has changes that are not committed. Commit what belongs to the task, "
                 "take the rest away, and write the result again."
             )
+        if judgement.problem is not None and agent.state_reason == "lost" and not final:
+            raise Unreachable(f"{name} was cut off in the middle", "it is started again")
         is_final = final or judgement.problem is None or not alive
         before_edit = None
         if is_final:
