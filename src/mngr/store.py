@@ -331,6 +331,12 @@ def this_process() -> dict[str, Any]:
     }
 
 
+def is_this_process(owner: dict[str, Any] | None) -> bool:
+    """Whether that is us."""
+    mine = this_process()
+    return owner is not None and all(owner.get(key) == mine[key] for key in ("pid", "start", "boot"))
+
+
 def is_alive(owner: dict[str, Any] | None, elsewhere: bool = False) -> bool:
     """Whether the process that `this_process` described still runs.
 

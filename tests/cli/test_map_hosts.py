@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from mngr import store
 from mngr.mapreduce.journal import read_journal
 from mngr.mapreduce.rundir import RunDir
 from tests.cli.test_docker import containers
@@ -136,6 +138,26 @@ def test_what_was_to_be_fetched_from_a_host_that_was_lost_is_made_again(mngr: Mn
         assert run.wait(60) == 0
     assert [row["outcome"] for row in rows(mngr, "settled")] == ["done", "done"]
     assert {row["slug"][0] for row in rows(mngr, "remind") if row["why"] == "its host is gone"} == {"a", "b"}
+
+
+def test_what_a_lost_connection_left_half_made_keeps_no_host(mngr: Mngr, boxes: Boxes) -> None:
+    sign = boxes.place / "sign"
+    words = [*MAP, "a", "--", "sh", "-c", 'until test -e "$0"; do sleep 0.05; done', str(sign)]
+    with subprocess.Popen([str(BIN / "mngr"), *words], cwd=mngr.repo, env=mngr.env) as run:
+        wait_for(lambda: rows(mngr, "prompted"))
+        (made,) = boxes.boxes.glob("*/home/.mngr/agents/a-*")
+        record = json.loads((made / "agent.json").read_text())
+        start = Path(f"/proc/{run.pid}/stat").read_text().rpartition(")")[2].split()[19]
+        owner = {"pid": run.pid, "start": start, "boot": store.boot_id(), "at": 0}
+        half = {**record, "id": "a-0123456789ab", "name": "half", "phase": "creating", "owner": owner}
+        (made.parent / half["id"] / "outputs").mkdir(parents=True)
+        (made.parent / half["id"] / "agent.json").write_text(
+            json.dumps({**half, "work_dir": "/nowhere"}) + "\n"
+        )
+        (made.parent / "a-ba9876543210" / "outputs").mkdir(parents=True)  # not even that was written
+        sign.touch()
+        assert run.wait(60) == 0
+    assert not rows(mngr, "release_failed") and boxes.left() == []
 
 
 def test_where_there_is_no_room_a_run_waits_and_counts_no_attempt(mngr: Mngr, boxes: Boxes) -> None:

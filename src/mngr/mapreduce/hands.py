@@ -155,6 +155,8 @@ class Hands:
         outcome = self._fleet.message([one.agent], text, start=True, timeout=patience)[0]
         if not outcome.ok:
             why = outcome.error or "it could not be told"
+            if outcome.exit_code == Unreachable.exit_code:
+                raise Unreachable(why, outcome.hint)
             raise MngrError(why + self._end(one.agent), outcome.hint)
         return str(outcome.extra.get("proof"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mngr import store
 from mngr.errors import HostGone, MngrError, NotFound
 from mngr.ops import hosts
 from mngr.ops.destroy import put_away
@@ -10,8 +11,11 @@ from mngr.ops.rooms import ROLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mngr.model import AgentRecord
     from mngr.ops.context import Context
     from mngr.ops.list import Seen
+
+_EMPTY = '[ -z "$(find "$1" ! -type d ! -name agent.json.new | head -n 1)" ]'
 
 
 def release(ctx: Context, provider: str, name: str, label: tuple[str, str]) -> list[str]:
@@ -27,12 +31,15 @@ def _release(ctx: Context, provider: str, name: str, label: tuple[str, str]) -> 
         found = hosts.look_to_destroy(ctx, provider, name)
     except HostGone:
         found = []
-    strangers = [seen for seen in found if not _has(seen, label)]
+    strangers = [seen for seen in found if not _has(seen, label) and not _is_nothing(seen)]
     ours = [seen for seen in found if _has(seen, label)]
+    kept = []
     for seen in ours:
-        if seen.record is not None and _has(seen, ROLE):
+        if seen.record is not None and (_has(seen, ROLE) or _is_half(seen.record)):
             discard(ctx, seen.host, seen.record)
-    outcomes = put_away(ctx, [seen for seen in ours if not _has(seen, ROLE)])
+        else:
+            kept.append(seen)
+    outcomes = put_away(ctx, kept)
     for outcome in outcomes:
         if not outcome.ok:
             raise MngrError(
@@ -49,3 +56,17 @@ def _release(ctx: Context, provider: str, name: str, label: tuple[str, str]) -> 
 
 def _has(seen: Seen, label: tuple[str, str]) -> bool:
     return seen.record is not None and seen.record.labels.get(label[0]) == label[1]
+
+
+def _is_half(record: AgentRecord) -> bool:
+    """Whether its making was cut off, be it ours: who gives a host back makes nobody there any more."""
+    is_ours = store.is_this_process(record.owner)
+    return record.phase == "creating" and (is_ours or not store.is_alive(record.owner, elsewhere=True))
+
+
+def _is_nothing(seen: Seen) -> bool:
+    """Whether it was cut off before its record was written: there is a directory, and no file in it."""
+    return (
+        seen.record is None
+        and seen.host.run(["sh", "-c", _EMPTY, "empty", seen.host.home.agent(seen.id)]).code == 0
+    )

@@ -11,6 +11,7 @@ import time
 
 from mngr import clock, git, store
 from mngr.errors import HostGone, MngrError, Unreachable
+from mngr.fanout import fanout
 from mngr.lock import Lock
 from mngr.model import Record
 from mngr.ops import archive, environment, hosts
@@ -23,14 +24,17 @@ from mngr.pipehost import PipeHost
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeVar
 
     from mngr.host import Host
     from mngr.model import AgentRecord
     from mngr.ops.context import Context
 
+    T = TypeVar("T")
+
 COMMITS, FILES = saving.BUNDLE, "agent.tar"  # what host.Keeps gives
 LOCKS = 64  # files for the locks of all hosts
+_AT_ONCE = 4  # agents
 
 
 class Kept(Record):
@@ -64,13 +68,24 @@ def rescue(ctx: Context, error: HostGone) -> list[str]:
         if isinstance(host, PipeHost) and isinstance(made, PipeHost):
             host.follow(made)
         ctx.settled.pop(host, None)
-        return [_bring_back(ctx, one, host) for one in kept]
+        return _all(fanout(lambda one: _bring_back(ctx, one, host), kept, at_once=_AT_ONCE))
 
 
 def save_all(ctx: Context, error: HostGone) -> list[Kept]:
     """Put all agents of a host that is gone into the graveyard, as they are known elsewhere; their names are free then."""
     known = find_kept(ctx, error)
-    return [save(ctx, one, error, known.get(one.id)) for one in list_agents(ctx, error, known)]
+    agents = list_agents(ctx, error, known)
+    return _all(fanout(lambda one: save(ctx, one, error, known.get(one.id)), agents, at_once=_AT_ONCE))
+
+
+def _all(answers: list[T | Exception]) -> list[T]:
+    """Each of them; the first that failed is raised."""
+    found = []
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise answer
+        found.append(answer)
+    return found
 
 
 def list_agents(ctx: Context, error: HostGone, known: dict[str, dict[str, Any]]) -> list[AgentRecord]:
