@@ -147,11 +147,12 @@ class Cluster:
         return Path(f"/proc/{pid}/root{self.dir}/hosts")
 
     def processes(self, word: str) -> list[int]:
-        """The processes on any node whose environment has a word."""
+        """The processes on any node of ours whose environment has a word."""
         found = []
         for pid in filter(str.isdigit, (path.name for path in Path("/proc").iterdir())):
             try:
-                if word.encode() in Path(f"/proc/{pid}/environ").read_bytes():
+                known = Path(f"/proc/{pid}/environ").read_bytes()
+                if word.encode() in known and bytes(self.dir / "hosts") in known:
                     found.append(int(pid))
             except OSError:
                 continue
