@@ -70,10 +70,7 @@ class Hands:
         """The agent of a task: the one that is there already, else a new one, at the mooring if there is one."""
         assert one.agent is not None
         task = one.task
-        is_known = store.find_id(self._fleet.context.home, one.agent) is not None
-        found = (
-            self._find(one.agent) if is_known or "who" in task.data else None
-        )  # else all hosts would be searched
+        found = self._find(one.agent)
         if found is None and "who" not in task.data:
             before = self.name(task, one.attempt - 1)
             if one.attempt > 1 and self._is_known(before):
