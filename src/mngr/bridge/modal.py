@@ -39,6 +39,7 @@ class Engine:
         self._sandboxes: dict[str, Any] = {}
         self._images: dict[str, asyncio.Future[Any]] = {}
         self._commands: set[SandboxCommand | WholeCommand] = set()
+        self._left: dict[str, list[str]] = {}  # by sandbox, commands that a lost connection did not end
         self._pulse: asyncio.Task[None] | None = None
         self._kept: dict[str, float] = {}
         self._room: asyncio.Semaphore
@@ -49,7 +50,7 @@ class Engine:
         command = await self._explain(sandbox, self._start(sandbox, program, terminal))
         self._commands.add(command)
         self._keep_watch()
-        command._waiting.add_done_callback(lambda _: self._commands.discard(command))
+        command._waiting.add_done_callback(lambda _: self._ended(sandbox, command))
         if host.get("stay"):
             asyncio.ensure_future(self._stay(host))  # noqa: RUF006
         return command
@@ -61,16 +62,32 @@ class Engine:
         return await self._explain(host["sandbox"], self._whole(host["sandbox"], program, data))
 
     async def _whole(self, sandbox_id: str, program: str, data: bytes) -> tuple[bytes, bytes, int]:
-        command = modal_exec.WholeCommand(await self._sandbox(sandbox_id), program, data)
+        command = modal_exec.WholeCommand(await self._free(sandbox_id), program, data)
         self._commands.add(command)
         self._keep_watch()
         try:
             return await command.run()
         finally:
-            self._commands.discard(command)
+            self._ended(sandbox_id, command)
 
     async def _start(self, sandbox_id: str, program: str, terminal: list[Any] | None) -> SandboxCommand:
-        return await reach(modal_exec.start(await self._sandbox(sandbox_id), program, terminal))
+        sandbox = await self._free(sandbox_id)
+        return await reach(modal_exec.start(sandbox, program, terminal))
+
+    def _ended(self, sandbox_id: str, command: SandboxCommand | WholeCommand) -> None:
+        self._commands.discard(command)
+        if command.left:
+            self._left.setdefault(sandbox_id, []).append(command.left)
+
+    async def _free(self, sandbox_id: str) -> Any:
+        """The sandbox, without the commands that were lost there: one may hold a lock."""
+        sandbox = await self._sandbox(sandbox_id)
+        for pid in self._left.pop(sandbox_id, []):
+            try:
+                await reach(modal_exec.end(sandbox, pid))
+            except Refused:  # the sandbox has ended, and all in it
+                pass
+        return sandbox
 
     async def _explain(self, sandbox_id: str, work: Awaitable[T]) -> T:
         """What it gives; for a sandbox that takes no commands, whether it can be had again."""

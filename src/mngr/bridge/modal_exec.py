@@ -51,12 +51,21 @@ class SandboxCommand:
         self._told: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
         self._queues: dict[int, asyncio.Queue[Any]] = {at: asyncio.Queue(_AHEAD) for at in (1, 2)}
         self._lost: Refused | None = None
+        self._is_killed = False
         self._tasks = [
             asyncio.ensure_future(self._fetch(1, process.stdout)),
             asyncio.ensure_future(self._fetch(2, process.stderr)),
         ]
         self._waiting = asyncio.ensure_future(process.wait.aio())
         self._tasks.append(self._waiting)
+
+    @property
+    def left(self) -> str | None:
+        """Who it is, if it may run on although nobody hears of it any more: a lost connection does not end it."""
+        has_ended = (
+            self._waiting.done() and not self._waiting.cancelled() and self._waiting.exception() is None
+        )
+        return self._told.result()[0] if self._told.done() and not has_ended and not self._is_killed else None
 
     async def _fetch(self, at: int, stream: Any) -> None:
         queue = self._queues[at]
@@ -129,7 +138,8 @@ class SandboxCommand:
         try:
             if not self._waiting.done():
                 told = await asyncio.wait_for(asyncio.shield(self._told), 5.0)
-                await asyncio.wait_for(_beside(self._sandbox, _END, told[0]), 20.0)
+                await end(self._sandbox, told[0])
+                self._is_killed = True
         except Exception:  # it ended, or the engine is lost: there is nobody to tell
             pass
         finally:
@@ -158,8 +168,15 @@ class WholeCommand:
         self._data = data
         self._mark = _new_mark()
         self._said = bytearray()
-        self._task: asyncio.Future[int] | None = None
+        self._task: asyncio.Future[None] | None = None
+        self._is_over = False
         self._lost: Refused | None = None
+
+    @property
+    def left(self) -> str | None:
+        """As for the other."""
+        pid, closed, _ = bytes(self._said[:200]).removeprefix(self._mark.encode()).partition(b";")
+        return pid.decode("ascii", "replace") if closed and not self._is_over else None
 
     async def run(self) -> tuple[bytes, bytes, int]:
         """What it said on both streams, and 0; 255 when it was ended."""
@@ -167,30 +184,31 @@ class WholeCommand:
         try:
             await reach(asyncio.shield(self._task))
         except asyncio.CancelledError:
-            self._task.cancel()
             if self._lost is not None:
                 raise self._lost from None
             await self._kill()
             raise
+        finally:
+            self._task.cancel()  # or the library would try for long, and succeed when nobody waits for it
         mark = self._mark.encode()
         _, _, rest = bytes(self._said).partition(b";")
         out, found, err = rest.partition(mark)
         return out, err, 0 if found else 255
 
-    async def _run(self) -> int:
+    async def _run(self) -> None:
         text = _WHOLE.format(mark=self._mark, program=self._program)
         process = await _begin(self._sandbox, text)
         if self._data:
             await _feed(process, self._data)
         async for data in process.stdout:
             self._said += data
-        return 0
+        self._is_over = True
 
     async def _kill(self) -> None:
-        pid, closed, _ = bytes(self._said[:200]).removeprefix(self._mark.encode()).partition(b";")
-        if closed:
+        if self.left:
             try:
-                await asyncio.wait_for(_beside(self._sandbox, _END, pid.decode("ascii", "replace")), 20.0)
+                await end(self._sandbox, self.left)
+                self._is_over = True
             except Exception:  # it ended, or the engine is lost: there is nobody to tell
                 pass
 
@@ -210,6 +228,11 @@ async def start(sandbox: Any, program: str, terminal: list[Any] | None) -> Sandb
         preface = _SEATED.format(mark=mark) + sized
     process = await _begin(sandbox, preface + program, pty=terminal is not None)
     return SandboxCommand(sandbox, process, mark.encode(), terminal is not None)
+
+
+async def end(sandbox: Any, pid: str) -> None:
+    """End a command and what it started, but not what went into the background."""
+    await asyncio.wait_for(_beside(sandbox, _END, pid), 20.0)
 
 
 async def _begin(sandbox: Any, text: str, *, pty: bool = False) -> Any:
