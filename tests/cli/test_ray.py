@@ -162,6 +162,21 @@ def test_killed_at_any_moment_nothing_is_left_that_nobody_knows(
     assert cluster_of.hosts("n1") == cluster_of.hosts("n2") == []
 
 
+def test_a_stop_that_is_cut_off_loses_no_file(mngr: Mngr, cluster_of: Cluster) -> None:
+    mngr("create", "foo@box.ray", *RUN)
+    mngr("exec", "foo", "--", "sh", "-c", "echo draft >g")
+    files = mngr.home / "hosts" / "ray" / "box.files"
+    with subprocess.Popen([BIN / "mngr", "stop", "@box.ray"], cwd=mngr.repo, env=mngr.env) as process:
+        wait_for(files.exists)
+        process.kill()
+    mngr("gc")
+    assert [row["state"] for row in mngr.json("list", "--hosts")["hosts"] if row["host"] == "box"] == [
+        "STOPPED"
+    ]
+    mngr("start", "foo")
+    assert mngr("exec", "foo", "--", "cat", "g").out == "draft\n" and not files.exists()
+
+
 def test_what_does_not_answer_says_so_in_seconds(mngr: Mngr, cluster_of: Cluster) -> None:
     mngr.env["MNGR__PROVIDERS__RAY__ADDRESS"] = "10.0.0.77:6379"
     began = time.monotonic()

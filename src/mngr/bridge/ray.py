@@ -48,6 +48,7 @@ class Engine:
     def __init__(self, options: dict[str, Any]) -> None:
         self._address = str(options.get("address") or "auto")
         self._actors: dict[str, Any] = {}
+        self._leaving: dict[str, asyncio.Task[None]] = {}  # that are being taken away
 
     async def close(self) -> None:
         if ray.is_initialized():
@@ -55,6 +56,7 @@ class Engine:
 
     async def exec(self, host: dict[str, Any], program: str, terminal: list[Any] | None) -> Running:
         self._connect()
+        await self._settled(host["actor"])
         command = Running(self, host)
         try:
             await command.start(program, terminal)
@@ -72,6 +74,7 @@ class Engine:
     ) -> dict[str, Any]:
         """A host that runs; on that node, where its files are, or wherever there is room. The one there is already, if so."""
         self._connect()
+        await self._settled(about["actor"])
         self._actors.pop(about["actor"], None)  # it may be dead by now
         found = self._find(about["actor"])
         if found is None:
@@ -87,28 +90,46 @@ class Engine:
             raise Refused("other", f"the host could not be started: {_reason(error)}") from None
 
     async def do_remove(self, note: Note, about: dict[str, Any], node: str | None) -> dict[str, Any]:
-        """Take a host away with its directory and what the keeper has; that there is nothing is no trouble."""
+        """Take a host away with its directory and what the keeper has; that there is nothing is no trouble.
+
+        What was begun is done, whether somebody waits for it or not: nobody may take half a directory for all of it.
+        """
         self._connect()
-        found = self._find(about["actor"])
+        actor = str(about["actor"])
+        await self._settled(actor)
+        task = self._leaving[actor] = asyncio.ensure_future(self._remove(about, node))
+        task.add_done_callback(lambda _: self._leaving.pop(actor, None))
+        await asyncio.shield(task)
+        return {}
+
+    async def _remove(self, about: dict[str, Any], node: str | None) -> None:
+        found, is_clear = self._find(about["actor"]), False
         if found is not None:
             try:
                 await _within(60.0, found.leave.remote())
+                is_clear = True
             except (TimeoutError, RayError):
                 pass
             ray.kill(found)
             self._actors.pop(about["actor"], None)
-        if node is not None and self._is_up(node):
+        if not is_clear and node is not None and self._is_up(node):
             await self._clear(node, os.path.join(about["directory"], about["name"]))
         await self._forget(about)
-        return {}
+
+    async def _settled(self, actor: str) -> None:
+        """Nobody is taking it away any more."""
+        if actor in self._leaving:
+            await asyncio.wait([self._leaving[actor]])
 
     async def do_look(self, note: Note, actor: str, node: str | None) -> dict[str, Any]:
-        """Where a host is, or was when its node is up; Refused when that is dead."""
+        """Where a host is, or was when its node is up, and whether it runs; Refused when its node is dead."""
         self._connect()
+        await self._settled(actor)
         self._actors.pop(actor, None)
-        if self._find(actor) is None and not (node and self._is_up(node)):
+        found = self._find(actor)
+        if found is None and not (node and self._is_up(node)):
             raise self.loss({"actor": actor, "node": node})
-        return {"node": node}
+        return {"node": node, "runs": found is not None}
 
     async def do_find(self, note: Note, key: str, keeper: str) -> dict[str, Any]:
         """The actors of a home; the keeper, too, when there is no host that it could keep something of."""

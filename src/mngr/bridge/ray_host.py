@@ -72,6 +72,7 @@ class Host:
         self._space: tuple[str, ...] = ()
         self._opening: asyncio.Future[dict[str, Any]] | None = None
         self._pusher: Pusher | None = None
+        self._has_left = False
 
     async def open(self) -> dict[str, Any]:
         """Have the room ready; what there is to know of it."""
@@ -149,6 +150,8 @@ class Host:
 
     async def run(self, key: str, program: str, terminal: list[Any] | None) -> dict[str, Any]:
         """Start a program of sh; the first answer."""
+        if self._has_left:
+            raise RuntimeError("the host is being taken away")  # what is still there is not all
         await self.open()
         loop = asyncio.get_running_loop()
         env = self._environment()
@@ -220,6 +223,7 @@ class Host:
 
     async def leave(self) -> None:
         """End everything and delete the directory."""
+        self._has_left = True
         if self._pusher is not None:
             self._pusher.stop()
         if self._link is not None:

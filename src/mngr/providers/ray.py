@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from mngr import registry, shell
-from mngr.errors import HostStopped, MngrError, UsageError
+from mngr.errors import HostGone, HostStopped, MngrError, UsageError
 from mngr.providers.bridged import Bridge, BridgedWire
 from mngr.providers.rented import Found, RentedProvider, author
 
@@ -94,9 +94,9 @@ class RayEngine:
         return BridgedWire(self._bridge, name, words)
 
     def start(self, name: str, facts: Facts) -> Facts:
-        kept = facts.get("files")
+        kept = facts.get("files") or self._packed(name, facts)
         if kept is None:
-            facts = {**facts, **self._look(name, facts)}
+            facts = {**facts, "node": self._look(name, facts)["node"]}
             is_guest = "wish" not in facts  # then it is its owner's to start
             return facts if is_guest else {**facts, **self._make(name, facts, facts.get("node"))}
         facts = {key: value for key, value in facts.items() if key != "files"}
@@ -107,19 +107,20 @@ class RayEngine:
         return facts
 
     def stop(self, name: str, facts: Facts) -> Facts:
-        kept = os.path.join(self._home.hosts, self._provider, f"{name}.files")
+        kept = self._files(name)
         if facts.get("files"):
             return facts
-        with open(f"{kept}.new", "wb") as file:
-            self._move(name, facts, _PACK, stdout=file)
-            os.fsync(file.fileno())
-        os.replace(f"{kept}.new", kept)
+        if self._packed(name, facts) is None:
+            with open(f"{kept}.new", "wb") as file:
+                self._move(name, facts, _PACK, stdout=file)
+                os.fsync(file.fileno())
+            os.replace(f"{kept}.new", kept)
         self._bridge.call("remove", about=facts["about"], node=facts.get("node"), host=name)
         return {**facts, "files": kept}
 
     def remove(self, name: str, facts: Facts) -> None:
         self._bridge.call("remove", about=facts["about"], node=facts.get("node"), host=name)
-        kept = os.path.join(self._home.hosts, self._provider, f"{name}.files")
+        kept = self._files(name)
         for path in (kept, f"{kept}.new"):
             if os.path.exists(path):
                 os.unlink(path)
@@ -141,6 +142,23 @@ class RayEngine:
         """What the keeper has of an agent, into a directory."""
         about = facts["about"]
         self._bridge.call("fetch", keeper=about["keeper"], tag=about["tag"], agent=agent, place=place)
+
+    def _files(self, name: str) -> str:
+        """Where the files of a host are that is stopped."""
+        return os.path.join(self._home.hosts, self._provider, f"{name}.files")
+
+    def _packed(self, name: str, facts: Facts) -> str | None:
+        """The files that a stop which was cut off has brought here before its host went; what is there while it runs is old."""
+        kept = self._files(name)
+        if not os.path.exists(kept):
+            return None
+        try:
+            is_old = self._look(name, facts)["runs"]
+        except HostGone:
+            is_old = False
+        if is_old:
+            os.unlink(kept)
+        return None if is_old else kept
 
     def _make(self, name: str, facts: Facts, node: str | None) -> Facts:
         made = self._bridge.call("make", about=facts["about"], wish=facts["wish"], node=node, host=name)
