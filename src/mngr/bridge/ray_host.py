@@ -76,6 +76,8 @@ class Host:
 
     async def open(self) -> dict[str, Any]:
         """Have the room ready; what there is to know of it."""
+        if self._has_left:
+            raise RuntimeError("the host is being taken away")  # what is still there is not all
         if self._opening is None:
             self._opening = asyncio.ensure_future(self._open())
         return await self._opening
@@ -150,8 +152,6 @@ class Host:
 
     async def run(self, key: str, program: str, terminal: list[Any] | None) -> dict[str, Any]:
         """Start a program of sh; the first answer."""
-        if self._has_left:
-            raise RuntimeError("the host is being taken away")  # what is still there is not all
         await self.open()
         loop = asyncio.get_running_loop()
         env = self._environment()
@@ -224,6 +224,8 @@ class Host:
     async def leave(self) -> None:
         """End everything and delete the directory."""
         self._has_left = True
+        if self._opening is not None:  # it may have been asked for just before us
+            await asyncio.wait([self._opening])
         if self._pusher is not None:
             self._pusher.stop()
         if self._link is not None:
