@@ -75,7 +75,8 @@ class Calls:
         except TimedOut:
             raise self._silent(f"{words[0]} did not answer within {timeout:g}s") from None
         said = result.err.decode("utf-8", "replace").lower()
-        if result.code and ((result.code == 255 and self._through) or any(word in said for word in _AWAY)):
+        is_lost = self._through and result.code > 128  # 255, or ended by a signal
+        if result.code and (is_lost or any(word in said for word in _AWAY)):
             raise self._silent(f"Slurm does not answer: {complaint(result)}")
         if result.code == 127 and words[0] != "sh":
             hint = "install Slurm's programs, or say where they are: [providers.slurm] through"
