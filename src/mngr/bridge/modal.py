@@ -39,7 +39,7 @@ class Engine:
         self._sandboxes: dict[str, Any] = {}
         self._images: dict[str, asyncio.Future[Any]] = {}
         self._commands: set[SandboxCommand | WholeCommand] = set()
-        self._left: dict[str, list[str]] = {}  # by sandbox, commands that a lost connection did not end
+        self._left: dict[str, list[str]] = {}  # by sandbox, the marks of commands that may run on unheard
         self._pulse: asyncio.Task[None] | None = None
         self._kept: dict[str, float] = {}
         self._room: asyncio.Semaphore
@@ -71,20 +71,24 @@ class Engine:
             self._ended(sandbox_id, command)
 
     async def _start(self, sandbox_id: str, program: str, terminal: list[Any] | None) -> SandboxCommand:
-        sandbox = await self._free(sandbox_id)
-        return await reach(modal_exec.start(sandbox, program, terminal))
+        sandbox, mark = await self._free(sandbox_id), modal_exec.new_mark()
+        try:
+            return await reach(modal_exec.start(sandbox, mark, program, terminal))
+        except BaseException:  # it may have been begun
+            self._left.setdefault(sandbox_id, []).append(mark)
+            raise
 
     def _ended(self, sandbox_id: str, command: SandboxCommand | WholeCommand) -> None:
         self._commands.discard(command)
-        if command.left:
-            self._left.setdefault(sandbox_id, []).append(command.left)
+        if not command.is_over:
+            self._left.setdefault(sandbox_id, []).append(command.mark)
 
     async def _free(self, sandbox_id: str) -> Any:
         """The sandbox, without the commands that were lost there: one may hold a lock."""
         sandbox = await self._sandbox(sandbox_id)
-        for pid in self._left.pop(sandbox_id, []):
+        for mark in self._left.pop(sandbox_id, []):
             try:
-                await reach(modal_exec.end(sandbox, pid))
+                await reach(modal_exec.end(sandbox, mark))
             except Refused:  # the sandbox has ended, and all in it
                 pass
         return sandbox

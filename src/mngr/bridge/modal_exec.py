@@ -27,6 +27,12 @@ for one in /proc/[0-9]*/stat; do sed 's/^\\([0-9]*\\) .*) [A-Za-z] \\([0-9]*\\) 
     END { for (pid in parent) { for (one = pid; one in parent; one = parent[one]) if (one == top) { print pid; break } } }' |
 while read -r pid; do kill -HUP "$pid" 2>/dev/null; done
 """
+# The same for one that was lost, perhaps before it could say who it is; its mark is among its words, and must not be among ours.
+_LOST = """
+for one in /proc/[0-9]*; do
+    if tr '\\0' ' ' 2>/dev/null <"$one/cmdline" | grep -qF -e "$1$2"; then sh -c "$3" mngr "${one#/proc/}"; fi
+done
+"""
 # All that it says comes on one stream, for each costs calls: what it said on standard error follows a mark at the end.
 _WHOLE = """mngr_program() {{
 {program}
@@ -43,10 +49,10 @@ _KEPT = 'p=$(cat "$0"; echo x); rm -f "$0"; eval "${p%x}"'
 class SandboxCommand:
     """One of them. Its output is fetched by tasks of their own, which can be cut off when the engine is lost."""
 
-    def __init__(self, sandbox: Any, process: Any, mark: bytes, is_terminal: bool) -> None:
+    def __init__(self, sandbox: Any, process: Any, mark: str, is_terminal: bool) -> None:
         self._sandbox = sandbox
         self._process = process
-        self._mark = mark
+        self.mark = mark
         self._preface_on = 1 if is_terminal else 2
         self._told: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
         self._queues: dict[int, asyncio.Queue[Any]] = {at: asyncio.Queue(_AHEAD) for at in (1, 2)}
@@ -60,12 +66,10 @@ class SandboxCommand:
         self._tasks.append(self._waiting)
 
     @property
-    def left(self) -> str | None:
-        """Who it is, if it may run on although nobody hears of it any more: a lost connection does not end it."""
-        has_ended = (
-            self._waiting.done() and not self._waiting.cancelled() and self._waiting.exception() is None
-        )
-        return self._told.result()[0] if self._told.done() and not has_ended and not self._is_killed else None
+    def is_over(self) -> bool:
+        """Whether it surely has ended: a lost connection does not end it."""
+        done = self._waiting
+        return self._is_killed or (done.done() and not done.cancelled() and done.exception() is None)
 
     async def _fetch(self, at: int, stream: Any) -> None:
         queue = self._queues[at]
@@ -90,10 +94,11 @@ class SandboxCommand:
     def _hear(self, data: bytes) -> bytes:
         """What follows the preface, which says who the command is."""
         preface, _, rest = data.partition(b";")
-        if not preface.startswith(self._mark):
+        mark = self.mark.encode()
+        if not preface.startswith(mark):
             return data
         if not self._told.done():
-            self._told.set_result(preface[len(self._mark) :].decode("ascii", "replace").split())
+            self._told.set_result(preface[len(mark) :].decode("ascii", "replace").split())
         return rest
 
     async def write(self, data: bytes) -> None:
@@ -138,7 +143,7 @@ class SandboxCommand:
         try:
             if not self._waiting.done():
                 told = await asyncio.wait_for(asyncio.shield(self._told), 5.0)
-                await end(self._sandbox, told[0])
+                await asyncio.wait_for(_beside(self._sandbox, _END, told[0]), 20.0)
                 self._is_killed = True
         except Exception:  # it ended, or the engine is lost: there is nobody to tell
             pass
@@ -166,17 +171,11 @@ class WholeCommand:
         self._sandbox = sandbox
         self._program = program
         self._data = data
-        self._mark = _new_mark()
+        self.mark = new_mark()
         self._said = bytearray()
         self._task: asyncio.Future[None] | None = None
-        self._is_over = False
+        self.is_over = False
         self._lost: Refused | None = None
-
-    @property
-    def left(self) -> str | None:
-        """As for the other."""
-        pid, closed, _ = bytes(self._said[:200]).removeprefix(self._mark.encode()).partition(b";")
-        return pid.decode("ascii", "replace") if closed and not self._is_over else None
 
     async def run(self) -> tuple[bytes, bytes, int]:
         """What it said on both streams, and 0; 255 when it was ended."""
@@ -190,27 +189,26 @@ class WholeCommand:
             raise
         finally:
             self._task.cancel()  # or the library would try for long, and succeed when nobody waits for it
-        mark = self._mark.encode()
+        mark = self.mark.encode()
         _, _, rest = bytes(self._said).partition(b";")
         out, found, err = rest.partition(mark)
         return out, err, 0 if found else 255
 
     async def _run(self) -> None:
-        text = _WHOLE.format(mark=self._mark, program=self._program)
-        process = await _begin(self._sandbox, text)
+        text = _WHOLE.format(mark=self.mark, program=self._program)
+        process = await _begin(self._sandbox, self.mark, text)
         if self._data:
             await _feed(process, self._data)
         async for data in process.stdout:
             self._said += data
-        self._is_over = True
+        self.is_over = True
 
     async def _kill(self) -> None:
-        if self.left:
-            try:
-                await end(self._sandbox, self.left)
-                self._is_over = True
-            except Exception:  # it ended, or the engine is lost: there is nobody to tell
-                pass
+        try:
+            await end(self._sandbox, self.mark)
+            self.is_over = True
+        except Exception:  # it ended, or the engine is lost: there is nobody to tell
+            pass
 
     def lose(self, why: Refused) -> None:
         """The engine does not answer: whoever waits hears so."""
@@ -219,30 +217,32 @@ class WholeCommand:
             self._task.cancel()
 
 
-async def start(sandbox: Any, program: str, terminal: list[Any] | None) -> SandboxCommand:
+async def start(sandbox: Any, mark: str, program: str, terminal: list[Any] | None) -> SandboxCommand:
     """Run a program of sh there; the library's exceptions are the caller's to explain."""
-    mark = _new_mark()
+    # Whoever the program becomes, there is one with the mark; signals are for the program.
+    text = f"trap : INT QUIT\n({program}\n)\nexit $?\n"
     preface = _PREFACE.format(mark=mark)
     if terminal is not None:
         sized = _SIZED.format(rows=int(terminal[0]), columns=int(terminal[1]), term=_word(str(terminal[2])))
-        preface = _SEATED.format(mark=mark) + sized
-    process = await _begin(sandbox, preface + program, pty=terminal is not None)
-    return SandboxCommand(sandbox, process, mark.encode(), terminal is not None)
+        preface, text = _SEATED.format(mark=mark) + sized, program
+    process = await _begin(sandbox, mark, preface + text, pty=terminal is not None)
+    return SandboxCommand(sandbox, process, mark, terminal is not None)
 
 
-async def end(sandbox: Any, pid: str) -> None:
-    """End a command and what it started, but not what went into the background."""
-    await asyncio.wait_for(_beside(sandbox, _END, pid), 20.0)
+async def end(sandbox: Any, mark: str) -> None:
+    """End a command by its mark, and what it started, but not what went into the background."""
+    half = len(mark) // 2
+    await asyncio.wait_for(_beside(sandbox, _LOST, mark[:half], mark[half:], _END), 20.0)
 
 
-async def _begin(sandbox: Any, text: str, *, pty: bool = False) -> Any:
+async def _begin(sandbox: Any, mark: str, text: str, *, pty: bool = False) -> Any:
     words = ["sh", "-c", text]
     if len(text) > LONGEST:
         kept = f"/tmp/.mngr-{os.urandom(8).hex()}"
         process = await sandbox.exec.aio("sh", "-c", 'umask 077; cat >"$0"', kept, text=False)
         await _feed(process, text.encode())
         await process.wait.aio()
-        words = ["sh", "-c", _KEPT, kept]
+        words = ["sh", "-c", _KEPT, kept, mark]
     return await sandbox.exec.aio(*words, text=False, pty=pty)
 
 
@@ -256,12 +256,13 @@ async def _feed(process: Any, data: bytes) -> None:
     await process.stdin.drain.aio()
 
 
-async def _beside(sandbox: Any, script: str, word: str) -> None:
-    process = await sandbox.exec.aio("sh", "-c", script, "mngr", word)
+async def _beside(sandbox: Any, script: str, *words: str) -> None:
+    process = await sandbox.exec.aio("sh", "-c", script, "mngr", *words)
     await process.wait.aio()
 
 
-def _new_mark() -> str:
+def new_mark() -> str:
+    """What a command is known by."""
     return f"mngr-{os.urandom(6).hex()}:"
 
 
