@@ -38,7 +38,8 @@ start) [ -d "$box" ] || { echo "there is no box $name" >&2; exit 1; }; rm -f "$b
 stop) touch "$box/stopped" ;;
 destroy)
     socket=$(readlink "$box/home/.mngr/tmux.socket") && tmux -S "$socket" kill-server 2>/dev/null
-    chmod -R u+w "$box" && rm -rf "$box" ;;
+    mv "$box" "$root/gone-$name" # at once: who looks meanwhile must not see a box without its files
+    chmod -R u+w "$root/gone-$name" && rm -rf "$root/gone-$name" ;;
 snapshot) cp -a "$box/home" "$root/images/$2" && echo "$2" ;;
 drop_snapshot) rm -rf "$root/images/$name" ;;
 esac

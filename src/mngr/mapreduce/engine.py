@@ -271,6 +271,8 @@ class Engine:
             self._talk.park(one, view, self._now())
             if view.state_reason == "login":
                 self._alarm("work", "the login is dead", one.task.slug, "login")
+        elif view.state == "STOPPED" and view.state_reason == "rescue":  # by who found its host gone
+            self._talk.revive(one, self._recipe.prompt(one))
         elif view.state == "STOPPED" and view.id not in self._stopped:  # who destroys it stops it first
             self._stopped.add(view.id)
             self._later[one.task.slug] = time.monotonic() + 2.0
@@ -299,6 +301,7 @@ class Engine:
         if one is not None and one.agent_id == agent_id and one.state in ("working", "parked"):
             self._destroyed(one)
         self._watch.drop(agent_id)
+        self._slugs.pop(agent_id, None)  # if its work cannot be fetched, it is looked for once more
 
     def _destroyed(self, one: TaskState) -> None:
         """It is begun again, unless that was done often enough."""
