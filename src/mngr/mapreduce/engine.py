@@ -340,9 +340,7 @@ class Engine:
             self._later[slug] = time.monotonic() + 2.0 ** min(self._pulls[slug], MOST_PULLS)
             if self._pulls[slug] >= MOST_PULLS * (10 if is_away else 1):
                 self._write("settled", slug=slug, outcome="failed", reason=result.message)
-            elif isinstance(
-                result, HostGone
-            ):  # it may be there again, and then nobody would say so once more
+            elif isinstance(result, HostGone):  # it may be there again: nobody would say so once more
                 self._talk.revive(self._state.tasks[slug], self._recipe.prompt(one))
             return
         home, closed = result
