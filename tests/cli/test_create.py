@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -447,3 +448,9 @@ def test_changes_are_not_taken_to_another_base(mngr: Mngr) -> None:
     words = ("create", "foo", "--dirty", "include", "--branch", "other:new", "--", "sleep", "1000")
     assert "--branch starts elsewhere" in mngr(*words, code=1).err
     assert mngr.agents() == []
+
+
+def test_many_behind_walls_have_the_network_of_one(mngr: Mngr) -> None:
+    mngr("create", "w", "--count", "5", "--sandbox", "--", "sleep", "1000")
+    records = [json.loads(path.read_text()) for path in mngr.home.glob("agents/a-*/agent.json")]
+    assert [record["network"] for record in records] == ["off"] * 5

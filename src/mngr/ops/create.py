@@ -132,7 +132,7 @@ def _create_on_host(
         ctx.home.make()
         plan = plan.replace(source=relay.bring_near(ctx, plan.source, host, plan.transfer, plan.base))
         if len(fresh) > _AGENTS:  # those that start would wait for those that start up
-            plan = plan.replace(request=request.replace(message=None))
+            plan = plan.replace(request=plan.request.replace(message=None))
         make = _create_unnamed if wanted.name is None and request.count == 1 else create_one
         made.update(
             zip(fresh, fanout(lambda n: make(ctx, plan, n, told), fresh, at_once=_AGENTS), strict=True)

@@ -166,12 +166,8 @@ def tell(
 def _deliver(host: Host, record: AgentRecord, delivery: Delivery, limit: float) -> None:
     """Send and wait for the proof; raises when there is none."""
     words = _words(host, record, delivery, limit)
-    answer = host.run(words, stdin=delivery.text.encode(), timeout=_longest(limit))
+    answer = host.run(words, stdin=delivery.text.encode(), timeout=3 * limit + 30.0)
     _check(host, record, delivery, limit, answer)
-
-
-def _longest(limit: float) -> float:
-    return 3 * limit + 30.0
 
 
 def _words(host: Host, record: AgentRecord, delivery: Delivery, limit: float) -> list[str]:
