@@ -202,7 +202,7 @@ class Engine:
                 if (await self._tags(made)).get("tag") != tags["tag"]:
                     raise Refused("other", f"there is a sandbox called {name} that is not ours") from None
         self._sandboxes[made.object_id] = made
-        return {"sandbox": made.object_id, "files": image.object_id}
+        return {"sandbox": made.object_id, "alike": image.object_id}
 
     async def _image(self, note: Note, origin: dict[str, Any]) -> Any:
         """The image, which is built by whoever needs it first."""

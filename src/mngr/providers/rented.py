@@ -65,7 +65,7 @@ class Engine(Protocol):
         ...
 
     # What an engine may also have is `first(name, facts) -> str`: a program that is to run before all else on a new machine,
-    # perhaps by two at once unless the fact `clears` is true. Of machines with the same fact `files` only one is asked what it is like.
+    # perhaps by two at once unless the fact `clears` is true. Of machines with the same fact `alike` only one is asked what it is like.
 
     def join(self, name: str) -> Facts | None:
         """The facts of a machine of that name that is there already, with `whose` (a registry.key) it is; it runs then."""
@@ -262,7 +262,7 @@ class RentedProvider:
 
     def _settle_in(self, name: str, engine: Facts, first: str) -> dict[str, Any]:
         """Facts about a host that has a home for agents, at the latest with its first command; of many with the same files one is asked."""
-        files = engine.get("files")
+        files = engine.get("alike")
         known = registry.load_alike(self._home, self.name, files) if files else None
         wire = self._engine.wire(name, engine)
         if known is not None:
