@@ -102,6 +102,8 @@ class Template:
 
     def fill(self, key: str, values: Mapping[str, str]) -> list[str]:
         """The words of a command; any other brace is what it is. UsageError when something has no value."""
+        if key not in self.commands:  # any more: the host was made when there was one
+            raise UsageError(f"{self._at} has no {key}", f"a template needs {', '.join(_REQUIRED)}")
         found: list[str] = []
         for word in self.commands[key]:
             group = word if isinstance(word, list) else [word]

@@ -71,3 +71,8 @@ def test_every_preset_of_the_guide_is_whole() -> None:
     assert set(names) == {"box", "podman", "kubernetes", "e2b", "daytona", "fly"}
     for name in names:
         Template(name, {**(preset("box") if name == "podman" else {}), **preset(name)}).check()
+
+
+def test_a_command_that_hosts_were_made_with_and_that_is_there_no_more_is_named() -> None:
+    with pytest.raises(UsageError, match=re.escape("[providers.box] has no exec")):
+        template(exec=None).fill("exec", {"id": "i", "program": "true"})
