@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from mngr.paths import Home
 
 
+ALIKE = "alike-"  # in the cache: what is known of all hosts of an image
+
+
 def key(home: Home) -> str:
     """Whose a host is that an engine made for us: of this machine, user and home, for many may use one engine."""
     import hashlib
@@ -104,7 +107,7 @@ def save_alike(home: Home, provider: str, files: str, facts: dict[str, Any]) -> 
 def _alike_path(home: Home, provider: str, files: str) -> str:
     from urllib.parse import quote
 
-    return os.path.join(home.cache, f"alike-{provider}-{quote(files, safe='')[:100]}.json")
+    return os.path.join(home.cache, f"{ALIKE}{provider}-{quote(files, safe='')[:100]}.json")
 
 
 def save_seen(home: Home, provider: str, host: str, answer: bytes, asked: float) -> None:

@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+from mngr import registry
+from mngr.paths import Home
 from tests.cli.test_destroy import make
 from tests.conftest import Mngr, git
 
@@ -105,6 +107,18 @@ def test_set_ups_nobody_uses_go(mngr: Mngr) -> None:
     os.utime(place, (month, month))
     assert "cleaned: unused set-up" in mngr("gc").out
     assert not place.exists() and (mngr.work("foo") / "build" / "x").exists()
+
+
+def test_what_is_known_of_an_image_goes_when_it_is_old(mngr: Mngr) -> None:
+    make(mngr)
+    home = Home(str(mngr.home))
+    for image in ("old", "new"):
+        registry.save_alike(home, "modal", image, {"uid": 0})
+    month = time.time() - 40 * 86400
+    os.utime(next((mngr.home / "cache").glob("alike-*old*")), (month, month))
+    assert mngr("gc").out.startswith("cleaned: what was known of an image")
+    assert registry.load_alike(home, "modal", "old") is None
+    assert registry.load_alike(home, "modal", "new") == {"uid": 0}
 
 
 def test_an_agent_directory_that_never_got_a_record_goes_when_it_is_old(mngr: Mngr) -> None:

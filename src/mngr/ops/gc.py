@@ -6,7 +6,7 @@ import json
 import os
 import time
 
-from mngr import clock, git, names, store, tmux
+from mngr import clock, git, names, registry, store, tmux
 from mngr.errors import MngrError, TimedOut
 from mngr.lock import Lock
 from mngr.model import Outcome, Record
@@ -50,8 +50,8 @@ def gc(ctx: Context, *, dry_run: bool = False) -> list[Outcome]:
     from mngr.ops import gc_hosts, sweep
 
     finders = (
-        _agents, _names, _leaving, sweep.sweep, _sessions, _graves, _parts, _setups, _repos, _strangers,
-        gc_hosts.leftovers,
+        _agents, _names, _leaving, sweep.sweep, _sessions, _graves, _parts, _setups, _repos, _alike,
+        _strangers, gc_hosts.leftovers,
     )  # fmt: skip
     with Lock(os.path.join(ctx.home.cache, "gc.lock")):
         world = gc_hosts.look_around(ctx)
@@ -349,6 +349,17 @@ def _repos(ctx: Context, world: World) -> list[Task]:
         Task(what="unused repository", name=os.path.basename(path), act=_drop(ctx, path + ".lock", path))
         for path in paths
         if path not in used
+    ]
+
+
+def _alike(ctx: Context, world: World) -> list[Task]:
+    """What is known of hosts of an image, which may be gone by now: after a while a host of it is asked again."""
+    folder = ctx.home.cache
+    return [
+        _removal("what was known of an image", name, ctx, os.path.join(folder, name))
+        for name in (sorted(os.listdir(folder)) if os.path.isdir(folder) else ())
+        if name.startswith(registry.ALIKE)
+        and time.time() - os.stat(os.path.join(folder, name)).st_mtime > CACHE_TIME
     ]
 
 
