@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,20 +103,50 @@ def size(pid: int) -> int:
     return int(text.partition("VmRSS:")[2].split()[0])
 
 
-def test_many_at_once(wire: BridgedWire, bridge: Bridge) -> None:
-    outs: list[bytes] = []
-    work = [
-        threading.Thread(
-            target=lambda at=at: outs.append(pipehost.run(wire, ["sh", "-c", f"sleep 0.3; echo {at}"]).out)
-        )
-        for at in range(100)
-    ]
+def test_many_at_once_also_where_a_shell_allows_few_open_files(wire: BridgedWire, bridge: Bridge) -> None:
+    with few_files(64):
+        pid_of(bridge)  # it starts
+    assert sorted(at_once(wire, 100)) == list(range(100))
+    wait_for(lambda: len(os.listdir(f"/proc/{pid_of(bridge)}/fd")) < 20)
+
+
+def test_where_no_more_files_may_be_opened_it_lives_on(wire: BridgedWire, bridge: Bridge) -> None:
+    pid = pid_of(bridge)
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (40, hard))
+    answers = at_once(wire, 50)
+    assert len(answers) == 50 and all(isinstance(answer, int | Unreachable) for answer in answers)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+    assert sorted(at_once(wire, 3)) == [0, 1, 2]
+
+
+def at_once(wire: BridgedWire, number: int) -> list[Any]:
+    """So many commands, each of which says its number, or why it could not."""
+    answers: list[Any] = []
+
+    def one(at: int) -> None:
+        try:
+            answers.append(int(pipehost.run(wire, ["sh", "-c", f"sleep 0.3; echo {at}"]).out))
+        except MngrError as error:
+            answers.append(error)
+
+    work = [threading.Thread(target=one, args=(at,)) for at in range(number)]
     for thread in work:
         thread.start()
     for thread in work:
         thread.join()
-    assert sorted(int(out) for out in outs) == list(range(100))
-    wait_for(lambda: len(os.listdir(f"/proc/{pid_of(bridge)}/fd")) < 20)
+    return answers
+
+
+@contextmanager
+def few_files(number: int) -> Iterator[None]:
+    """What is started meanwhile may open so many, unless it asks for more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (number, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_who_goes_away_ends_the_command(wire: BridgedWire, tmp_path: Path) -> None:

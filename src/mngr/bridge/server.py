@@ -18,6 +18,7 @@ import time
 import traceback
 from typing import cast
 
+from mngr import descriptors
 from mngr.bridge import streams
 from mngr.bridge.protocol import Made, Refused
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 WAITING = 512  # connections that are not yet accepted
+FULL = 0.1  # seconds until somebody may have gone
 LARGEST = 16 * 1024 * 1024  # bytes of a request
 MARK = "mngr-bridge"  # begins the line on standard error that says why a command could not be run
 
@@ -160,14 +162,16 @@ class Server:
     async def _accept(self, listener: socket.socket) -> None:
         while True:
             await streams.readable(listener.fileno())
-            self._take_waiting(listener)
+            if not self._take_waiting(listener):
+                await asyncio.sleep(FULL)
 
-    def _take_waiting(self, listener: socket.socket) -> None:
+    def _take_waiting(self, listener: socket.socket) -> bool:
+        """Accept who waits; whether that is all of them: no more files may be opened for the others."""
         while True:
             try:
                 link = Link(listener.accept()[0])
-            except OSError:
-                return
+            except OSError as error:
+                return isinstance(error, BlockingIOError)
             task = asyncio.get_running_loop().create_task(self._client(link))
             self._clients.add(task)
             task.add_done_callback(self._clients.discard)
@@ -209,6 +213,8 @@ class Server:
 
     async def _exec(self, link: Link, head: dict[str, Any], program: str) -> None:
         await link.send(taken=True)
+        if len(link.fds) < 3:
+            raise Refused("busy", "too many commands run at once: see ulimit -n")
         gone = asyncio.ensure_future(link.until_gone())
         command: Command | None = None
         try:
@@ -332,6 +338,7 @@ def load(name: str) -> type[Engine]:
 def main(path: str, name: str) -> None:
     """Listen at `path` for the engine `name`; its settings and ours come as JSON."""
     words = json.load(sys.stdin)
+    descriptors.allow_many()  # four for each command
     # The mark of a place that is taken: whoever connects from now on waits until we answer.
     fresh = f"{path}.{os.getpid()}"
     listener = socket.socket(socket.AF_UNIX)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import select
 import time
 
+from mngr import descriptors
 from mngr.shell import DEVNULL, PIPE
 
 TYPE_CHECKING = False
@@ -60,7 +60,7 @@ class Tails:
         if not self._open:
             time.sleep(seconds)
             return []
-        ready = select.select([tail.fd for tail in self._open], [], [], max(0.0, seconds))[0]
+        ready = descriptors.readable([tail.fd for tail in self._open], seconds)
         found: list[bytes] = []
         for tail in [t for t in self._open if t.fd in ready]:
             lines = tail.read()

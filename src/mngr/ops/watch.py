@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import queue
-import select
 import threading
 import time
 
-from mngr import store
+from mngr import descriptors, store
 from mngr.errors import MngrError
 from mngr.model import Record
 from mngr.ops import list as listing
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 SOON = 0.1  # seconds until the second look after an event: a state may be written down after what led to it
 _MOST_TAILS = 6  # of one host, before they become one
 _AT_ONCE = 16  # hosts that are looked at
+_FEW = 50  # hosts that any program may have open files for
 _LATE = 1.0  # seconds after which a host is not waited for: it may never answer
 
 
@@ -124,6 +124,8 @@ class Watch:
         """A tail for those that have none; the last line comes at once and says that from here on nothing is missed."""
         for host, ids in self._by_host(self._fresh).items():
             tails = self._tails.setdefault(host, [])
+            if len(self._tails) > _FEW:
+                descriptors.allow_many()
             if len(tails) >= _MOST_TAILS:
                 ids = [i for i, at in self._hosts.items() if at is host]
                 _end(tails)
@@ -138,8 +140,7 @@ class Watch:
     def _listen(self, seconds: float, wake: int | None) -> bool:
         """Note whom lines are about; whether `wake` has something to read."""
         tails = {tail.fd: (host, tail) for host, some in self._tails.items() for tail in some}
-        fds = [*tails, self._ready, *([] if wake is None else [wake])]
-        ready = select.select(fds, [], [], seconds)[0]
+        ready = descriptors.readable([*tails, self._ready, *([] if wake is None else [wake])], seconds)
         for fd in ready:
             if fd not in tails:
                 continue
