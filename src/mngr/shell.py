@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 import time
 
 from mngr.errors import MngrError, TimedOut
@@ -118,7 +119,7 @@ def run(
     a shorter way to the same than a process here.
     """
     began = time.monotonic()
-    in_r, in_w = os.pipe() if stdin else (os.open(os.devnull, os.O_RDONLY), -1)
+    in_r = _ready_input(stdin)
     out_r, out_w = os.pipe()
     err_r, err_w = os.pipe()
     streams = in_r, out_w, err_w
@@ -126,9 +127,8 @@ def run(
         child = begin(argv, streams, timeout) if begin else None
         child = child or spawn(argv, streams, env, is_leader=timeout is not None)
     except BaseException as error:
-        for fd in (in_w, out_r, err_r):
-            if fd >= 0:
-                os.close(fd)
+        for fd in (out_r, err_r):
+            os.close(fd)
         if isinstance(error, TimeoutError):
             raise _too_slow(argv, timeout) from None
         raise
@@ -136,7 +136,7 @@ def run(
         for fd in streams:
             os.close(fd)
     try:
-        out, err = _communicate(stdin, in_w, out_r, err_r, timeout)
+        out, err = _read_both(out_r, err_r, timeout)
     except BaseException as error:
         child.kill()
         if isinstance(error, TimeoutError):
@@ -146,6 +146,35 @@ def run(
     if tracer is not None:
         tracer(f"{abbreviate(shown or argv)} (exit {code}, {(time.monotonic() - began) * 1000:.0f} ms)")
     return Result(code=code, out=out, err=err)
+
+
+def _ready_input(data: bytes) -> int:
+    """A descriptor that has all of it before anybody reads: who is killed while he writes would leave a half behind."""
+    if not data:
+        return os.open(os.devnull, os.O_RDONLY)
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    try:
+        done = os.write(writer, data) == len(data)
+    except BlockingIOError:
+        done = False
+    os.close(writer)
+    if done:
+        return reader
+    os.close(reader)
+    with _unnamed_file() as file:
+        file.write(data)
+        file.seek(0)
+        return os.dup(file.fileno())
+
+
+def _unnamed_file() -> IO[bytes]:
+    """In memory where that can be had: a disk may be full."""
+    if sys.platform == "linux":
+        return open(os.memfd_create("input"), "w+b")
+    import tempfile
+
+    return tempfile.TemporaryFile()
 
 
 class _Spawned:
@@ -183,19 +212,12 @@ def _too_slow(argv: Sequence[str], timeout: float | None) -> TimedOut:
     return TimedOut(f"{argv[0]} did not answer within {timeout:g}s")
 
 
-def _communicate(
-    stdin: bytes, in_w: int, out_r: int, err_r: int, timeout: float | None
-) -> tuple[bytes, bytes]:
-    """Feed and drain all three streams at once; closes them; TimeoutError when it takes too long."""
+def _read_both(out_r: int, err_r: int, timeout: float | None) -> tuple[bytes, bytes]:
+    """Drain both streams at once; closes them; TimeoutError when it takes too long."""
     parts: dict[int, list[bytes]] = {out_r: [], err_r: []}
     poll = select.poll()
-    left = memoryview(stdin)
     open_fds = {out_r, err_r}
-    if in_w >= 0:
-        os.set_blocking(in_w, False)
-        poll.register(in_w, select.POLLOUT)
-        open_fds.add(in_w)
-    for fd in (out_r, err_r):
+    for fd in open_fds:
         poll.register(fd, select.POLLIN)
     deadline = None if timeout is None else time.monotonic() + timeout
     try:
@@ -205,19 +227,9 @@ def _communicate(
             if not ready and deadline is not None:
                 raise TimeoutError
             for fd, _ in ready:
-                if fd == in_w:
-                    try:
-                        left = left[os.write(fd, left[:65536]) :]
-                    except BlockingIOError:
-                        continue
-                    except BrokenPipeError:
-                        left = left[:0]
-                    done = not left
-                else:
-                    data = os.read(fd, 65536)
-                    parts[fd].append(data)
-                    done = not data
-                if done:
+                data = os.read(fd, 65536)
+                parts[fd].append(data)
+                if not data:
                     poll.unregister(fd)
                     os.close(fd)
                     open_fds.discard(fd)

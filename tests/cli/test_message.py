@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import FULL, Mngr, wait_for
+from tests.conftest import BIN, FULL, Mngr, wait_for
 
 SCALE = 1.0 if FULL else 0.01  # 1 is 10,000 messages
 SEED = int(os.environ.get("MNGR_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 1_000_000)
@@ -81,6 +81,23 @@ def test_a_program_that_is_slow_to_start_still_gets_it_whole(mngr: Mngr, tmp_pat
     assert mngr.agent("foo")["state"] == "STARTING"
     mngr("message", "foo", "-m", "early\nbird")
     assert users(mngr) == ["early\nbird"]
+
+
+def test_who_sends_may_be_killed_and_still_nobody_gets_half_a_message(mngr: Mngr, tmp_path: Path) -> None:
+    slow, sign, text = tmp_path / "slow", tmp_path / "sign", tmp_path / "text"
+    slow.mkdir()
+    wait = f"until [ -e {sign} ]; do sleep 0.05; done"
+    (slow / "python3").write_text(f'#!/bin/sh\n{wait}\nexec {sys.executable} "$@"\n')
+    (slow / "python3").chmod(0o755)
+    text.write_text(TEXTS["100 kB"])
+    mngr("create", "foo", "player", env={"PATH": f"{slow}:{mngr.env['PATH']}"})
+    words = [str(BIN / "mngr"), "message", "foo", "--message-file", str(text)]
+    with subprocess.Popen(words, cwd=mngr.repo, env=mngr.env) as sender:
+        wait_for((mngr.dir("foo") / "send.lock").exists)
+        sender.kill()
+    sign.touch()
+    wait_for(lambda: users(mngr))
+    assert users(mngr) == [TEXTS["100 kB"].removesuffix("\n")]
 
 
 def test_standard_input_is_the_message_when_nothing_else_is(mngr: Mngr) -> None:
