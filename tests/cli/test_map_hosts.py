@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,16 @@ def rows(mngr: Mngr, *kinds: str) -> list[dict[str, Any]]:
 
 def outputs(mngr: Mngr, name: str) -> list[str]:
     return [path.read_text() for path in (mngr.repo / ".mngr/runs/r/tasks").glob(f"*/outputs/{name}")]
+
+
+@contextmanager
+def running(mngr: Mngr, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A run that is killed when somebody has waited for it in vain."""
+    with subprocess.Popen([str(BIN / "mngr"), *words], cwd=mngr.repo, env=mngr.env) as run:
+        try:
+            yield run
+        finally:
+            run.kill()
 
 
 def with_setup(mngr: Mngr, setup: str = SETUP) -> None:
@@ -99,7 +110,7 @@ def test_a_host_that_says_nothing_keeps_nobody_waiting_but_its_own(mngr: Mngr, b
     wait = 'until test -e "$1/$0"; do sleep 0.05; done; echo x >$MNGR_OUTPUT_DIR/x'
     words = [*MAP, *items, "--agents-per-host", "2", "--max-agents", "4", "--alarm", "2", "--"]
     words += ["sh", "-c", wait, "{item}", str(signs)]
-    with subprocess.Popen([str(BIN / "mngr"), *words], cwd=mngr.repo, env=mngr.env) as run:
+    with running(mngr, *words) as run:
         wait_for(lambda: len(rows(mngr, "prompted")) == 4)
         where = {row["slug"]: row["host"] for row in rows(mngr, "launched")}
         own = next(slug for slug in where if slug.startswith("own"))
@@ -122,7 +133,7 @@ def test_what_was_to_be_fetched_from_a_host_that_was_lost_is_made_again(mngr: Mn
     signs.mkdir()
     wait = 'until test -e "$1/$0"; do sleep 0.05; done; echo x >$MNGR_OUTPUT_DIR/x'
     words = [*MAP, "a", "b", "--agents-per-host", "2", "--output", "x", "--", "sh", "-c", wait, "{item}"]
-    with subprocess.Popen([str(BIN / "mngr"), *words, str(signs)], cwd=mngr.repo, env=mngr.env) as run:
+    with running(mngr, *words, str(signs)) as run:
         wait_for(lambda: len(rows(mngr, "prompted")) == 2)
         host = rows(mngr, "host")[0]["host"]
         mute = boxes.mute(host, "upload-pack")
@@ -140,10 +151,33 @@ def test_what_was_to_be_fetched_from_a_host_that_was_lost_is_made_again(mngr: Mn
     assert {row["slug"][0] for row in rows(mngr, "remind") if row["why"] == "its host is gone"} == {"a", "b"}
 
 
+def test_an_agent_that_seemed_gone_while_its_work_was_fetched_is_looked_for_again(
+    mngr: Mngr, boxes: Boxes
+) -> None:
+    sign = boxes.place / "sign"
+    words = [*MAP, "a", "--", "sh", "-c", 'until test -e "$0"; do sleep 0.05; done', str(sign)]
+    with running(mngr, *words) as run:
+        wait_for(lambda: rows(mngr, "prompted"))
+        (made,) = boxes.boxes.glob("*/home/.mngr/agents/a-*")
+        mute = boxes.mute(rows(mngr, "host")[0]["host"], "upload-pack")
+        sign.touch()
+        wait_for(lambda: boxes.calls("mute"))
+        aside = made.rename(made.parent.parent / "aside")
+        looks = len(boxes.calls("exec"))
+        try:
+            wait_for(lambda: len(boxes.calls("exec")) > looks)
+        finally:
+            mute.unlink()
+        wait_for(lambda: rows(mngr, "pull_failed"))
+        aside.rename(made)
+        assert run.wait(60) == 0
+    assert [row["outcome"] for row in rows(mngr, "settled")] == ["done"]
+
+
 def test_what_a_lost_connection_left_half_made_keeps_no_host(mngr: Mngr, boxes: Boxes) -> None:
     sign = boxes.place / "sign"
     words = [*MAP, "a", "--", "sh", "-c", 'until test -e "$0"; do sleep 0.05; done', str(sign)]
-    with subprocess.Popen([str(BIN / "mngr"), *words], cwd=mngr.repo, env=mngr.env) as run:
+    with running(mngr, *words) as run:
         wait_for(lambda: rows(mngr, "prompted"))
         (made,) = boxes.boxes.glob("*/home/.mngr/agents/a-*")
         record = json.loads((made / "agent.json").read_text())
