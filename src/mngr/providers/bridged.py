@@ -260,3 +260,19 @@ def _lines(link: _socket.socket, held: bytes = b"") -> Iterator[bytes]:
 def _changed(path: str) -> int:
     """When a file was last written: a process with another program in it is not ours."""
     return os.stat(path).st_mtime_ns
+
+
+class StoppedWire:
+    """In place of the way to a machine that is not there."""
+
+    def __init__(self, provider: str, host: str) -> None:
+        self._place = (provider, host)
+
+    def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
+        raise HostStopped(*self._place)
+
+    def lost(self, said: str) -> Unreachable:
+        return HostStopped(*self._place)
+
+    def close(self) -> None:
+        pass

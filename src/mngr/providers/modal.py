@@ -8,17 +8,15 @@ import time
 from mngr import clock, names, onhost, registry, shell
 from mngr.config import as_list
 from mngr.errors import HostGone, HostStopped, MngrError, UsageError
-from mngr.paths import find_project_root
-from mngr.providers.bridged import LINGER, Bridge, BridgedWire
+from mngr.paths import OF_AGENTS, find_project_root
+from mngr.providers.bridged import LINGER, Bridge, BridgedWire, StoppedWire
 from mngr.providers.rented import Found, RentedProvider, author
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Sequence
     from typing import Any
 
-    from mngr.errors import Unreachable
     from mngr.paths import Home
     from mngr.pipehost import Wire
     from mngr.providers.rented import Engine, Facts, Note
@@ -35,7 +33,7 @@ HALT = "/tmp/.mngr-halt"
 # The first process: ends when the watcher leaves word that all is idle.
 _STAY = 'trap "exit 0" TERM; rm -f "$0"; while [ ! -e "$0" ]; do sleep 5 & wait $!; done'
 # A snapshot has all files; agents have snapshots of their own, and what they were told is nobody else's.
-_CLEAR = f"cd ~/.mngr 2>/dev/null || exit 0; rm -rf {' '.join('agents names work graveyard snapshots hosts ssh crashes'.split())}"
+_CLEAR = f"cd ~/.mngr 2>/dev/null || exit 0; rm -rf {' '.join(OF_AGENTS)}"
 
 
 class ModalProvider(RentedProvider):
@@ -233,22 +231,6 @@ class ModalEngine:
             registry.drop(self._home, self._provider, name, "images")
         else:
             registry.save(self._home, self._provider, name, {**noted, "images": [kept]}, "images")
-
-
-class StoppedWire:
-    """In place of the way to a machine that is not there."""
-
-    def __init__(self, provider: str, host: str) -> None:
-        self._place = (provider, host)
-
-    def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
-        raise HostStopped(*self._place)
-
-    def lost(self, said: str) -> Unreachable:
-        return HostStopped(*self._place)
-
-    def close(self) -> None:
-        pass
 
 
 def _origin(wish: Facts) -> Facts:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 
 from mngr import registry, shell
-from mngr.errors import HostGone, HostStopped, MngrError, UsageError
-from mngr.providers.bridged import Bridge, BridgedWire
+from mngr.errors import HostGone, MngrError, UsageError
+from mngr.providers.bridged import Bridge, BridgedWire, StoppedWire
 from mngr.providers.rented import Found, RentedProvider, author
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Sequence
     from typing import Any
 
-    from mngr.errors import Unreachable
     from mngr.paths import Home
     from mngr.pipehost import Wire
     from mngr.providers.rented import Engine, Facts, Note
@@ -89,7 +87,7 @@ class RayEngine:
 
     def wire(self, name: str, facts: Facts) -> Wire:
         if facts.get("files"):
-            return Asleep(self._provider, name)
+            return StoppedWire(self._provider, name)
         words = {"actor": facts["about"]["actor"], "node": facts.get("node"), "address": facts.get("address")}
         return BridgedWire(self._bridge, name, words)
 
@@ -183,22 +181,6 @@ class RayEngine:
         if shell.wait(process) == 0 and said.endswith(mark):
             return
         raise wire.lost(said.strip()) if not said.strip().startswith("tar") else _failed(name, said)
-
-
-class Asleep:
-    """The wire to a host that is stopped: its files are in our home."""
-
-    def __init__(self, provider: str, host: str) -> None:
-        self._place = (provider, host)
-
-    def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
-        raise HostStopped(*self._place)
-
-    def lost(self, said: str) -> Unreachable:
-        return HostStopped(*self._place)
-
-    def close(self) -> None:
-        pass
 
 
 def _failed(name: str, said: str) -> MngrError:
