@@ -69,7 +69,7 @@ def age(home: Home, provider: str, host: str) -> float:
 
 def save(home: Home, provider: str, host: str, facts: dict[str, Any], phase: str = "json") -> None:
     """Remember a host."""
-    _write(_path(home, provider, host, phase), json.dumps({"v": 1, **facts}).encode() + b"\n")
+    _write(_path(home, provider, host, phase), json.dumps({"v": 1, **facts}).encode() + b"\n", sync=True)
 
 
 def drop(home: Home, provider: str, host: str, *phases: str) -> None:
@@ -162,13 +162,16 @@ def _path(home: Home, provider: str, host: str, ending: str) -> str:
     return os.path.join(home.hosts, provider, f"{host}.{ending}")
 
 
-def _write(path: str, data: bytes) -> None:
+def _write(path: str, data: bytes, *, sync: bool = False) -> None:
     fresh = f"{path}.{os.getpid()}-{os.urandom(3).hex()}.new"
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(fd, "wb") as file:
             file.write(data)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(fresh, path)
     except OSError as error:
         raise MngrError(f"cannot write {path}: {error.strerror}", "check space and permissions") from None

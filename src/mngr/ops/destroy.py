@@ -31,11 +31,7 @@ def destroy(ctx: Context, wanted: list[str], *, force: bool = False) -> list[Out
     """Destroy agents, and hosts (`@HOST`) with all agents on them."""
     agents, places = hosts.split(ctx, wanted)
     outcomes = _destroy_agents(ctx, agents, force=force)
-    for word, place in places.items():
-        try:
-            outcomes[word] = _destroy_host(ctx, *place, force=force)
-        except MngrError as error:
-            outcomes[word] = failed(word, error)
+    outcomes.update(hosts.each(places, lambda place: _destroy_host(ctx, *place, force=force)))
     return [outcomes[name] for name in wanted if name in outcomes]
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from mngr.ops.context import Context
     from mngr.ops.list import Seen
 
+_AT_ONCE = 8  # hosts
+
 
 def choose_host(ctx: Context, wanted: Address) -> Host:
     """Where an agent shall live, with a home for it; made where there is none and its provider makes hosts."""
@@ -154,7 +156,7 @@ def start_hosts(ctx: Context, places: dict[str, tuple[str, str]]) -> dict[str, O
             _renew(ctx, error)
         return Outcome(id=None, name=f"@{place[1]}.{place[0]}", extra={"was": None})
 
-    return _each(places, one)
+    return each(places, one)
 
 
 def _renew(ctx: Context, error: HostGone) -> None:
@@ -182,7 +184,7 @@ def stop_hosts(
         provider.stop(place[1])
         return Outcome(id=None, name=name, extra={"was": "RUNNING"})
 
-    return _each(places, one)
+    return each(places, one)
 
 
 def look_to_destroy(ctx: Context, provider: str, name: str) -> list[Seen]:
@@ -217,15 +219,18 @@ def take_away(ctx: Context, provider: str, name: str) -> None:
 
 def retire(ctx: Context, places: list[Host]) -> None:
     """Destroy hosts that were made for agents, and now have none."""
-    for host in {id(place): place for place in places}.values():
+
+    def one(host: Host) -> None:
         facts = registry.load(ctx.home, host.provider, host.name) if not host.is_here else None
-        if facts is None or not facts.get("auto"):
-            continue
-        try:
-            if not listing.look(ctx, host):
-                take_away(ctx, host.provider, host.name)
-        except MngrError as error:
+        if facts is not None and facts.get("auto") and not listing.look(ctx, host):
+            take_away(ctx, host.provider, host.name)
+
+    hosts = list({id(place): place for place in places}.values())
+    for host, error in zip(hosts, fanout(one, hosts, at_once=_AT_ONCE), strict=True):
+        if isinstance(error, MngrError):
             ctx.note(f"{host.name} has no agents any more and stays: {error.message}")
+        elif error is not None:
+            raise error
 
 
 def _able(ctx: Context, place: tuple[str, str], verb: str) -> Any:
@@ -240,10 +245,11 @@ def _able(ctx: Context, place: tuple[str, str], verb: str) -> Any:
     return provider
 
 
-def _each(
+def each(
     places: dict[str, tuple[str, str]], work: Callable[[tuple[str, str]], Outcome]
 ) -> dict[str, Outcome]:
-    answers = fanout(work, list(places.values()), at_once=8)
+    """Do something with every host, by the words that named them."""
+    answers = fanout(work, list(places.values()), at_once=_AT_ONCE)
     return {
         word: failed(word, answer) if isinstance(answer, Exception) else answer
         for word, answer in zip(places, answers, strict=True)

@@ -8,11 +8,11 @@ import os
 from mngr import onhost, registry, store
 from mngr.config import as_list
 from mngr.errors import MngrError, NotFound, UsageError, closest
-from mngr.lock import Lock
 from mngr.paths import find_project_root
 from mngr.pipehost import PipeHost
 from mngr.providers import docker_engine, docker_image, docker_leftovers, docker_snapshot, probe
 from mngr.providers.docker_engine import DockerWire, Engine
+from mngr.providers.notes import clear_notes, host_lock
 from mngr.providers.rented import author, made_from, refuse_options
 
 TYPE_CHECKING = False
@@ -84,7 +84,8 @@ class DockerProvider:
             name = f"mngr-{os.urandom(4).hex()}"
             self._make(name, options, auto=True)
             return self.open(name)
-        with Lock(os.path.join(self._home.cache, f"host-{self.name}-{host}.lock"), timeout=3600):
+        with host_lock(self._home, self.name, host):
+            clear_notes(self._home, self.name, host, self._remove)
             if registry.load(self._home, self.name, host) is not None:
                 refuse_options(host, options)
                 self.start(host)
@@ -107,12 +108,13 @@ class DockerProvider:
         Engine(facts["engine"]).must(f"{host} could not be stopped", "stop", "-t", "5", facts["container"])
 
     def destroy(self, host: str) -> None:
-        facts = self._facts(host)
-        if not facts.get("guest"):
-            registry.save(self._home, self.name, host, {**facts, "owner": store.this_process()}, "ending")
-            self._remove(host, facts)
-        else:
-            registry.forget(self._home, self.name, host)
+        with host_lock(self._home, self.name, host):
+            facts = self._facts(host)
+            if not facts.get("guest"):
+                registry.save(self._home, self.name, host, {**facts, "owner": store.this_process()}, "ending")
+                self._remove(host, facts)
+            else:
+                registry.forget(self._home, self.name, host)
 
     def snapshot(self, host: str, place: str) -> dict[str, Any]:
         facts = self._facts(host)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mngr import registry, shell, store
 from mngr.host import Leftover
+from mngr.providers.notes import clearing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,8 +25,9 @@ def find(home: Home, provider: str, engine: Engine, key: str, undo: Undo) -> lis
         for host in registry.names(home, provider, phase):
             facts = registry.load(home, provider, host, phase) or {}
             known[host] = facts.get("volume")
-            if what and facts and not store.is_alive(facts.get("owner")):
-                found.append(Leftover(what=what, name=f"@{host}.{provider}", act=_undo(undo, host, facts)))
+            if what and not store.is_alive(facts.get("owner")):
+                act = clearing(home, provider, host, phase, facts, undo)
+                found.append(Leftover(what=what, name=f"@{host}.{provider}", act=act))
     mine = ["--filter", f"label=mngr.home={key}", "--format"]
     containers = engine.must("containers could not be listed", "ps", "-a", *mine, "{{.Names}}").split()
     volumes = engine.must("volumes could not be listed", "volume", "ls", *mine, "{{.Name}}").split()
@@ -34,10 +36,6 @@ def find(home: Home, provider: str, engine: Engine, key: str, undo: Undo) -> lis
     ]
     found += [_unknown(engine, "volume", n, "volume", "rm") for n in volumes if n not in known.values()]
     return found
-
-
-def _undo(undo: Undo, host: str, facts: dict[str, Any]) -> Callable[[], None]:
-    return lambda: undo(host, facts)
 
 
 def _unknown(engine: Engine, what: str, name: str, *words: str) -> Leftover:

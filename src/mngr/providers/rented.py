@@ -9,10 +9,10 @@ import time
 from mngr import registry, shell, store
 from mngr.errors import Busy, MngrError, NotFound, UsageError, closest
 from mngr.host import Leftover
-from mngr.lock import Lock
 from mngr.model import Record
 from mngr.pipehost import PipeHost
 from mngr.providers import probe
+from mngr.providers.notes import clear_notes, clearing, host_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from mngr.errors import Unreachable
     from mngr.host import Host
+    from mngr.lock import Lock
     from mngr.paths import Home
     from mngr.pipehost import Wire
     from mngr.shell import Begin
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 else:
     Protocol = object  # typing would cost 10 ms
 
-LOCKS = 64  # files for the locks of all hosts: those that share one wait for each other
-LONGEST = 3600.0  # seconds that another command may hold a host
 PAUSE = 20.0  # seconds at most between two questions whether there is room
 
 
@@ -140,14 +139,11 @@ class RentedProvider:
             self._make(name, options, auto=True)
             return self.open(name)
         with self._lock(host):
-            ending = registry.load(self._home, self.name, host, "ending")
-            if (
-                ending is not None
-            ):  # by who was cut off, for we have the lock; else `gc` would end what is made here
-                self._remove(host, ending)
+            clear_notes(self._home, self.name, host, self._remove)
             if registry.load(self._home, self.name, host) is not None:
                 refuse_options(host, options)
-                self._turn("start", host)
+                if self.can_stop_hosts:
+                    self._turn("start", host)
             elif not self._join(host, options):
                 before = registry.load(self._home, self.name, host, "gone") or {}
                 self._make(host, options or made_from(self._home, before), auto=before.get("auto") is True)
@@ -182,28 +178,42 @@ class RentedProvider:
         self._engine.drop_snapshot(facts["kept"])
 
     def leftovers(self) -> builtins.list[Leftover]:
-        found, tags = [], set()
-        for phase, what in (("making", "create"), ("ending", "destroy"), ("json", "")):
-            for host in registry.names(self._home, self.name, phase):
-                facts = registry.load(self._home, self.name, host, phase) or {}
-                tags.add((facts.get("engine") or {}).get("tag"))
-                verb = facts.get("doing") or what
-                if verb and not store.is_alive(facts.get("owner")):
-                    act = self._finish(verb, host, facts)
-                    found.append(Leftover(what=f"interrupted {verb}", name=f"@{host}.{self.name}", act=act))
-        return found + [_unknown(one) for one in self._engine.find() if one.tag not in tags]
+        before = self._notes()
+        there = self._engine.find()
+        notes = self._notes()
+        # What is made or taken away meanwhile stands in one of both.
+        tags = {(facts.get("engine") or {}).get("tag") for _, _, facts in (*before, *notes)}
+        found = []
+        for phase, host, facts in notes:
+            verb = facts.get("doing") or {"making": "create", "ending": "destroy"}.get(phase)
+            if verb and not store.is_alive(facts.get("owner")):
+                act = self._finish(phase, host, facts)
+                found.append(Leftover(what=f"interrupted {verb}", name=f"@{host}.{self.name}", act=act))
+        return found + [_unknown(one) for one in there if one.tag not in tags]
 
-    def _finish(self, verb: str, host: str, facts: dict[str, Any]) -> Callable[[], None]:
+    def _notes(self) -> builtins.list[tuple[str, str, dict[str, Any]]]:
+        """All that is written down of hosts: phase, host and facts; none of what cannot be read."""
+        return [
+            (phase, host, registry.load(self._home, self.name, host, phase) or {})
+            for phase in ("making", "ending", "json")
+            for host in registry.names(self._home, self.name, phase)
+        ]
+
+    def _finish(self, phase: str, host: str, facts: dict[str, Any]) -> Callable[[], None]:
         """What makes an end of a command that was cut off: a start and a stop are done, what was half made goes."""
-        if verb in ("start", "stop"):
-            return lambda: self.start(host) if verb == "start" else self.stop(host)
-        return lambda: self._remove(host, facts)
+
+        if phase != "json":
+            return clearing(self._home, self.name, host, phase, facts, self._remove)
+
+        def act() -> None:
+            with self._lock(host):
+                if registry.load(self._home, self.name, host) == facts:  # else somebody has gone on with it
+                    self._turn(facts["doing"], host)
+
+        return act
 
     def _lock(self, host: str) -> Lock:
-        import zlib
-
-        number = zlib.crc32(f"{self.name} {host}".encode()) % LOCKS
-        return Lock(os.path.join(self._home.cache, f"host-{number}.lock"), timeout=LONGEST)
+        return host_lock(self._home, self.name, host)
 
     def _facts(self, host: str) -> dict[str, Any]:
         facts = registry.load(self._home, self.name, host)

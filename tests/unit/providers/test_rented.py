@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
 
 import pytest
 
+from mngr.paths import Home
 from tests.conftest import Mngr, end_servers, wait_for
+from tests.unit.providers.toy import ToyProvider
 
 RUN = ("--", "sleep", "1000")
 
@@ -42,6 +45,12 @@ def kill_in(mngr: Mngr, root: Path, what: str, *words: str) -> None:
     assert mngr.raw(*words).returncode == -9
 
 
+def kill_after(mngr: Mngr, root: Path, what: str, *words: str) -> None:
+    """The same, when the engine has done it."""
+    (root / "faults").write_text(f"die after {what}")
+    assert mngr.raw(*words).returncode == -9
+
+
 def rows(mngr: Mngr) -> list[tuple[str, str]]:
     return [(row["what"], row["action"]) for row in mngr.json("gc")["results"]]
 
@@ -62,6 +71,35 @@ def test_what_is_cut_off_is_finished_or_taken_back(mngr: Mngr, root: Path) -> No
     assert rows(mngr) == [] and mngr.agents() == []
     mngr("undestroy", "foo")
     assert machines(root) == {"box": True}
+
+
+def test_what_is_made_again_after_it_was_cut_off_is_nothing_to_take_back(mngr: Mngr, root: Path) -> None:
+    kill_in(mngr, root, "make", "create", "foo@box.toy", *RUN)
+    (half,) = root.iterdir()
+    kill_after(mngr, root, "make", "create", "foo@box.toy", *RUN)
+    assert not half.exists() and len(machines(root)) == 1
+    mngr("create", "foo@box.toy", *RUN)
+    notes = mngr.home / "hosts/toy"
+    made = json.loads((notes / "box.json").read_text())
+    assert rows(mngr) == [] and mngr("exec", "foo", "--", "echo", "fine").out == "fine\n"
+    owner = {"pid": 1, "start": "0", "boot": "another"}
+    (notes / "box.making").write_text(json.dumps({**made, "owner": owner}))  # of who was cut off at the end
+    (notes / "other.making").touch()  # of who lost power
+    assert rows(mngr) == [("interrupted create", "cleaned")] * 2 and rows(mngr) == []
+    (notes / "box.making").write_text(json.dumps({**made, "owner": owner}))
+    mngr("create", "bar@box.toy", *RUN)
+    assert rows(mngr) == [] and {agent["name"] for agent in mngr.agents()} == {"foo", "bar"}
+
+
+def test_who_cleans_up_looks_again_before(mngr: Mngr, root: Path) -> None:
+    mngr("create", "foo@box.toy", *RUN)
+    kill_in(mngr, root, "remove", "destroy", "--force", "@box.toy")
+    provider = ToyProvider("toy", Home(str(mngr.home)), {"root": str(root)})
+    (task,) = provider.leftovers()
+    mngr("create", "bar@box.toy", *RUN)
+    assert task.act is not None
+    task.act()
+    assert mngr("exec", "bar", "--", "echo", "fine").out == "fine\n" and rows(mngr) == []
 
 
 def test_what_this_home_does_not_know_is_named_and_left(mngr: Mngr, root: Path) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mngr.errors import UsageError
 from mngr.providers.template_words import Sign, Template
+from tests.conftest import Mngr, end_servers
 from tests.contract.test_template import GUIDE, preset
 
 WHOLE: dict[str, Any] = {
@@ -71,6 +74,24 @@ def test_every_preset_of_the_guide_is_whole() -> None:
     assert set(names) == {"box", "podman", "kubernetes", "e2b", "daytona", "fly"}
     for name in names:
         Template(name, {**(preset("box") if name == "podman" else {}), **preset(name)}).check()
+
+
+def test_hosts_that_cannot_be_stopped_take_more_than_one_agent(mngr: Mngr, tmp_path: Path) -> None:
+    words = {
+        "kind": "template",
+        "home": str(tmp_path / "there"),
+        "create": ["echo", "{name}"],
+        "exec": ["sh", "-c", "{program}", "{name}"],
+        "destroy": ["true", "{name}"],
+    }
+    mngr.env.update(
+        {f"MNGR__PROVIDERS__BOX__{key.upper()}": json.dumps(value) for key, value in words.items()}
+    )
+    for name in ("foo", "bar"):
+        mngr("create", f"{name}@one.box", "--transfer", "none", "--", "sleep", "1000")
+    assert {agent["host"] for agent in mngr.agents()} == {"one"}
+    mngr("destroy", "--force", "@one.box")
+    end_servers(tmp_path / "there")
 
 
 def test_a_command_that_hosts_were_made_with_and_that_is_there_no_more_is_named() -> None:

@@ -71,6 +71,7 @@ class ToyEngine:
         place.mkdir(exist_ok=True)
         self._fault("die in make", None)
         (place / "on").write_text("1")
+        self._fault("die after make", None)
         return {**facts, "path": str(place), "turn": 1}
 
     def join(self, name: str) -> dict[str, Any] | None:
