@@ -174,6 +174,75 @@ def test_an_agent_that_seemed_gone_while_its_work_was_fetched_is_looked_for_agai
     assert [row["outcome"] for row in rows(mngr, "settled")] == ["done"]
 
 
+def test_who_took_too_long_is_not_given_up_because_its_host_does_not_answer_then(
+    mngr: Mngr, boxes: Boxes
+) -> None:
+    with running(mngr, *MAP, "a", "--timeout", "2s", "--alarm", "99", "--", "sleep", "1000") as run:
+        wait_for(lambda: rows(mngr, "prompted"))
+        (boxes.place / "away").touch()
+        wait_for(lambda: len(rows(mngr, "pull_failed")) > 1, timeout=30)
+        (boxes.place / "away").unlink()
+        assert run.wait(60) == 4
+    assert len(rows(mngr, "pull_failed")) < 5 and "timeout" in str(rows(mngr, "settled")[0]["reason"])
+
+
+def test_a_host_of_the_run_that_somebody_stops_is_started_again(mngr: Mngr, boxes: Boxes) -> None:
+    sign = boxes.place / "sign"
+    with running(mngr, *MAP, "a", "--", "sh", "-c", f"until test -e {sign}; do sleep 0.05; done") as run:
+        wait_for(lambda: rows(mngr, "prompted"))
+        host = rows(mngr, "host")[0]["host"]
+        (boxes.boxes / host / "stopped").touch()
+        end_servers(boxes.boxes / host)
+        wait_for(lambda: rows(mngr, "reminded"), timeout=60)
+        sign.touch()
+        assert run.wait(60) == 0
+    assert {row["attempt"] for row in rows(mngr, "launch")} == {1}
+
+
+def test_when_time_is_out_all_are_stopped_but_who_cannot_be(mngr: Mngr, boxes: Boxes) -> None:
+    with running(mngr, *MAP, "a", "b", "--deadline", "4s", "--", "sleep", "1000") as run:
+        wait_for(lambda: len(rows(mngr, "prompted")) == 2)
+        where = {row["slug"][0]: row["host"] for row in rows(mngr, "launched")}
+        mute = boxes.mute(where["a"], "stop.sh SOCKET")
+        try:
+            wait_for(lambda: boxes.calls("mute"), timeout=30)
+        finally:
+            mute.unlink()
+        assert run.wait(90) == 5
+    assert rows(mngr, "ended")[0]["how"] == "parked"
+    assert any("may work on" in row["text"] for row in rows(mngr, "alert"))
+    assert {agent["state"] for agent in mngr.agents() if agent["host"] == where["b"]} == {"STOPPED"}
+
+
+def test_what_was_killed_while_it_fetched_knows_why_it_did(mngr: Mngr, boxes: Boxes) -> None:
+    sign = boxes.place / "sign"
+    line = f"until test -e {sign}; do sleep 0.05; done; exit 3"
+    with running(mngr, *MAP, "a", "b", "--agents-per-host", "2", "--", "sh", "-c", line):
+        wait_for(lambda: len(rows(mngr, "prompted")) == 2)
+        mute = boxes.mute(rows(mngr, "host")[0]["host"], "upload-pack")
+        sign.touch()
+        wait_for(lambda: len(rows(mngr, "pull")) == 2 and boxes.calls("mute"))
+    mute.unlink()
+    mngr("map", "--resume", "r", code=4)  # where it was, without a word of that
+    assert [row["outcome"] for row in rows(mngr, "settled")] == ["failed"] * 2
+    assert len(boxes.calls("create")) == 1 and boxes.left() == []
+
+
+def test_where_there_is_no_room_for_a_lost_host_its_agents_wait(mngr: Mngr, boxes: Boxes) -> None:
+    sign = boxes.place / "sign"
+    with running(mngr, *MAP, "a", "--", "sh", "-c", f"until test -e {sign}; do sleep 0.05; done") as run:
+        wait_for(lambda: rows(mngr, "prompted"))
+        (boxes.place / "full").write_text("0")
+        made = len(boxes.calls("create"))
+        boxes.lose(rows(mngr, "host")[0]["host"])
+        wait_for(lambda: len(boxes.calls("create")) > made + 1, timeout=30)
+        (boxes.place / "full").unlink()
+        wait_for(lambda: rows(mngr, "reminded"), timeout=60)
+        sign.touch()
+        assert run.wait(60) == 0
+    assert {row["attempt"] for row in rows(mngr, "launch")} == {1} and not rows(mngr, "launch_failed")
+
+
 def test_what_a_lost_connection_left_half_made_keeps_no_host(mngr: Mngr, boxes: Boxes) -> None:
     sign = boxes.place / "sign"
     words = [*MAP, "a", "--", "sh", "-c", 'until test -e "$0"; do sleep 0.05; done', str(sign)]

@@ -12,7 +12,8 @@ from mngr.cli.pipeline import (
     WHO,
     Progress,
     exit_code,
-    limits_of,
+    keep_limits,
+    keep_wish,
     parked,
     root_of,
     summary,
@@ -37,7 +38,8 @@ COMMAND = Command(
         "Each item gets an agent with a copy of the project of its own, which is told the prompt with {item} and {number} in\n"
         "their places. Without a prompt, the command after -- is run for each item. When its turn is over, or it ends, its\n"
         "commits and outputs are brought to .mngr/runs/RUN/ and it is stopped; nothing is destroyed.\n"
-        "Everything is journaled: --resume goes on after a crash, a reboot or Ctrl-C, and repeats nothing that is settled.\n"
+        "Everything is journaled: --resume goes on after a crash, a reboot or Ctrl-C where it was, with the options that it began with\n"
+        "unless others are given then, but no --deadline, and repeats nothing that is settled.\n"
         "Exit code 4 when some failed, 5 when time or money ran out and the rest is parked."
     ),
     arguments=(Argument(name="ITEM", help="what to work on; - reads one a line from standard input", many=True, required=False),),
@@ -68,14 +70,17 @@ def run(cli: Cli, args: Args) -> int:
     from mngr.mapreduce.repo import begin
     from mngr.mapreduce.rundir import find_run
 
-    root, limits = root_of(cli), limits_of(args)
+    root = root_of(cli)
     if args["resume"] is not None:
         place = find_run(root, args["resume"])
         plan = _plan(place)
     else:
         plan = _wanted(cli, args)
+    limits = keep_limits(args, plan.get("limits", {}))
     wish = wish_of(cli, args, "map", args["agent"] or plan["agent"]).replace(args=plan["args"])
+    wish = keep_wish(args, wish, plan.get("wish", {}))
     if args["resume"] is None:
+        plan |= {"limits": {**limits.to_dict(), "deadline": None}, "wish": wish.to_dict()}
         place, plan["base"] = begin(cli.fleet, root, args["name"])
         with open(place.plan, "w", encoding="utf-8") as file:
             json.dump(plan, file, indent=2)

@@ -12,13 +12,17 @@ from mngr.errors import MngrError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Mapping
+    from typing import Any, TypeVar
 
     from mngr.cli.parse import Args
     from mngr.cli.run import Cli
     from mngr.mapreduce.governor import Limits
     from mngr.mapreduce.recipe import Wish
     from mngr.mapreduce.state import RunState
+    from mngr.model import Record
+
+    R = TypeVar("R", bound=Record)
 
 NOTIFY = Option(
     flags=("--notify",),
@@ -100,6 +104,22 @@ def limits_of(args: Args) -> Limits:
         max_tokens=args["max_tokens"], deadline=args["deadline"], timeout=args["timeout"], stall=args["stall"],
         canary=args["canary"], alarm=args["alarm"], on_alarm=args["on_alarm"],
     )  # fmt: skip
+
+
+def keep_limits(args: Args, before: Mapping[str, Any]) -> Limits:
+    """What a run began with, and what is given now."""
+    return _keep(limits_of(args), before, {option.key for option in BOUNDS if option.key in args.chosen})
+
+
+def keep_wish(args: Args, wish: Wish, before: Mapping[str, Any]) -> Wish:
+    """The same for who does it, and where."""
+    given = {option.key for option in WHO if option.key in args.chosen}
+    return _keep(wish, before, {"per_host" if key == "agents_per_host" else key for key in given})
+
+
+def _keep(now: R, before: Mapping[str, Any], given: set[str]) -> R:
+    known = now.to_dict()
+    return now.replace(**{key: value for key, value in before.items() if key in known and key not in given})
 
 
 def money(args: Args, key: str) -> float | None:

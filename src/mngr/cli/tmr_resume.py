@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mngr.cli.pipeline import BOUNDS, NOTIFY, Progress, limits_of
+from mngr.cli.pipeline import BOUNDS, NOTIFY, Progress, keep_limits
 from mngr.cli.spec import Command
 from mngr.cli.table import COMMANDS
 from mngr.cli.tmr import RUN, finish, run_of
@@ -45,9 +45,4 @@ def kept_limits(place: RunDir, args: Args) -> Limits:
     """What the run began with, and what is given now."""
     from mngr.tmr.plan import load_plan
 
-    now = limits_of(args)
-    before = load_plan(place).limits
-    given = {option.key for option in BOUNDS if option.key in args.chosen}
-    return now.replace(
-        **{key: value for key, value in before.items() if key in now.to_dict() and key not in given}
-    )
+    return keep_limits(args, load_plan(place).limits)

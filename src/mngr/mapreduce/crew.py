@@ -68,7 +68,8 @@ class Crew:
         self._lanes: dict[str, Lane] = {}
         self._done: queue.SimpleQueue[tuple[str, str, Any]] = queue.SimpleQueue()
         self.wake, self._wake_in = os.pipe()
-        os.set_blocking(self._wake_in, False)
+        for fd in (self.wake, self._wake_in):
+            os.set_blocking(fd, False)
         for kind, number in at_once.items():
             self._lanes[kind] = Lane(number)
             for _ in range(number):
@@ -82,10 +83,12 @@ class Crew:
     def done(self) -> list[tuple[str, str, Any]]:
         """(kind, slug, result or MngrError) of what was finished since; a bug of ours is raised here."""
         found: list[tuple[str, str, Any]] = []
+        try:
+            os.read(self.wake, 65536)  # first: what is done after that says so once more
+        except BlockingIOError:
+            pass
         while not self._done.empty():
             found.append(self._done.get())
-        if found:
-            os.read(self.wake, len(found))
         for _, _, result in found:
             if isinstance(result, BaseException) and not isinstance(result, MngrError):
                 raise result

@@ -83,8 +83,7 @@ class Dock:
         self._can_prepare = False
         if self.provider is not None:
             makes: Any = ctx.provider(self.provider)
-            if hasattr(makes, "patience"):
-                makes.patience = 0.0  # the governor has it: others may be launched meanwhile
+            makes.waits = False  # the governor has the patience: others may be launched meanwhile
             self._rate = rate_of(ctx, self.provider)
             self._can_prepare = makes.can_snapshot_hosts and wish.transfer == "mirror"
 
@@ -200,7 +199,7 @@ class Dock:
         self._moorings.keep({slug for slug, one in self._state().tasks.items() if _needs(one)})
         if self._wish.keep_hosts:
             return
-        for host in self._moorings.spare(wanted):
+        for host in self._moorings.spare(wanted, self._reach.away):
             if host in self._state().hosts:
                 self._release(host)
         now = time.monotonic()

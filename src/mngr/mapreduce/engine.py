@@ -60,19 +60,28 @@ class Engine:
         self._since: dict[str, float] = {}  # when a task's agent was launched, parked or woken
         self._pulls: dict[str, int] = {}  # how often its work could not be brought home
         self._later: dict[str, float] = {}  # tasks that are not launched before
-        self._restarts: dict[str, int] = {}
         self._stopped: set[str] = set()  # agents that somebody stopped
         self._told_why: str | None = None
         self._gate_is_final = False
         self._watch = fleet.watch(quick=_LOOK, slow=max(_TICK, limits.max_agents / 20))
         most = min(limits.max_starting * per_host, limits.max_agents)
         self._crew = Crew(
-            launch=most, talk=most, remind=8, pull=4, check=checks, settle=1, count=1, prepare=1, release=4
+            launch=most,
+            talk=most,
+            remind=8,
+            pull=4,
+            check=checks,
+            settle=1,
+            count=1,
+            prepare=1,
+            release=4,
+            stop=4,
         )
         source = self._hands.source
         self._dock = Dock(fleet, run, wish, source, self._crew, self._reach, lambda: self._state, self._write)
         self._after_release = self._dock.after_release
         self._talk = Talk(self._governor, self._hands, self._crew, lambda: self._state, self._write)
+        self._after_stop = self._talk.after_stop
 
     def run(self) -> RunState:
         """Until everything is settled, or nothing more may be launched; the state then."""
@@ -103,7 +112,7 @@ class Engine:
 
     def _is_over(self) -> bool:
         self._dock.turn(0 if self._gate_is_final else len(self._state.in_state("queued")))
-        if not self._dock.is_quiet():
+        if not self._dock.is_quiet() or self._talk.stops:
             return False
         open_ = [one for one in self._state.tasks.values() if one.state != "settled"]
         if not open_:
@@ -246,8 +255,9 @@ class Engine:
             error = glance.errors.get(one.host or "")
             if isinstance(error, HostGone):
                 self._talk.revive(one, self._recipe.prompt(one))
-            elif isinstance(error, HostStopped) and error.why:  # by itself, with all that is on it
-                self._start_again(one, f"its host stopped: {error.why}", _HOST_STOPS)
+            elif isinstance(error, HostStopped) and (error.why or one.host in self._state.hosts):
+                # By itself, or it is ours and somebody has stopped it: with all that is on it.
+                self._talk.start_again(one, f"its host stopped: {error.why or 'by somebody'}", _HOST_STOPS)
             elif error is not None:
                 self._alarm("work", f"{one.host} does not answer", self._dock.blame(one), "host")
         for view in glance.seen:
@@ -276,7 +286,7 @@ class Engine:
         elif view.state == "STOPPED" and view.id not in self._stopped:  # who destroys it stops it first
             self._stopped.add(view.id)
             self._later[one.task.slug] = time.monotonic() + 2.0
-        elif view.state_reason == "lost" and self._start_again(one, "lost", 2):
+        elif view.state_reason == "lost" and self._talk.start_again(one, "lost", 2):
             pass
         else:
             closed, asks = words.wanted(view, self._governor.limits.stall)
@@ -284,14 +294,6 @@ class Engine:
                 self._remind(one, *asks)
             elif closed is not None:
                 self._pull(one, closed=closed or None)
-
-    def _start_again(self, one: TaskState, why: str, most: int) -> bool:
-        """Have an agent go on that was cut off; False when that was so too often."""
-        times = self._restarts.get(one.task.slug, 0)
-        if times < most:
-            self._restarts[one.task.slug] = times + 1
-            self._remind(one, why, words.GO_ON, counts=False)
-        return times < most
 
     def _lost(self, agent_id: str) -> None:
         """Somebody destroyed it."""
@@ -397,13 +399,12 @@ class Engine:
             if one.agent_id not in self._slugs:
                 self._follow(one)
         for one in self._state.in_state("working"):
-            if now - self._since.get(one.task.slug, now) > self._governor.limits.timeout:
+            slug, limit = one.task.slug, self._governor.limits.timeout
+            if now - self._since.get(slug, now) > limit and self._later.get(slug, 0.0) <= now:
                 self._pull(one, closed="timeout")
         for one in self._state.in_state("parked"):
             if not one.is_stopped and now - self._since.get(one.task.slug, now) > _RELEASE:
-                reason, until = one.reason, one.parked_until
-                self._write("parked", slug=one.task.slug, reason=reason, until=until, stopped=True)
-                self._hands.stop([one])
+                self._talk.stop([one], one.reason, one.parked_until)
         self._after_count()
         if self._purse.is_time_to_count():
             at_work = self._state.in_state("working", "parked")
@@ -419,10 +420,8 @@ class Engine:
         """Nothing more may be used: who works is stopped with all it has, and can be woken another day."""
         self._gate_is_final = True
         self._told_why = why
-        at_work = self._state.in_state("working")
-        for one in at_work:
-            self._write("parked", slug=one.task.slug, reason=why, stopped=True)
-        self._hands.stop(at_work)
+        at_work = self._state.in_state("working", "parked")
+        self._talk.stop([one for one in at_work if not one.is_stopped], why)
 
     # After a crash
 
@@ -443,7 +442,7 @@ class Engine:
             elif one.state == "parked":
                 self._follow(one)
             elif one.state == "pulling" and not one.is_stopped:
-                self._pull(one)
+                self._pull(one, closed=one.closed)
             elif one.state == "pulling" or (one.state == "checking" and one.check is None):
                 self._check(one)
             elif one.state == "checking":

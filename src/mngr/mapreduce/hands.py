@@ -267,9 +267,11 @@ class Hands:
                 diff.write(left)
         return rows
 
-    def stop(self, some: list[TaskState]) -> None:
-        """End them and keep everything; one that is gone is stopped."""
-        self._fleet.stop([one.agent for one in some if one.agent is not None])
+    def stop(self, some: list[TaskState]) -> list[str]:
+        """End them and keep everything; one that is gone is stopped. Who could not be stopped, and why."""
+        outcomes = self._fleet.stop([one.agent for one in some if one.agent is not None])
+        silent = [done for done in outcomes if not done.ok and done.exit_code == Unreachable.exit_code]
+        return [f"{done.name}: {done.error}" for done in silent]
 
 
 def tokens_before_edit(rows: list[dict[str, Any]]) -> int | None:

@@ -44,7 +44,8 @@ class Moorings:
         """How many of so many can go somewhere now: room on a host that is away is waited for, and no other is made for it."""
         room = {True: 0, False: 0}
         for one in self._all:
-            room[one.name in away] += max(0, self._per_host - len(one.slugs))
+            if one.slugs or one.name not in away:  # nobody would hear it answer again
+                room[one.name in away] += max(0, self._per_host - len(one.slugs))
         if all(one.name in away for one in self._all):
             return wanted
         return min(wanted, room[False]) + max(0, wanted - room[False] - room[True])
@@ -77,10 +78,11 @@ class Moorings:
             one.slugs.intersection_update(slugs)
         self._all = [one for one in self._all if one.slugs or one.name is not None]
 
-    def spare(self, wanted: int) -> list[str]:
+    def spare(self, wanted: int, away: Collection[str] = ()) -> list[str]:
         """Hosts that nobody is on, without those that so many more agents could go to; they are not given out again."""
         room = sum(max(0, self._per_host - len(one.slugs)) for one in self._all if one.slugs)
         kept = -(-max(0, wanted - room) // self._per_host) if self._per_host else 0
-        idle = [one for one in self._all if not one.slugs and one.name is not None][kept:]
+        idle = [one for one in self._all if not one.slugs and one.name is not None]
+        idle = sorted(idle, key=lambda one: one.name in away)[kept:]
         self._all = [one for one in self._all if one not in idle]
         return [str(one.name) for one in idle]

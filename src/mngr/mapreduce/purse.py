@@ -7,6 +7,7 @@ import time
 
 from mngr import clock
 from mngr.errors import MngrError
+from mngr.fanout import fanout
 from mngr.mapreduce import rent
 from mngr.mapreduce.governor import Load
 from mngr.mapreduce.state import BUSY
@@ -32,6 +33,7 @@ class Purse:
         self._limits = limits
         self._live: dict[str, dict[str, Any]] = {}  # what agents at work have used so far
         self._counted_at = time.monotonic()
+        self._is_counting = False
         self._others = 0.0  # what other runs have cost today
 
     def look_at_the_day(self, state: RunState) -> None:
@@ -69,15 +71,18 @@ class Purse:
         wanted = (
             limits.budget is not None or limits.max_tokens is not None or limits.budget_per_day is not None
         )
-        if not wanted or time.monotonic() - self._counted_at < _COUNT:
+        if not wanted or self._is_counting or time.monotonic() - self._counted_at < _COUNT:
             return False
-        self._counted_at = time.monotonic()
+        self._is_counting = True
         return True
 
     def count(self, names: dict[str, str]) -> None:
         """Ask the agents of these tasks; takes a while."""
-        found = {slug: used for slug, name in names.items() if (used := self.usage(name))}
-        self._live = found
+        try:
+            found = zip(names, fanout(self.usage, names.values()), strict=True)
+            self._live = {slug: used for slug, used in found if isinstance(used, dict)}
+        finally:
+            self._counted_at, self._is_counting = time.monotonic(), False
 
     def usage(self, name: str) -> dict[str, Any] | None:
         """What one agent has used, None when that is not known."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mngr.errors import HostGone
+from mngr.errors import HostGone, HostStopped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ class Reach:
             if isinstance(error, HostGone):
                 if host not in self._gone:
                     found.append(f"{error.message}; it is made anew with its agents")
+            elif isinstance(error, HostStopped):
+                if host not in self.away:
+                    found.append(error.message)
             elif host not in self.away:
                 found.append(f"{host} does not answer, its agents are left to work: {error.message}")
         self.away = (self.away - back) | set(glance.errors)

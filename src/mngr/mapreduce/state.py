@@ -55,6 +55,7 @@ class TaskState(Record):
     began_at: str | None = None
     ended_at: str | None = None
     is_stopped: bool = False
+    closed: str | None = None  # why its work was brought home though it had not said that it was done
 
 
 class RunState(Record):
@@ -118,7 +119,7 @@ def step(state: RunState, row: dict[str, Any]) -> RunState:
 def _launch(one: TaskState, row: dict[str, Any]) -> dict[str, Any]:
     return {
         "state": "launching", "agent": row["agent"], "attempt": row["attempt"], "base": row.get("base"), "agent_id": None,
-        "is_prompted": False, "reminders": 0, "is_stopped": False, "claim": {}, "check": None,
+        "is_prompted": False, "reminders": 0, "is_stopped": False, "closed": None, "claim": {}, "check": None,
         "own": one.own if one.agent == row["agent"] == one.task.data.get("who") else {}, "began_at": one.began_at or row["at"],
     }  # fmt: skip
 
@@ -164,7 +165,7 @@ _STEPS: dict[str, Callable[[TaskState, dict[str, Any]], dict[str, Any]]] = {
     },
     "remind": lambda one, row: {"state": "talking", "reminders": row["number"]},
     "reminded": lambda one, row: {"state": "working"},
-    "pull": lambda one, row: {"state": "pulling"},
+    "pull": lambda one, row: {"state": "pulling", "closed": row.get("closed")},
     "pull_failed": lambda one, row: {"state": "working"},
     "pulled": _pulled,
     "check": lambda one, row: {"state": "checking"},

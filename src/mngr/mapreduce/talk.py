@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 from mngr import clock
+from mngr.errors import MngrError
 from mngr.mapreduce import words
 
 TYPE_CHECKING = False
@@ -29,6 +31,8 @@ class Talk:
         self._governor, self._hands, self._crew = governor, hands, crew
         self._state, self._write = state, write
         self.asked: dict[str, str] = {}  # why a task's agent was told something
+        self.stops = 0  # under way
+        self._restarts: dict[str, int] = {}
 
     def remind(self, one: TaskState, why: str, text: str, *, counts: bool = True) -> bool:
         """Tell it once more what is wanted; False when it was told often enough."""
@@ -39,6 +43,14 @@ class Talk:
         self._write("remind", slug=one.task.slug, number=number, why=why)
         self._say_to(one.task.slug, why, said)
         return True
+
+    def start_again(self, one: TaskState, why: str, most: int) -> bool:
+        """Have an agent go on that was cut off; False when that was so too often."""
+        times = self._restarts.get(one.task.slug, 0)
+        if times < most:
+            self._restarts[one.task.slug] = times + 1
+            self.remind(one, why, words.GO_ON, counts=False)
+        return times < most
 
     def revive(self, one: TaskState, prompt: str) -> None:
         """Its host is gone: have both made anew from what was kept; no failure of its own, so nothing is counted."""
@@ -62,6 +74,22 @@ class Talk:
             now, None if until is None else now + until
         ):
             self._write("window", size=int(self._governor.window), why=view.state_reason)
+
+    def stop(self, some: list[TaskState], why: str | None, until: str | None = None) -> None:
+        """They wait with all they have, and their programs end: of each host at once, whoever else does not answer."""
+        groups: dict[str | None, list[TaskState]] = {}
+        for one in some:
+            self._write("parked", slug=one.task.slug, reason=why, until=until, stopped=True)
+            groups.setdefault(one.host, []).append(one)
+        for host, group in groups.items():
+            self.stops += 1
+            self._crew.do("stop", host or "", partial(self._hands.stop, group), host)
+
+    def after_stop(self, host: str, result: list[str] | MngrError) -> None:
+        """Who could not be stopped is named: it may work on."""
+        self.stops -= 1
+        for text in [f"{host}: {result.message}"] if isinstance(result, MngrError) else result:
+            self._write("alert", text=f"could not be stopped and may work on: {text}")
 
     def can_go_on(self, one: TaskState) -> bool:
         """Whether what it was parked for is over."""

@@ -202,6 +202,8 @@ def look_to_destroy(ctx: Context, provider: str, name: str) -> list[Seen]:
     except HostGone:
         raise
     except Unreachable:
+        if not makes.can_stop_hosts:
+            raise
         try:
             makes.start(name)
         except NotFound as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mngr import clock, store
 from mngr.errors import HostStopped, MngrError
+from mngr.fanout import fanout
 from mngr.model import Outcome
 from mngr.ops import hosts
 from mngr.ops.discard import end_processes
@@ -45,8 +46,11 @@ def _stop_agents(ctx: Context, wanted: list[str], grace: float) -> list[Outcome]
         if seen.state.state in LIVE:
             live.setdefault(id(seen.host), (seen.host, []))[1].append(seen)
         outcomes.append(Outcome(id=seen.id, name=record.name, extra={"was": seen.state.state}))
-    for host, group in live.values():
-        _end(ctx, host, group, grace)
+    ended = fanout(lambda one: _end(ctx, *one, grace), live.values())
+    for (_, group), problem in zip(live.values(), ended, strict=True):
+        if problem is not None:  # its host does not answer any more: others are stopped all the same
+            bad = {seen.id: failed(record_of(seen).name, problem, seen.id) for seen in group}
+            outcomes = [bad.get(outcome.id or "", outcome) for outcome in outcomes]
     return outcomes
 
 

@@ -111,8 +111,7 @@ class Watch:
     def close(self) -> None:
         """Stop following."""
         for tails in self._tails.values():
-            for tail in tails:
-                tail.close()
+            _end(tails)
         self._tails.clear()
         for _ in range(self._threads):
             self._asked.put(None)

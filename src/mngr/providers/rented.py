@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from functools import partial
 
 from mngr import registry, shell, store
 from mngr.errors import Busy, MngrError, NotFound, UsageError, closest
@@ -108,7 +109,8 @@ class RentedProvider:
 
     can_create_hosts = True
     from_project: tuple[str, ...] = ()
-    patience = 600.0  # seconds that a host waits for room; who has other work to do meanwhile sets it to 0
+    patience = 600.0  # seconds that a host waits for room
+    waits = True  # also a new one for new agents; who has other work to do meanwhile says no
 
     def __init__(
         self, name: str, home: Home, options: dict[str, Any], note: Note = lambda text: None
@@ -136,7 +138,7 @@ class RentedProvider:
     def create(self, host: str | None, options: dict[str, Any]) -> Host:
         if host is None:
             name = f"mngr-{os.urandom(4).hex()}"
-            self._make(name, options, auto=True)
+            self._make(name, options, auto=True, patience=self.patience if self.waits else 0.0)
             return self.open(name)
         with self._lock(host):
             clear_notes(self._home, self.name, host, self._remove)
@@ -146,7 +148,8 @@ class RentedProvider:
                     self._turn("start", host)
             elif not self._join(host, options):
                 before = registry.load(self._home, self.name, host, "gone") or {}
-                self._make(host, options or made_from(self._home, before), auto=before.get("auto") is True)
+                auto = before.get("auto") is True
+                self._make(host, options or made_from(self._home, before), auto=auto, patience=self.patience)
         return self.open(host)
 
     def start(self, host: str) -> None:
@@ -246,7 +249,7 @@ class RentedProvider:
             wish["snapshot"] = load_snapshot(self._home, str(wish["snapshot"]))
         return wish
 
-    def _make(self, name: str, options: dict[str, Any], *, auto: bool) -> None:
+    def _make(self, name: str, options: dict[str, Any], *, auto: bool, patience: float) -> None:
         """A new host. Its note is written first: what is interrupted is known, and `gc` takes it away."""
         wish = self._wish(options)
         facts: dict[str, Any] = {
@@ -258,7 +261,7 @@ class RentedProvider:
             facts["network"] = str(wish.get("network") or "on")
         registry.save(self._home, self.name, name, {**facts, "owner": store.this_process()}, "making")
         try:
-            engine = self._when_there_is_room(lambda: self._engine.make(name, facts["engine"]))
+            engine = self._when_there_is_room(lambda: self._engine.make(name, facts["engine"]), patience)
             first = getattr(self._engine, "first", lambda name, facts: "")(name, engine)
             found = self._settle_in(name, engine, first)
         except BaseException:
@@ -304,7 +307,8 @@ class RentedProvider:
         registry.save(self._home, self.name, host, noted)
         try:
             if verb == "start":
-                engine = self._when_there_is_room(lambda: self._engine.start(host, facts["engine"]))
+                act = partial(self._engine.start, host, facts["engine"])
+                engine = self._when_there_is_room(act, self.patience)
             else:
                 engine = self._engine.stop(host, facts["engine"])
         except MngrError:
@@ -312,9 +316,9 @@ class RentedProvider:
             raise
         registry.save(self._home, self.name, host, {**facts, "engine": engine})
 
-    def _when_there_is_room(self, act: Callable[[], Facts]) -> Facts:
-        """What it gives; asked again and again while the engine is busy, as long as we have patience."""
-        deadline, pause, told = time.monotonic() + self.patience, 1.0, ""
+    def _when_there_is_room(self, act: Callable[[], Facts], patience: float) -> Facts:
+        """What it gives; asked again and again while the engine is busy, as long as there is patience."""
+        deadline, pause, told = time.monotonic() + patience, 1.0, ""
         while True:
             try:
                 return act()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import threading
 
 from mngr.mapreduce.crew import Crew
@@ -28,6 +29,25 @@ def test_no_host_is_made_for_those_who_can_wait_for_one_that_is_away() -> None:
     assert [places.fit(wanted, {"h1"}) for wanted in (1, 2, 3)] == [1, 1, 2]
     assert places.fit(3, ()) == 3
     assert places.fit(3, {"h1", "h2"}) == 3  # nobody answers, so others are made
+
+
+def test_nobody_waits_for_a_host_that_is_away_and_empty_and_it_is_the_first_to_go() -> None:
+    assert moored(h1=[], h2=["b"]).fit(2, {"h1"}) == 2
+    assert moored(h1=[], h2=[]).spare(1, {"h1"}) == ["h1"]
+
+
+def test_nothing_wakes_anybody_once_all_is_heard() -> None:
+    crew, heard = Crew(pull=4), 0
+
+    def have_all() -> bool:
+        nonlocal heard
+        heard += len(crew.done())
+        return heard == 20_000
+
+    for number in range(20_000):
+        crew.do("pull", str(number), lambda: None)
+    wait_for(have_all, timeout=60)
+    wait_for(lambda: not crew.done() and not select.select([crew.wake], [], [], 0)[0])
 
 
 def test_who_had_his_place_on_a_host_that_is_away_gets_another() -> None:
