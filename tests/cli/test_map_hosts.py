@@ -228,6 +228,19 @@ def test_what_was_killed_while_it_fetched_knows_why_it_did(mngr: Mngr, boxes: Bo
     assert len(boxes.calls("create")) == 1 and boxes.left() == []
 
 
+def test_hosts_that_were_being_made_when_it_was_killed_are_taken_away_by_who_goes_on(
+    mngr: Mngr, boxes: Boxes
+) -> None:
+    (boxes.place / "slow").touch()
+    with running(mngr, *MAP, "a", "b", "--", "true"):
+        wait_for(lambda: len(boxes.left()) == 2)
+    half = boxes.left()
+    (boxes.place / "slow").unlink()
+    mngr("map", "--resume", "r", "--keep-hosts")
+    assert len(boxes.left()) == 2 and not set(half) & set(boxes.left())
+    assert "2 agents and 2 hosts" in mngr("tmr", "clean", "r").out and boxes.left() == []
+
+
 def test_where_there_is_no_room_for_a_lost_host_its_agents_wait(mngr: Mngr, boxes: Boxes) -> None:
     sign = boxes.place / "sign"
     with running(mngr, *MAP, "a", "--", "sh", "-c", f"until test -e {sign}; do sleep 0.05; done") as run:

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 # box.sh VERB …: beside it are the boxes; `full` says how many there can be, `away` that it does not answer;
-# `mute-NAME` that a box says nothing at all to programs with these words in them.
+# `slow` that it takes its time to make one; `mute-NAME` that a box says nothing at all to programs with these words in them.
 PROGRAM = r"""
 root=${0%/*}; what=$1 name=$2; shift
 [ ! -e "$root/away" ] || { echo "no answer" >&2; exit 1; }
@@ -20,6 +20,7 @@ create)
         rm -r "$box"; echo "all boxes are taken" >&2; exit 75
     fi
     if [ "$3" ]; then cp -a "$root/images/$3" "$box/home"; else mkdir "$box/home"; fi
+    while [ -e "$root/slow" ]; do sleep 0.05; done
     echo "$name" ;;
 exec)
     [ -d "$box" ] || { echo "there is no box $name" >&2; exit 1; }

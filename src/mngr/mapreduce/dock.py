@@ -8,6 +8,7 @@ import time
 from mngr.errors import Busy, MngrError, UsageError
 from mngr.mapreduce.moorings import Moorings
 from mngr.ops.create import CreateRequest
+from mngr.ops.hosts import end_interrupted
 from mngr.ops.prepare import prepare
 
 TYPE_CHECKING = False
@@ -139,6 +140,8 @@ class Dock:
         state = self._state()
         if self.provider is None:
             return
+        for problem in end_interrupted(self._fleet.context, self.provider):
+            self._write("alert", text=problem)
         for name, rented in state.hosts.items():
             if rented.state in ("running", "resting"):
                 slugs = [

@@ -219,6 +219,23 @@ def take_away(ctx: Context, provider: str, name: str) -> None:
             store.release_name(ctx.home, agent, store.find_id(ctx.home, agent) or "")
 
 
+def end_interrupted(ctx: Context, provider: str) -> list[str]:
+    """Take away what is left of hosts whose making was cut off; what went wrong."""
+    problems = []
+    try:
+        look = getattr(ctx.provider(provider), "leftovers", None)
+        found = look() if look else []
+    except MngrError as error:
+        return [f"{provider} could not be asked what was left half made: {error.message}"]
+    for left in found:
+        try:
+            if left.what == "interrupted create" and left.act is not None:
+                left.act()
+        except MngrError as error:
+            problems.append(f"{left.name} is left half made: {error.message}; see: mngr gc")
+    return problems
+
+
 def retire(ctx: Context, places: list[Host]) -> None:
     """Destroy hosts that were made for agents, and now have none."""
 
