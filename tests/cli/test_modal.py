@@ -101,6 +101,34 @@ def test_a_sandbox_that_ends_by_itself_keeps_its_files(mngr: Mngr, plane: Modal)
     assert left(plane) == NOTHING
 
 
+def test_a_host_that_was_stopped_once_is_never_gone(mngr: Mngr, plane: Modal) -> None:
+    mngr("create", "foo@box.modal", *RUN)
+    mngr("exec", "foo", "--", "sh", "-c", "echo precious >file")
+    mngr("stop", "@box.modal")
+    mngr("start", "@box.modal")
+    plane.fail(exit_fails=1)
+    mngr("exec", "foo", "--", "sh", "-c", "kill -9 -1", code=255)
+    wait_for(lambda: plane.left()["sandboxes"] == {})
+    plane.fail()
+    assert states(mngr) == {"box": "STOPPED"}
+    assert mngr("gc").err == "nothing to clean up\n"
+    mngr("destroy", "--force", "@box.modal")
+    assert left(plane) == NOTHING
+    mngr("undestroy", "foo")
+    assert mngr("exec", "foo", "--", "cat", "file").out == "precious\n"
+
+
+def test_a_host_whose_files_were_never_kept_is_gone(mngr: Mngr, plane: Modal) -> None:
+    mngr("create", "foo@box.modal", *RUN)
+    mngr("list")
+    plane.fail(exit_fails=1)
+    mngr("exec", "foo", "--", "sh", "-c", "kill -9 -1", code=255)
+    wait_for(lambda: plane.left()["sandboxes"] == {})
+    assert "its files were not kept" in mngr("exec", "foo", "--", "true", code=6).err
+    mngr("destroy", "--force", "@box.modal")
+    assert left(plane) == NOTHING
+
+
 @pytest.mark.full
 def test_a_sandbox_lives_as_long_as_it_may(mngr: Mngr, plane: Modal) -> None:
     mngr("create", "foo@box.modal", "-b", "timeout=12s", *RUN)

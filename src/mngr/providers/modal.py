@@ -15,8 +15,10 @@ from mngr.providers.rented import Found, RentedProvider, author
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import builtins
+    from collections.abc import Callable
     from typing import Any
 
+    from mngr.errors import Unreachable
     from mngr.paths import Home
     from mngr.pipehost import Wire
     from mngr.providers.rented import Engine, Facts, Note
@@ -125,7 +127,7 @@ class ModalEngine:
         words = {"sandbox": facts["sandbox"]}
         if idle := facts["words"].get("idle_timeout"):
             words["stay"] = f"set -- {idle}\n{onhost.program('stay.sh')}"
-        return BridgedWire(self._bridge, name, words)
+        return ModalWire(self._bridge, name, words, lambda: self._last(name, facts) is not None)
 
     def start(self, name: str, facts: Facts) -> Facts:
         kept = facts.get("image")
@@ -209,12 +211,19 @@ class ModalEngine:
             return str(noted["images"][-1])
         if state["state"] == "ended" and not state.get("image"):
             raise MngrError(f"Modal still keeps the files of {name}", "try again in a minute")
-        image = state.get("image")
-        if image:
+        if image := state.get("image"):
             self._remember(name, image, facts["sandbox"])
-        elif facts.get("image"):
+            return str(image)
+        last = self._last(name, facts)
+        if last:
             self._note(f"the files of {name} are as they were when it was started: its sandbox is gone")
-        return image or facts.get("image")
+        return last
+
+    def _last(self, name: str, facts: Facts) -> str | None:
+        """The newest image that is known of the files of a host."""
+        noted = registry.load(self._home, self._provider, name, "images") or {}
+        last: str | None = [facts.get("image"), *noted.get("images", [])][-1]
+        return last
 
     def _remember(self, name: str, image: str, sandbox: str) -> None:
         noted = registry.load(self._home, self._provider, name, "images") or {}
@@ -231,6 +240,20 @@ class ModalEngine:
             registry.drop(self._home, self._provider, name, "images")
         else:
             registry.save(self._home, self._provider, name, {**noted, "images": [kept]}, "images")
+
+
+class ModalWire(BridgedWire):
+    """The wire to a sandbox. A host with an image of its files is not gone with it."""
+
+    def __init__(self, bridge: Bridge, host: str, words: dict[str, Any], is_kept: Callable[[], bool]) -> None:
+        super().__init__(bridge, host, words)
+        self._is_kept = is_kept
+
+    def lost(self, said: str) -> Unreachable:
+        error = super().lost(said)
+        if isinstance(error, HostGone) and self._is_kept():
+            return HostStopped(error.provider, error.host, "its sandbox is gone, its files are as last kept")
+        return error
 
 
 def _origin(wish: Facts) -> Facts:

@@ -101,7 +101,7 @@ class Hub:
         self.tell()
 
     def fault(self, name: str) -> float:
-        """How much of a fault is wanted now: create_rate, max_sandboxes, list_lag, boot_delay, snapshot_delay."""
+        """How much of a fault is wanted now; see Modal.fail."""
         return float(self._faults().get(name, 0))
 
     def _faults(self) -> dict[str, Any]:
@@ -213,7 +213,7 @@ class Hub:
             if one.reason:
                 one.box.kill()
         code = ended.result()
-        if one.wants_exit_snapshot:
+        if one.wants_exit_snapshot and not self.fault("exit_fails"):
             layers = await one.box.snapshot(new_id("la", 8))
             one.exit_image = self.add_image(Image(layers, one.box.env, one.cwd), "exit snapshot")
         good = RESULT.GENERIC_STATUS_SUCCESS if code == 0 else RESULT.GENERIC_STATUS_FAILURE

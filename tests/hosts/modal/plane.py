@@ -139,6 +139,8 @@ class ControlPlane(Building):
             fail(Status.INVALID_ARGUMENT, "exit snapshot is not enabled for this sandbox")
         await _within(one, asked.timeout)
         answer = api.SandboxGetExitSnapshotResponse
+        if one.exit_image is None and one.result is not None:
+            return answer(error=answer.Error(error_code=answer.ERROR_CODE_TIMEOUT, message="too late"))
         if one.exit_image is None:
             return answer(pending=answer.Pending())
         return answer(success=answer.Success(image_id=one.exit_image))
