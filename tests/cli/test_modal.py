@@ -129,6 +129,35 @@ def test_a_host_whose_files_were_never_kept_is_gone(mngr: Mngr, plane: Modal) ->
     assert left(plane) == NOTHING
 
 
+def test_the_newest_files_win_when_a_stop_could_not_end_the_sandbox(mngr: Mngr, plane: Modal) -> None:
+    mngr("create", "foo@box.modal", *RUN)
+    mngr("exec", "foo", "--", "sh", "-c", "echo old >file")
+    plane.fail(end_fails=1)
+    assert "cannot be ended now" in mngr("stop", "@box.modal", code=1).err
+    plane.fail()
+    mngr("exec", "foo", "--", "sh", "-c", "echo new >file; kill -9 -1", code=255)
+    wait_for(lambda: states(mngr) == {"box": "STOPPED"})
+    mngr("start", "@box.modal")
+    assert mngr("exec", "foo", "--", "cat", "file").out == "new\n"
+    mngr("destroy", "--force", "@box.modal")
+    assert left(plane) == NOTHING
+
+
+def test_a_stop_that_was_cut_off_at_its_end_has_kept_the_files(mngr: Mngr, plane: Modal) -> None:
+    mngr("create", "foo@box.modal", *RUN)
+    mngr("exec", "foo", "--", "sh", "-c", "echo precious >file")
+    known = mngr.home / "hosts/modal/box.json"
+    before = known.read_text()
+    mngr("stop", "@box.modal")
+    known.write_text(before)
+    assert states(mngr) == {"box": "STOPPED"}
+    assert mngr("gc").err == "nothing to clean up\n"
+    mngr("start", "@box.modal")
+    assert mngr("exec", "foo", "--", "cat", "file").out == "precious\n"
+    mngr("destroy", "--force", "@box.modal")
+    assert left(plane) == NOTHING
+
+
 @pytest.mark.full
 def test_a_sandbox_lives_as_long_as_it_may(mngr: Mngr, plane: Modal) -> None:
     mngr("create", "foo@box.modal", "-b", "timeout=12s", *RUN)

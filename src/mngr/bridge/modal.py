@@ -267,7 +267,10 @@ class Engine:
             one = await self._sandbox(sandbox)
             if await reach(one.poll.aio()) is None:
                 return {"state": "running"}
-            return {"state": "ended", "image": await self._exit_image(one, wait)}
+            image = await self._exit_image(one, wait)
+            if image:  # a stop that was cut off may have deleted it
+                await reach(self._sdk.Image.from_id(image).build.aio(self._app))
+            return {"state": "ended", "image": image}
         except Refused as error:
             if error.kind not in ("not_found", "usage"):
                 raise

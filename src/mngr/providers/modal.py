@@ -200,23 +200,20 @@ class ModalEngine:
         """The image of the files of a sandbox, noted before anything else is done: nothing else could find it again."""
 
         def keep(answer: Facts) -> None:
-            self._remember(name, str(answer["image"]), facts["sandbox"])
+            self._remember(name, str(answer["image"]))
 
         return str(self._bridge.call("snapshot", host=name, sandbox=facts["sandbox"], keep=keep)["image"])
 
     def _kept(self, name: str, facts: Facts, state: Facts) -> str | None:
-        """The image of the files of a sandbox that has ended: what a stop had kept, else what the end left, else the last."""
-        noted = registry.load(self._home, self._provider, name, "images") or {}
-        if noted.get("of") == facts["sandbox"]:
-            return str(noted["images"][-1])
+        """The image of the files of a sandbox that has ended: what the end left, else the last that was kept."""
         if state["state"] == "ended" and not state.get("image"):
             raise MngrError(f"Modal still keeps the files of {name}", "try again in a minute")
         if image := state.get("image"):
-            self._remember(name, image, facts["sandbox"])
+            self._remember(name, image)
             return str(image)
         last = self._last(name, facts)
         if last:
-            self._note(f"the files of {name} are as they were when it was started: its sandbox is gone")
+            self._note(f"the files of {name} are as they were last kept: its sandbox is gone")
         return last
 
     def _last(self, name: str, facts: Facts) -> str | None:
@@ -225,10 +222,10 @@ class ModalEngine:
         last: str | None = [facts.get("image"), *noted.get("images", [])][-1]
         return last
 
-    def _remember(self, name: str, image: str, sandbox: str) -> None:
+    def _remember(self, name: str, image: str) -> None:
         noted = registry.load(self._home, self._provider, name, "images") or {}
         images = [*(one for one in noted.get("images", []) if one != image), image]
-        registry.save(self._home, self._provider, name, {"images": images, "of": sandbox}, "images")
+        registry.save(self._home, self._provider, name, {"images": images}, "images")
 
     def _forget(self, name: str, kept: str | None) -> None:
         """Of the images of a host only one is needed, or none."""
@@ -239,7 +236,7 @@ class ModalEngine:
         if kept is None:
             registry.drop(self._home, self._provider, name, "images")
         else:
-            registry.save(self._home, self._provider, name, {**noted, "images": [kept]}, "images")
+            registry.save(self._home, self._provider, name, {"images": [kept]}, "images")
 
 
 class ModalWire(BridgedWire):

@@ -92,6 +92,8 @@ class ControlPlane(Building):
     async def SandboxTerminate(self, asked: Any) -> Any:
         one = self.hub.sandbox(asked.sandbox_id)
         before = one.result
+        if self.hub.fault("end_fails"):
+            fail(Status.PERMISSION_DENIED, "the sandbox cannot be ended now")
         await self.hub.terminate(one)
         return api.SandboxTerminateResponse(existing_result=before)
 

@@ -55,7 +55,7 @@ class Modal:
         return host, int(port)
 
     def fail(self, **faults: float | str) -> None:
-        """Have it refuse or delay from now on: create_rate, max_sandboxes, list_lag, boot_delay, snapshot_delay, exit_fails.
+        """Have it refuse or delay from now on: create_rate, max_sandboxes, list_lag, boot_delay, snapshot_delay, exit_fails, end_fails.
 
         `router` is where it says that commands go.
         """
