@@ -260,6 +260,20 @@ def test_what_nobody_knows_is_named_when_it_is_listed(mngr: Mngr, plane: Modal) 
     assert plane.left()["sandboxes"] == {}
 
 
+@pytest.mark.parametrize("words", [("stop", "@box.modal"), ("snapshot", "create", "@box.modal", "warm")])
+def test_an_image_that_comes_after_its_command_was_killed_is_deleted(
+    mngr: Mngr, plane: Modal, words: tuple[str, ...]
+) -> None:
+    mngr("create", "foo@box.modal", *RUN)
+    plane.fail(snapshot_delay=2)
+    before = plane.left()
+    with Beside(mngr, *words) as killed:
+        wait_for(lambda: plane.left()["snapshots"] > before["snapshots"])
+        killed.process.kill()
+    wait_for(lambda: plane.left()["made"] > before["made"])
+    wait_for(lambda: plane.left()["images"] == {})
+
+
 MOMENTS = 50 if FULL else 2
 
 

@@ -293,8 +293,12 @@ class Engine:
         await self._connect()
         async with self._room:
             one = await self._sandbox(sandbox)
-            # Not cut short: an image that comes after we went could never be found.
-            image = await asyncio.shield(reach(one.snapshot_filesystem.aio(timeout=KEEP, ttl=None)))
+            making = asyncio.ensure_future(reach(one.snapshot_filesystem.aio(timeout=KEEP, ttl=None)))
+            try:
+                image = await asyncio.shield(making)
+            except asyncio.CancelledError:  # an image that nobody waits for could never be found again
+                await self.do_delete(None, [(await making).object_id])
+                raise
 
         async def undo() -> None:
             await self.do_delete(None, [image.object_id])

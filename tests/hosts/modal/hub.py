@@ -96,6 +96,8 @@ class Hub:
         self.sandboxes: dict[str, Sandbox] = {}
         self.tasks: dict[str, Sandbox] = {}
         self.refused = 0  # for want of room
+        self.snapshots = 0  # that were asked for
+        self.made = 0  # images of machines
         self._resetting: asyncio.Future[None] | None = None
         self._creates: collections.deque[float] = collections.deque()
         self.tell()
@@ -117,6 +119,7 @@ class Hub:
         kept = {name: one.ttl for name, one in self.images.items() if one.kind != "built"}
         fresh = self.state / "left.json.new"
         counts = {"built": len(self.recipes), "refused": self.refused}
+        counts |= {"snapshots": self.snapshots, "made": self.made}
         fresh.write_text(json.dumps({"sandboxes": live, "images": kept, **counts}))
         os.replace(fresh, self.state / "left.json")
 
@@ -139,6 +142,7 @@ class Hub:
         image.kind, image.ttl = kind, ttl
         image.result = RESULT(status=RESULT.GENERIC_STATUS_SUCCESS)
         self.images[image_id] = image
+        self.made += 1
         self.tell()
         return image_id
 

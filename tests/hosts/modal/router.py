@@ -85,6 +85,8 @@ class CommandRouter:
 
     async def TaskSnapshotFilesystem(self, asked: Any) -> Any:
         one = self._live(asked)
+        self.hub.snapshots += 1
+        self.hub.tell()
         await asyncio.sleep(self.hub.fault("snapshot_delay"))
         layers = await one.box.snapshot(new_id("la", 8))
         kept = asked.ttl_seconds if "ttl_seconds" in asked.DESCRIPTOR.fields_by_name else None
