@@ -274,6 +274,23 @@ def test_an_image_that_comes_after_its_command_was_killed_is_deleted(
     wait_for(lambda: plane.left()["images"] == {})
 
 
+def test_the_image_of_a_snapshot_that_was_cut_off_is_deleted(mngr: Mngr, plane: Modal) -> None:
+    mngr("create", "foo@box.modal", *RUN)
+    place = mngr.home / "snapshots/warm"
+    told = place.with_name("warm.part") / "meta.json"
+    while True:
+        with Beside(mngr, "snapshot", "create", "@box.modal", "warm") as killed:
+            while not told.exists() and killed.process.poll() is None:
+                pass
+            killed.process.kill()
+        if not place.exists():
+            break
+        mngr("snapshot", "destroy", "warm")  # it was quicker
+    assert "warm" in mngr("gc").out
+    assert plane.left()["images"] == {}
+    assert mngr("gc").err == "nothing to clean up\n"
+
+
 MOMENTS = 50 if FULL else 2
 
 

@@ -38,13 +38,15 @@ def keep(ctx: Context, word: str, place: str) -> None:
         if begun is not None:
             ctx.local.write(os.path.join(part, _BEGUN), json.dumps({"provider": provider, **begun}).encode())
         facts = makes.snapshot(name, part)
-        ctx.local.run(["rm", "-f", "--", os.path.join(part, _BEGUN)])
-    except BaseException:
+    except BaseException as error:
+        if not isinstance(error, MngrError):  # else nothing was made
+            undo(ctx, part)
         ctx.local.run(["rm", "-rf", "--", part])
         raise
     meta = {"v": 1, "id": "", "name": f"@{name}.{provider}", "at": clock.stamp(), "why": "snapshot"}
     saving.write_meta(ctx.local, part, {**meta, "record": None, "host": {"provider": provider, **facts}})
     saving.publish(ctx.local, part, place)
+    ctx.local.run(["rm", "-f", "--", os.path.join(place, _BEGUN)])
 
 
 def undo(ctx: Context, part: str) -> None:

@@ -177,19 +177,22 @@ class ModalEngine:
     def snapshot(self, name: str, facts: Facts, place: str) -> Facts:
         if not facts.get("sandbox"):
             raise HostStopped(self._provider, name)
-        kept: Facts = {}
-        note = os.path.join(place, "image")
+        note = str(self.unfinished(place)["note"])
 
         def keep(answer: Facts) -> None:
             with open(note, "w", encoding="utf-8") as file:
                 file.write(answer["image"])
-            kept.update(answer)
 
-        self._bridge.call("snapshot", host=name, sandbox=facts["sandbox"], keep=keep)
-        return kept
+        return self._bridge.call("snapshot", host=name, sandbox=facts["sandbox"], keep=keep)
+
+    def unfinished(self, place: str) -> Facts:
+        """Where the image of a snapshot to this place is noted."""
+        return {"note": os.path.join(place, "image")}
 
     def drop_snapshot(self, facts: Facts) -> None:
-        self._bridge.call("delete", images=[facts["image"]])
+        image = facts["image"] if "image" in facts else _read(facts["note"])
+        if image:
+            self._bridge.call("delete", images=[image])
 
     def _end(self, name: str, facts: Facts, kept: str | None) -> None:
         """No sandbox of that host's runs, and of what ended ones left only an image stays."""
@@ -269,6 +272,15 @@ def _origin(wish: Facts) -> Facts:
     elif image:
         found["image"] = image
     return found
+
+
+def _read(path: str) -> str:
+    """What is noted there; nothing when nothing is."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
 
 
 def _network(text: str) -> Facts:
