@@ -286,6 +286,8 @@ def test_the_image_of_a_snapshot_that_was_cut_off_is_deleted(mngr: Mngr, plane: 
         if not place.exists():
             break
         mngr("snapshot", "destroy", "warm")  # it was quicker
+    refused = mngr("snapshot", "create", "@box.modal", "warm", code=1).err
+    assert "a snapshot called 'warm' was cut off" in refused and "mngr gc" in refused
     assert "warm" in mngr("gc").out
     assert plane.left()["images"] == {}
     assert mngr("gc").err == "nothing to clean up\n"

@@ -31,7 +31,13 @@ def keep(ctx: Context, word: str, place: str) -> None:
         )
     ctx.host(provider, name)
     part = place + saving.PART
-    os.makedirs(part, mode=0o700)
+    try:
+        os.makedirs(part, mode=0o700)
+    except FileExistsError:
+        raise MngrError(
+            f"a snapshot called {os.path.basename(place)!r} was cut off, or is just being made",
+            "choose another name, or clean up first: mngr gc",
+        ) from None
     try:
         ctx.local.write(os.path.join(part, saving.OWNER), json.dumps(store.this_process()).encode())
         begun = getattr(makes, "unfinished", lambda *_: None)(name, part)
