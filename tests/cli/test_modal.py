@@ -293,6 +293,36 @@ def test_the_image_of_a_snapshot_that_was_cut_off_is_deleted(mngr: Mngr, plane: 
     assert mngr("gc").err == "nothing to clean up\n"
 
 
+def test_a_host_of_ours_that_was_forgotten_and_joined_is_as_it_was_made(mngr: Mngr, plane: Modal) -> None:
+    network = "allow=203.0.113.7,api.example.com,another.example.com"
+    mngr("create", "foo@box.modal", "-b", "timeout=2h", "--network", network, *RUN)
+    made = the_sandbox(plane)
+    for name in ("json", "seen"):
+        (mngr.home / "hosts/modal" / f"box.{name}").unlink(missing_ok=True)
+    mngr("create", "bar@box.modal", *RUN)
+    mngr("exec", "bar", "--", "sh", "-c", "echo one >file")
+    mngr("stop", "@box.modal")
+    mngr("start", "@box.modal")
+    assert the_sandbox(plane) == made
+    mngr("exec", "bar", "--", "sh", "-c", "echo two >>file; kill -9 -1", code=255)
+    wait_for(lambda: states(mngr) == {"box": "STOPPED"})
+    mngr("start", "@box.modal")
+    assert the_sandbox(plane) == made
+    assert mngr("exec", "bar", "--", "cat", "file").out == "one\ntwo\n"
+    mngr("destroy", "--force", "@box.modal")
+    assert left(plane) == NOTHING
+
+
+def test_a_host_of_ours_that_was_joined_and_ends_by_itself_is_started(mngr: Mngr, plane: Modal) -> None:
+    mngr("create", "foo@box.modal", *RUN)
+    (mngr.home / "hosts/modal/box.json").unlink()
+    mngr("create", "bar@box.modal", *RUN)
+    mngr("exec", "bar", "--", "sh", "-c", "kill -9 -1", code=255)
+    wait_for(lambda: states(mngr) == {"box": "STOPPED"})
+    mngr("start", "@box.modal")
+    assert the_sandbox(plane)["tags"]["host"] == "box"
+
+
 MOMENTS = 50 if FULL else 2
 
 

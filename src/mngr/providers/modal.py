@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 
@@ -103,8 +104,9 @@ class ModalEngine:
 
     def _create(self, name: str, facts: Facts, origin: Facts) -> Facts:
         """A sandbox, and when it ends."""
+        tags = {**facts["tags"], **_as_tags(facts["words"])}
         made = self._bridge.call(
-            "create", note=self._note, host=name, origin=origin, name=name[:63], tags=facts["tags"],
+            "create", note=self._note, host=name, origin=origin, name=name[:63], tags=tags,
             argv=["sh", "-c", _STAY, HALT], shape=facts["words"],
         )  # fmt: skip
         return {**made, "ends_at": clock.stamp(time.time() + facts["words"]["timeout"])}
@@ -118,8 +120,8 @@ class ModalEngine:
             raise MngrError(
                 f"there is a sandbox {name!r} that mngr did not make", "choose another name for the host"
             )
-        facts = {"sandbox": found["sandbox"], "tag": tags.get("tag", ""), "tags": tags, "words": {}}
-        return {**facts, "whose": tags["mngr"]}
+        facts = {"sandbox": found["sandbox"], "tag": tags.get("tag", ""), "tags": tags}
+        return {**facts, "words": _from_tags(tags), "whose": tags["mngr"]}
 
     def wire(self, name: str, facts: Facts) -> Wire:
         if not facts.get("sandbox"):
@@ -135,7 +137,7 @@ class ModalEngine:
             state = self._bridge.call("state", host=name, sandbox=facts["sandbox"])
             if state["state"] == "running":
                 return facts
-            if facts.get("whose"):  # another home's, which may have started it again
+            if facts.get("whose", self._key) != self._key:  # its owner may have started it again
                 return self.join(name) or facts
             kept = self._kept(name, facts, state)
         if not kept:
@@ -254,6 +256,22 @@ class ModalWire(BridgedWire):
         if isinstance(error, HostGone) and self._is_kept():
             return HostStopped(error.provider, error.host, "its sandbox is gone, its files are as last kept")
         return error
+
+
+def _as_tags(words: Facts) -> dict[str, str]:
+    """What a sandbox is made with, for whoever joins it: each tag has at most 63 letters, digits, `-` and `_`."""
+    import base64
+
+    text = base64.urlsafe_b64encode(json.dumps(words, separators=(",", ":")).encode()).decode().rstrip("=")
+    return {f"words-{at // 63:02}": text[at : at + 63] for at in range(0, len(text), 63)}
+
+
+def _from_tags(tags: dict[str, str]) -> Facts:
+    import base64
+
+    text = "".join(tags[key] for key in sorted(tags) if key.startswith("words-"))
+    words: Facts = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)) or "{}")
+    return words
 
 
 def _origin(wish: Facts) -> Facts:
