@@ -190,6 +190,26 @@ def test_the_network_is_closed_or_open_to_what_is_named(mngr: Mngr, plane: Modal
     assert "names there are for port 443" in refused
 
 
+BAD = [
+    "cpus+=2", "cpus=nan", "cpus=-1", "cpus=many", "memory=inf", "memory=-5", "memory=4x", "memory+=4g", "memory=0.5m",
+    "timeout=0.5s", "idle_timeout=0.5s", "idle_timeout+=5s",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", BAD)
+def test_what_no_host_can_have_is_refused(mngr: Mngr, words: str) -> None:
+    said = mngr("create", "foo@.modal", "-b", words, *RUN, code=2).err
+    assert f"{words.partition('=')[0].rstrip('+')} cannot be " in said or "not a length of time" in said
+    assert "Hint: " in said
+
+
+def test_a_python_that_is_no_path_is_refused(mngr: Mngr) -> None:
+    mngr.home.mkdir()
+    (mngr.home / "settings.toml").write_text("[providers.modal]\npython = 3.12\n")
+    said = mngr("create", "foo@.modal", *RUN, code=2).err
+    assert "[providers.modal] python cannot be 3.12" in said and "Hint: " in said
+
+
 def test_no_room_is_waited_for(mngr: Mngr, plane: Modal) -> None:
     plane.fail(max_sandboxes=1)
     mngr("create", "foo@.modal", *RUN)

@@ -52,6 +52,9 @@ class Bridge:
         hints: dict[str, str] | None = None,
     ) -> None:
         """`engine` is a module's dotted name or a path; with other `variables` (or what they begin with) it is another."""
+        if python is not None and not isinstance(python, str):  # as 3.12 is in a file of settings
+            hint = "the path of a program, in quotes"
+            raise UsageError(f"[providers.{provider}] python cannot be {python!r}", hint)
         self.provider = provider
         self._engine = engine
         self._words = {"options": options, "linger": linger}

@@ -11,7 +11,7 @@ from mngr.config import as_list
 from mngr.errors import HostGone, HostStopped, MngrError, UsageError
 from mngr.paths import OF_AGENTS, find_project_root
 from mngr.providers.bridged import LINGER, Bridge, BridgedWire, StoppedWire
-from mngr.providers.rented import Found, RentedProvider, author
+from mngr.providers.rented import Found, RentedProvider, as_number, author
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,10 +78,9 @@ class ModalEngine:
     def plan(self, name: str, wish: Facts) -> Facts:
         number = os.urandom(6).hex()
         tag = f"{self._key}-{number}"
-        idle = _seconds(wish, "idle_timeout")
         words: dict[str, Any] = {
-            "timeout": int(_seconds(wish, "timeout") or LONGEST), "idle_timeout": int(idle) if idle else None,
-            "region": wish.get("region"), "gpu": wish.get("gpu"), "cpu": _number(wish, "cpus"),
+            "timeout": _whole_seconds(wish, "timeout") or int(LONGEST), "idle_timeout": _whole_seconds(wish, "idle_timeout"),
+            "region": wish.get("region"), "gpu": wish.get("gpu"), "cpu": as_number("cpus", wish["cpus"]) if wish.get("cpus") else None,
             "memory": _megabytes(wish), **_network(str(wish.get("network") or "on")),
         }  # fmt: skip
         if words["timeout"] > LONGEST:
@@ -329,11 +328,12 @@ def _seconds(wish: Facts, key: str) -> float | None:
     return clock.parse_length(str(wish[key])) if wish.get(key) else None
 
 
-def _number(wish: Facts, key: str) -> float | None:
-    try:
-        return float(wish[key]) if wish.get(key) else None
-    except ValueError:
-        raise UsageError(f"{key} cannot be {wish[key]!r}", "a number, for example 0.5") from None
+def _whole_seconds(wish: Facts, key: str) -> int | None:
+    """As Modal counts them; None when nothing is said, or 0."""
+    found = _seconds(wish, key)
+    if found and found < 1:
+        raise UsageError(f"{key} cannot be {wish[key]!r}", "a second or more, for example 10m")
+    return int(found) if found else None
 
 
 def _megabytes(wish: Facts) -> int | None:
@@ -341,7 +341,8 @@ def _megabytes(wish: Facts) -> int | None:
     if not text:
         return None
     unit = {"m": 1, "g": 1024, "t": 1 << 20}.get(text[-1], 1)
-    try:
-        return int(float(text.rstrip("mgt")) * unit)
-    except ValueError:
-        raise UsageError(f"memory cannot be {wish['memory']!r}", "for example 512m or 4g") from None
+    hint = "for example 512m or 4g"
+    found = int(as_number("memory", text.rstrip("mgt"), hint) * unit)
+    if not found:
+        raise UsageError(f"memory cannot be {wish['memory']!r}", hint)
+    return found

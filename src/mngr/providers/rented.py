@@ -419,6 +419,17 @@ def refuse_options(host: str, options: dict[str, Any]) -> None:
         )
 
 
+def as_number(key: str, value: object, hint: str = "a number, 0 or more") -> float:
+    """What a setting says; UsageError unless it is a number, 0 or more."""
+    try:
+        found = float(str(value))
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < 1e9:
+        raise UsageError(f"{key} cannot be {value!r}", hint)
+    return found
+
+
 def _is_in(key: str, known: Sequence[str]) -> bool:
     return any(key == name or (name.endswith(".") and key.startswith(name)) for name in known)
 
