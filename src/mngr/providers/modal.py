@@ -103,6 +103,11 @@ class ModalEngine:
 
     def _create(self, name: str, facts: Facts, origin: Facts) -> Facts:
         """A sandbox, and when it ends."""
+        if not facts["words"]:  # it was joined
+            raise MngrError(
+                f"it is not known any more what {name} was made with, so it cannot be started again",
+                f"its files are in the image {origin.get('id')}; for another host: -b image={origin.get('id')}",
+            )
         tags = {**facts["tags"], **_as_tags(facts["words"])}
         made = self._bridge.call(
             "create", note=self._note, host=name, origin=origin, name=name[:63], tags=tags,
@@ -258,11 +263,15 @@ class ModalWire(BridgedWire):
 
 
 def _as_tags(words: Facts) -> dict[str, str]:
-    """What a sandbox is made with, for whoever joins it: each tag has at most 63 letters, digits, `-` and `_`."""
+    """What a sandbox is made with, for whoever joins it: each tag has at most 63 letters, digits, `-` and `_`.
+
+    Nothing where that would be many tags, as for a long list of what the network allows: nobody knows how many may be.
+    """
     import base64
 
     text = base64.urlsafe_b64encode(json.dumps(words, separators=(",", ":")).encode()).decode().rstrip("=")
-    return {f"words-{at // 63:02}": text[at : at + 63] for at in range(0, len(text), 63)}
+    parts = [text[at : at + 63] for at in range(0, len(text), 63)]
+    return {f"words-{at}": part for at, part in enumerate(parts)} if len(parts) < 6 else {}
 
 
 def _from_tags(tags: dict[str, str]) -> Facts:
