@@ -49,6 +49,11 @@ def is_id(text: str) -> bool:
     return len(text) == 14 and text.startswith("a-") and _HEX.issuperset(text[2:])
 
 
+def is_number(text: str) -> bool:
+    """Whether this is a number as a host may tell one: digits, and not so many that nobody can reckon with them."""
+    return 0 < len(text) < 12 and text.isascii() and text.isdigit()
+
+
 def is_host(text: str) -> bool:
     """Whether a host can be called that."""
     return 0 < len(text) < 254 and text[0] not in "._-" and _HOST.issuperset(text)

@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 
 # box.sh VERB …: beside it are the boxes; `full` says how many there can be, `away` that it does not answer;
-# `slow` that it takes its time to make one; `mute-NAME` that a box says nothing at all to programs with these words in them.
+# `slow` that it takes its time to make one; `mute-NAME` that a box says nothing at all to programs with these words in them;
+# `lie-NAME` is what its shell does first.
 PROGRAM = r"""
 root=${0%/*}; what=$1 name=$2; shift
 [ ! -e "$root/away" ] || { echo "no answer" >&2; exit 1; }
@@ -33,6 +34,7 @@ exec)
             echo "no answer" >&2; exit 1 ;;
         esac
     fi
+    if [ -e "$root/lie-$name" ]; then set -- "$1" "$(cat "$root/lie-$name"; echo; echo "$2")"; fi
     unset MNGR_HOME; cd "$box/home" && HOME=$PWD exec sh -c "$2" ;;
 list) cd "$root/boxes" && for one in *; do [ ! -d "$one" ] || echo "$one $(cat "$one/tag")"; done ;;
 start) [ -d "$box" ] || { echo "there is no box $name" >&2; exit 1; }; rm -f "$box/stopped" ;;
@@ -87,6 +89,10 @@ class Boxes:
         file = self.place / f"mute-{host}"
         file.write_text(words)
         return file
+
+    def lie(self, host: str, program: str) -> None:
+        """Have a box run this in the shell of every program, before it: a function can stand for one that we call."""
+        (self.place / f"lie-{host}").write_text(program)
 
     def lose(self, host: str) -> None:
         """A box and all that runs there is gone."""

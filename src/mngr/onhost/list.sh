@@ -23,6 +23,8 @@ elif [ -S "$socket" ]; then
     tmux -S "$socket" list-panes -a -F 'pane #{@mngr_id} #{@mngr_role} #{session_name} #{pane_id} #{pane_pid} #{pane_dead} #{window_activity} #{session_attached} #{pane_title}' 2>/dev/null
 fi
 files= witnesses=
+hex='[0-9a-f][0-9a-f][0-9a-f][0-9a-f]'
+ids=a-$hex$hex$hex # an agent can make directories with other names, which say anything
 # What programs say of themselves; the names are theirs too.
 add_witnesses() {
     for name; do
@@ -31,14 +33,14 @@ add_witnesses() {
     done
 }
 if [ $# -eq 0 ]; then
-    set -- a-*
-    [ -d "$1" ] || exit 0
+    set -- $ids
+    [ -e "$1" ] || [ -L "$1" ] || exit 0
     printf 'dir %s\n' "$@"
     for name in agent.json exit stopped status proc; do
-        set -- a-*/$name
+        set -- $ids/$name
         if [ -e "$1" ] || [ -L "$1" ]; then files="$files $*"; fi
     done
-    add_witnesses a-*/witness/*.json
+    add_witnesses $ids/witness/*.json
 else
     printf 'dir %s\n' "$@"
     for id; do

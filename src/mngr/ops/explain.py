@@ -153,8 +153,7 @@ def _process(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
         return "tmux does not answer", None
     if pane is None:
         return "none: it has no terminal in our tmux server", None
-    activity = pane["activity"]
-    at = clock.stamp(float(activity)) if activity.isdigit() else None
+    at = clock.stamp(float(pane["activity"]))
     if not witnesses.is_running(evidence):
         return f"ended, with its last screen in pane {pane['pane']}", at
     return f"process {evidence.pid} runs in pane {pane['pane']}, last output", at

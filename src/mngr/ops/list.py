@@ -206,7 +206,7 @@ def _parse(ctx: Context, host: Any, out: bytes, ids: list[str] | None, now: floa
             files.clear()
         elif word == "pane":
             part = rest.split(" ", 8)
-            if len(part) != 9:
+            if len(part) != 9 or not _is_pane(*part[3:8]):
                 continue
             if part[2] == tmux.WATCHER:
                 watcher = part[5] == "0"
@@ -240,7 +240,7 @@ def _understand(
         stopped=_row(files.get("stopped")),
         status=_row(files.get("status")),
         witness=_witness(files),
-        pid=int(proc) if proc.isascii() and proc.isdigit() and len(proc) < 12 else None,
+        pid=int(proc) if names.is_number(proc) else None,
     )
     try:
         if "agent.json" not in files:
@@ -260,12 +260,16 @@ def _understand(
     return Seen(host=host, id=agent_id, record=record, evidence=evidence, state=state)
 
 
+def _is_pane(pane: str, *numbers: str) -> bool:
+    """Whether tmux can have said that: its server is the agents' to change."""
+    return pane.startswith("%") and all(map(names.is_number, (pane[1:], *numbers)))
+
+
 def _seconds(text: str) -> float | None:
     """Seconds as `date +%s.%N` tells them; some know only whole ones."""
-    try:
-        return float(text.partition(".")[0] + "." + (text.partition(".")[2].strip("N%") or "0"))
-    except ValueError:
-        return None
+    whole, _, rest = text.partition(".")
+    part = rest.strip("N%") or "0"
+    return float(f"{whole}.{part}") if names.is_number(whole) and names.is_number(part) else None
 
 
 def _witness(files: dict[str, list[str]]) -> dict[str, Any] | None:
@@ -347,7 +351,7 @@ def _ends_at(ctx: Context, provider: str, host: str) -> str | None:
 
 
 def _activity(record: AgentRecord, evidence: Evidence, state: State) -> str | None:
-    if evidence.pane is not None and evidence.pane["activity"].isdigit():
+    if evidence.pane is not None:
         seen = clock.stamp(float(evidence.pane["activity"]))
         return max(seen, state.since or "")
     return state.since or record.created_at

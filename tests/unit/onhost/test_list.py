@@ -71,6 +71,29 @@ def test_a_link_to_nothing_in_the_first_place_hides_no_other(place: Place) -> No
     assert files(place.list()) == told
 
 
+def test_only_directories_of_agents_are_named(place: Place) -> None:
+    told = fill(place, 2)
+    for name in (
+        "a-x\npane x agent",
+        "a-00000000000",
+        "a-0000000000000",
+        "a-00000000000g",
+        "a-x -f y",
+        "a-*",
+    ):
+        (place.home / "agents" / name).mkdir()
+        (place.home / "agents" / name / "proc").write_text("1\n")
+    rows = place.list()
+    assert files(rows) == told and "pane x agent" not in rows
+    assert [key for key in rows if key.startswith("dir ")] == [f"dir a-{n:012x}" for n in range(2)]
+
+
+def test_a_file_in_the_first_place_hides_no_agent(place: Place) -> None:
+    place.agent(1, "true")
+    (place.home / "agents" / "a-000000000000").touch()
+    assert list(files(place.list())) == ["a-000000000001/agent.json"]
+
+
 def huge(path: Path) -> None:
     """One line that no memory holds: it is nothing but a size."""
     with path.open("wb") as file:
