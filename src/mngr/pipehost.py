@@ -20,6 +20,8 @@ else:
 
 LONGEST = 900.0  # seconds that a call may take where its caller sets no limit
 LARGEST = 64 * 1024 * 1024  # bytes of a file that `read` takes
+_DIGITS = 10  # of the number of a process
+_HELD = 1024 * 1024  # bytes of what a host says before a command begins
 
 # We read what git and tar say; a git in there asks nobody.
 _SETTING = "LC_ALL=C GIT_TERMINAL_PROMPT=0; export LC_ALL GIT_TERMINAL_PROMPT; unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE; "
@@ -220,7 +222,7 @@ def run(
     except TimedOut:
         raise Unreachable(f"{name} did not answer within {limit:g}s", "see: mngr list --hosts") from None
     said, found, code = result.err.rpartition(mark.encode())
-    if not found or not code.endswith(b";"):
+    if not found or not code.endswith(b";") or not _is_code(code[:-1]):
         raise wire.lost(result.err.decode("utf-8", "replace").strip())
     return result.replace(code=int(code[:-1]), err=said)
 
@@ -243,9 +245,9 @@ def run_all(wire: Wire, steps: Sequence[tuple[Sequence[str], bytes]], *, name: s
         raise Unreachable(f"{name} did not answer within {LONGEST:g}s", "see: mngr list --hosts") from None
     outs, errs = done.out.split(mark.encode()), done.err.split(mark.encode())
     results: list[Result] = []
-    for at in range(1, min(len(outs), len(errs))):
+    for at in range(1, min(len(outs), len(errs), len(steps) + 1)):
         code, closed, rest = errs[at].partition(b";")
-        if not closed:
+        if not closed or not _is_code(code):
             break
         results.append(shell.Result(code=int(code), out=outs[at - 1], err=errs[at - 1]))
         outs[at], errs[at] = outs[at].partition(b";")[2], rest
@@ -289,6 +291,11 @@ def _new_mark() -> str:
     return f"mngr-{os.urandom(8).hex()}:"
 
 
+def _is_code(text: bytes, most: int = 3) -> bool:
+    """Whether this is an exit code, or a number with so many digits at most: a host can send anything."""
+    return 0 < len(text) <= most and text.isdigit()
+
+
 class _Said:
     """Standard error on its way to ours, without the numbers of ours in it: `MARK pid;` first, `MARK code;` last."""
 
@@ -302,12 +309,15 @@ class _Said:
         self._held += data
         while (at := self._held.find(self._mark)) >= 0:
             number, closed, rest = self._held[at + len(self._mark) :].partition(b";")
-            if not closed:
+            if not closed and len(number) <= _DIGITS:
                 break
             _say(self._held[:at])
-            self.numbers.append(int(number))
-            self._held = rest
-        if not self.numbers:  # nothing of the command's: if it never begins, this says why
+            self._held = number + closed + rest
+            if closed and _is_code(number, 3 if self.numbers else _DIGITS):
+                self.numbers.append(int(number))
+                self._held = rest
+        # Nothing of the command's: if it never begins, this says why.
+        if not self.numbers and len(self._held) < _HELD:
             return
         size = len(self._held)
         if at < 0:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from mngr import pipehost
+from mngr.errors import Lost, Unreachable
+from mngr.pipehost import PipeHost
 from tests.conftest import Mngr
 from tests.hosts.boxes import Boxes
 
@@ -41,3 +45,57 @@ def test_no_directory_can_be_taken_for_what_tmux_says(mngr: Mngr, boxes: Boxes) 
         (one,) = place.glob("a-*")
         (place / f"a-x\npane {one.name} agent s %1 1 0 99999999999999999999 0 t").mkdir()
     assert {a["name"]: a["state"] for a in mngr.agents()} == {"foo": "RUNNING", "good": "RUNNING"}
+
+
+def test_an_exit_code_that_is_none_is_no_answer(mngr: Mngr, boxes: Boxes) -> None:
+    lie = "command printf '%s:abc;' \"${1%%:*}\""
+    boxes.lie("h1", f'printf() {{ case $1 in mngr-*) {lie} ;; *) command printf "$@" ;; esac; }}')
+    shown = mngr.json("list")
+    assert {a["name"]: a["state"] for a in shown["agents"]} == {"foo": "UNKNOWN", "good": "RUNNING"}
+    assert [error["host"] for error in shown["errors"]] == ["h1"]
+
+
+class Teller:
+    """A wire to a host that says this on both streams, with our mark in place of an @, and nothing else."""
+
+    tell = """m=$({ printf %s "$0"; cat; } | grep -ao 'mngr-[0-9a-f]*:' | tail -n 1)
+    printf %s "$1" | sed "s/@/$m/g" | tee /dev/stderr"""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
+        return ["sh", "-c", self.tell, program, self._text]
+
+    def lost(self, said: str) -> Unreachable:
+        return Unreachable("lost")
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("code", ["abc", "\u00b2", "-1", "1000", "1_0", "", "9" * 5000])
+def test_what_is_no_exit_code_is_a_connection_that_was_lost(code: str) -> None:
+    step = (["true"], b"")
+    with pytest.raises(Unreachable, match="lost"):
+        pipehost.run(Teller(f"@{code};"), ["true"])
+    with pytest.raises(Unreachable, match="lost"):
+        pipehost.run_all(Teller(f"@0;@{code};"), [step, step])
+    with pytest.raises(Lost):
+        PipeHost("box", "x", Teller(f"@7;@{code};"), "/nowhere", 0).run_here(["true"])
+    assert [done.code for done in pipehost.run_all(Teller("@0;@0;@0;"), [step, step])] == [0, 0]
+
+
+def test_a_process_without_a_number_never_began(capfd: pytest.CaptureFixture[str]) -> None:
+    for text in ("@abc;", "@" + "9" * 5000 + ";", "@" + "9" * 5000):
+        with pytest.raises(Unreachable, match="lost"):
+            PipeHost("box", "x", Teller(text), "/nowhere", 0).run_here(["true"])
+
+
+def test_of_what_a_host_says_before_a_command_begins_little_is_held(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    said = pipehost._Said(b"mngr-x:")
+    for _ in range(100):
+        said.hear(b"mngr-" * 10_000)
+    assert len(said.end()) < 2_000_000 and capfd.readouterr().err.startswith("mngr-mngr-")
