@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -99,3 +100,40 @@ def test_of_what_a_host_says_before_a_command_begins_little_is_held(
     for _ in range(100):
         said.hear(b"mngr-" * 10_000)
     assert len(said.end()) < 2_000_000 and capfd.readouterr().err.startswith("mngr-mngr-")
+
+
+KIND = """
+import pluggy
+from mngr.model import State
+
+class Parrot:
+    name = "parrot"
+
+    def state(self, record, evidence):
+        return {}["nothing"] if record.command == ["raise"] else State(state="DONE", source="x", since=7)
+
+@pluggy.HookimplMarker("mngr")
+def mngr_kinds():
+    return [Parrot()]
+"""
+
+
+@pytest.mark.parametrize(("word", "error"), [("raise", "KeyError"), ("odd", "TypeError")])
+def test_a_host_that_we_stumble_over_takes_no_other_with_it(
+    mngr: Mngr, boxes: Boxes, tmp_path: Path, word: str, error: str
+) -> None:
+    (tmp_path / "site/parrots-1.dist-info").mkdir(parents=True)
+    (tmp_path / "site/parrots-1.dist-info/entry_points.txt").write_text("[mngr]\nparrots = parrots\n")
+    (tmp_path / "site/parrots.py").write_text(KIND)
+    mngr.env["PYTHONPATH"] = str(tmp_path / "site")
+    (record,) = boxes.boxes.glob("h1/home/.mngr/agents/a-*/agent.json")
+    record.write_text(
+        json.dumps({**json.loads(record.read_text()), "kind": "parrot", "command": [word]}) + "\n"
+    )
+    for _ in range(2):
+        shown = mngr.json("list")
+        assert [a["name"] for a in shown["agents"]] == ["good"]
+        assert [row["host"] for row in shown["errors"]] == ["h1"]
+        assert f"a bug in mngr: {error}: " in shown["errors"][0]["error"]
+        assert {row["host"] for row in mngr.json("list", "--hosts")["hosts"]} == {"local", "h1"}
+        mngr("stop", "@h1.box", code=None)  # what it said is remembered

@@ -45,27 +45,43 @@ def list_agents(ctx: Context) -> Listing:
     """Every agent on every host; a host that does not answer is an error row, not a failure."""
     if not ctx.home.exists() and not ctx.hooks.plugins:
         return Listing(agents=[])
-    agents: list[AgentView] = []
-    errors: list[dict[str, str]] = []
-    notes: list[str] = []
-    for provider, host, answer in look_everywhere(ctx):
-        if isinstance(answer, HostStopped):
-            agents.extend(view(seen, "STOPPED") for seen in last_seen(ctx, answer))
-        elif isinstance(answer, HostGone):
-            agents.extend(view(seen, "GONE") for seen in last_seen(ctx, answer))
-            notes.append(f"{answer.message}; forget it: mngr destroy @{host}.{provider}")
-        elif isinstance(answer, MngrError):
-            errors.append({"provider": provider, "host": host, "error": answer.message})
-            agents.extend(view(seen, "UNKNOWN") for seen in _unknown(ctx, provider, host))
-        else:
-            agents.extend(view(seen) for seen in answer)
-            if any(_misses_watcher(seen) for seen in answer):
-                notes.append(
-                    f"{host}: limits are not being watched; mngr limit NAME sets the watcher up again"
-                )
-    agents.sort(key=lambda a: (a.created_at or "", a.name))
+    shown = [_show(ctx, *row) for row in look_everywhere(ctx)]
+    agents = sorted((a for one in shown for a in one.agents), key=lambda a: (a.created_at or "", a.name))
     ctx.hooks.tell("mngr_listed", agents=agents)
-    return Listing(agents=agents, errors=errors, notes=notes)
+    errors = [error for one in shown for error in one.errors]
+    return Listing(agents=agents, errors=errors, notes=[note for one in shown for note in one.notes])
+
+
+def _show(ctx: Context, provider: str, host: str, answer: list[Seen] | MngrError) -> Listing:
+    """What there is to show of one host."""
+    try:
+        if isinstance(answer, HostStopped):
+            return Listing(agents=[view(seen, "STOPPED") for seen in last_seen(ctx, answer)])
+        if isinstance(answer, HostGone):
+            note = f"{answer.message}; forget it: mngr destroy @{host}.{provider}"
+            return Listing(agents=[view(seen, "GONE") for seen in last_seen(ctx, answer)], notes=[note])
+        if isinstance(answer, MngrError):
+            agents = [view(seen, "UNKNOWN") for seen in _unknown(ctx, provider, host)]
+            return Listing(agents=agents, errors=[_error(provider, host, answer)])
+        notes = []
+        if any(_misses_watcher(seen) for seen in answer):
+            notes = [f"{host}: limits are not being watched; mngr limit NAME sets the watcher up again"]
+        return Listing(agents=[view(seen) for seen in answer], notes=notes)
+    except Exception as error:
+        return Listing(agents=[], errors=[_error(provider, host, _stumbled(error))])
+
+
+def _error(provider: str, host: str, error: MngrError) -> dict[str, str]:
+    return {"provider": provider, "host": host, "error": error.message}
+
+
+def _stumbled(error: Exception) -> MngrError:
+    """What we say where we are not up to what a host said: it must not take the others with it."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    where = f" ({os.path.basename(at.tb_frame.f_code.co_filename)}:{at.tb_lineno})" if at else ""
+    return MngrError(f"this is a bug in mngr: {type(error).__name__}: {error}{where}", "please report it")
 
 
 def look_everywhere(ctx: Context) -> list[tuple[str, str, list[Seen] | MngrError]]:
@@ -75,7 +91,7 @@ def look_everywhere(ctx: Context) -> list[tuple[str, str, list[Seen] | MngrError
     found: list[tuple[str, str, list[Seen] | MngrError]] = []
     for (provider, host), answer in zip(places, answers, strict=True):
         if isinstance(answer, Exception) and not isinstance(answer, MngrError):
-            raise answer
+            answer = _stumbled(answer)
         found.append((provider, host, answer))
     return found
 
@@ -332,16 +348,22 @@ def list_hosts(ctx: Context) -> list[dict[str, Any]]:
             "ends_at": _ends_at(ctx, provider, host),
             "error": None,
         }
-        if isinstance(answer, HostStopped):
-            row.update(state="STOPPED", agents=len(last_seen(ctx, answer)), error=answer.why)
-        elif isinstance(answer, HostGone):
-            row.update(state="GONE", agents=len(last_seen(ctx, answer)), error=answer.message)
-        elif isinstance(answer, MngrError):
-            row.update(state="UNKNOWN", error=answer.message)
-        else:
-            row["agents"] = len(answer)
+        try:
+            row.update(_host_state(ctx, answer))
+        except Exception as error:
+            row.update(state="UNKNOWN", error=_stumbled(error).message)
         rows.append(row)
     return rows
+
+
+def _host_state(ctx: Context, answer: list[Seen] | MngrError) -> dict[str, Any]:
+    if isinstance(answer, HostStopped):
+        return {"state": "STOPPED", "agents": len(last_seen(ctx, answer)), "error": answer.why}
+    if isinstance(answer, HostGone):
+        return {"state": "GONE", "agents": len(last_seen(ctx, answer)), "error": answer.message}
+    if isinstance(answer, MngrError):
+        return {"state": "UNKNOWN", "error": answer.message}
+    return {"agents": len(answer)}
 
 
 def _ends_at(ctx: Context, provider: str, host: str) -> str | None:
