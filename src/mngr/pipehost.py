@@ -21,6 +21,7 @@ else:
 LONGEST = 900.0  # seconds that a call may take where its caller sets no limit
 LARGEST = 64 * 1024 * 1024  # bytes of a file that `read` takes
 _DIGITS = 10  # of the number of a process
+_LINE = 4096  # bytes of what a lock says
 _HELD = 1024 * 1024  # bytes of what a host says before a command begins
 
 # We read what git and tar say; a git in there asks nobody.
@@ -181,7 +182,7 @@ class RemoteLock:
         argv = ["sh", "-c", onhost.program("lock.sh"), "lock.sh", self._path, f"{self._timeout:.0f}"]
         self._holder = self._host.stream(argv, stdin=shell.PIPE, stdout=shell.PIPE, stderr=shell.DEVNULL)
         assert self._holder.stdout is not None
-        answer = self._holder.stdout.readline().strip()
+        answer = self._holder.stdout.readline(_LINE).strip()
         if answer == b"locked":
             return self
         self.__exit__()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 PIPE = -1  # as in subprocess, which is imported only where a stream is needed: it costs 6 ms
 DEVNULL = -3
+MOST = 1024 * 1024 * 1024  # bytes that a command may write to us: a host could send for ever
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-")
 _RESTORED_SIGNALS = (13, 25)  # SIGPIPE and SIGXFSZ, which Python ignores and its children must not
 
@@ -112,11 +113,12 @@ def run(
     env: Mapping[str, str] | None = None,
     shown: Sequence[str] | None = None,
     begin: Begin | None = None,
+    most: int = MOST,
 ) -> Result:
     """Run to the end and capture both streams; a failed command is a Result, not an exception.
 
-    `shown` is what people are told was run, where that is one thing and how it got to its host another. `begin` may know
-    a shorter way to the same than a process here.
+    One that writes more than `most` bytes is killed, and that is a MngrError. `shown` is what people are told was run, where
+    that is one thing and how it got to its host another. `begin` may know a shorter way to the same than a process here.
     """
     began = time.monotonic()
     in_r = _ready_input(stdin)
@@ -136,11 +138,15 @@ def run(
         for fd in streams:
             os.close(fd)
     try:
-        out, err = _read_both(out_r, err_r, timeout)
+        out, err = _read_both(out_r, err_r, timeout, most)
     except BaseException as error:
         child.kill()
         if isinstance(error, TimeoutError):
             raise _too_slow(argv, timeout) from None
+        if isinstance(error, BufferError):
+            raise MngrError(
+                f"{(shown or argv)[0]} was ended: it wrote more than {most >> 20} MB", "look at what it does"
+            ) from None
         raise
     code = child.wait()
     if tracer is not None:
@@ -212,14 +218,15 @@ def _too_slow(argv: Sequence[str], timeout: float | None) -> TimedOut:
     return TimedOut(f"{argv[0]} did not answer within {timeout:g}s")
 
 
-def _read_both(out_r: int, err_r: int, timeout: float | None) -> tuple[bytes, bytes]:
-    """Drain both streams at once; closes them; TimeoutError when it takes too long."""
+def _read_both(out_r: int, err_r: int, timeout: float | None, most: int) -> tuple[bytes, bytes]:
+    """Drain both streams at once; closes them; TimeoutError when it takes too long, BufferError when it is too much."""
     parts: dict[int, list[bytes]] = {out_r: [], err_r: []}
     poll = select.poll()
     open_fds = {out_r, err_r}
     for fd in open_fds:
         poll.register(fd, select.POLLIN)
     deadline = None if timeout is None else time.monotonic() + timeout
+    size = 0
     try:
         while open_fds:
             wait = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
@@ -228,6 +235,9 @@ def _read_both(out_r: int, err_r: int, timeout: float | None) -> tuple[bytes, by
                 raise TimeoutError
             for fd, _ in ready:
                 data = os.read(fd, 65536)
+                size += len(data)
+                if size > most:
+                    raise BufferError
                 parts[fd].append(data)
                 if not data:
                     poll.unregister(fd)

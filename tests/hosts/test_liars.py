@@ -102,6 +102,17 @@ def test_of_what_a_host_says_before_a_command_begins_little_is_held(
     assert len(said.end()) < 2_000_000 and capfd.readouterr().err.startswith("mngr-mngr-")
 
 
+class Flood(Teller):
+    """A wire to a host that never stops writing, in one line."""
+
+    tell = "exec cat /dev/zero"
+
+
+def test_a_lock_that_never_stops_answering_is_none() -> None:
+    with pytest.raises(Unreachable, match="lost"), PipeHost("box", "x", Flood(""), "/nowhere", 0).lock("/x"):
+        pass
+
+
 KIND = """
 import pluggy
 from mngr.model import State
