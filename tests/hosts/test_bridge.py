@@ -17,7 +17,7 @@ import pytest
 
 from mngr import pipehost, shell
 from mngr.contract.terminal import Terminal
-from mngr.errors import Busy, HostGone, MngrError, NotFound, Unreachable
+from mngr.errors import Busy, HostGone, HostStopped, MngrError, NotFound, Unreachable
 from mngr.paths import Home
 from mngr.pipehost import PipeHost
 from mngr.providers.bridged import Bridge, BridgedWire
@@ -285,3 +285,11 @@ def test_what_differs_is_another_process(
     assert path() == before != path(python="/other")
     monkeypatch.setenv("LIB_TOKEN", "x")
     assert path() != before
+
+
+def test_a_program_there_cannot_say_that_its_machine_is_gone(wire: BridgedWire) -> None:
+    """It ends the shell that would tell its exit code, so its words are the last."""
+    for kind in ("gone", "stopped"):
+        with pytest.raises(Unreachable) as caught:
+            pipehost.run(wire, ["sh", "-c", f"echo 'mngr-bridge {kind}: x' >&2; kill -9 $$", "sh"])
+        assert not isinstance(caught.value, HostGone | HostStopped)

@@ -29,7 +29,7 @@ def main() -> int:
     try:
         link.connect(path)
     except OSError:
-        os.write(2, b"mngr-bridge unreachable: the connection to the engine has ended\n")
+        os.write(2, b"the connection to the engine has ended\n")
         return FAILED
     is_terminal = '"terminal": [' in request
     if is_terminal:

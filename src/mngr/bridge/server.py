@@ -2,7 +2,8 @@
 
 A request is a line of JSON, `{"do": VERB, ...}`. The answer is a line, too: `{"answer": …}`, `{"code": N}` or `{"error": …}`,
 perhaps after some with a `note`. With `exec` come three file descriptors, the length of a program, and the program; a line
-with `size` may follow. Whoever closes the connection wants no more of it. Nothing that matters is kept here.
+with `size` may follow. Why it could not be run is said on its standard error, after the `mark` that came with the request: the
+command could write there, too. Whoever closes the connection wants no more of it. Nothing that matters is kept here.
 """
 
 from __future__ import annotations
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 WAITING = 512  # connections that are not yet accepted
 FULL = 0.1  # seconds until somebody may have gone
 LARGEST = 16 * 1024 * 1024  # bytes of a request
-MARK = "mngr-bridge"  # begins the line on standard error that says why a command could not be run
 
 
 class _Gone(Exception):
@@ -235,7 +235,7 @@ class Server:
             await link.send(code=running.result())
         except Refused as error:
             if not head.get("terminal"):
-                _say(link.fds[2], f"{MARK} {error.kind}: {error.message}\n")
+                _say(link.fds[2], f"{head['mark']} {error.kind}: {error.message}\n")
             raise
         finally:
             gone.cancel()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LINGER = 120.0  # seconds that the process stays when nobody needs it
 LONGEST = 900.0  # seconds that a call may take
 _LOST = 255
-_MARK = "mngr-bridge "  # as in bridge.server
+_MARK = f"mngr-bridge-{os.urandom(8).hex()}"  # begins why a command could not be run; no host gets to know it
 _PLACE = os.path.dirname(bridge.__file__)
 _CLIENT = os.path.join(_PLACE, "client.py")
 # Of the place where mngr is, nothing else can be imported: it may be for another Python.
@@ -185,7 +185,7 @@ class BridgedWire:
 
     def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
         self._bridge.connect(None).close()
-        request: dict[str, Any] = {"do": "exec", "host": self._words}
+        request: dict[str, Any] = {"do": "exec", "host": self._words, "mark": _MARK}
         if terminal:  # the size goes before it
             request["terminal"] = [os.environ.get("TERM", "xterm")]
         text = program if only is None else f"exec env -i {shell.join(only)} sh -c {shell.quote(program)}"
@@ -218,12 +218,12 @@ class BridgedWire:
         return None
 
     def lost(self, said: str) -> Unreachable:
-        last = said.splitlines()[-1] if said else ""
-        if last.startswith(_MARK):
-            kind, _, why = last[len(_MARK) :].partition(": ")
+        _, found, refusal = said.rpartition(f"{_MARK} ")
+        if found:
+            kind, _, why = refusal.partition(": ")
             error = self._bridge.error(kind, why, self._host)
             return error if isinstance(error, Unreachable) else Unreachable(error.message, error.hint)
-        why = last or "the connection ended"
+        why = said.splitlines()[-1] if said else "the connection ended"
         return Unreachable(f"{self._host}: {why}", "it may or may not have been done; see: mngr list")
 
     def close(self) -> None:
