@@ -6,9 +6,9 @@ import json
 import subprocess
 from pathlib import Path
 
-# box.sh VERB …: beside it are the boxes; `full` says how many there can be, `away` that it does not answer;
-# `slow` that it takes its time to make one; `mute-NAME` that a box says nothing at all to programs with these words in them;
-# `lie-NAME` is what its shell does first.
+# box.sh VERB …: beside it are the boxes; `full` says how many there can be, `away` that it does not answer, `deaf` that it
+# lists nothing, `slow` that it takes its time to make one; `mute-NAME` that a box says nothing at all to programs with these
+# words in them; `lie-NAME` is what its shell does first.
 PROGRAM = r"""
 root=${0%/*}; what=$1 name=$2; shift
 [ ! -e "$root/away" ] || { echo "no answer" >&2; exit 1; }
@@ -36,7 +36,7 @@ exec)
     fi
     if [ -e "$root/lie-$name" ]; then set -- "$1" "$(cat "$root/lie-$name"; echo; echo "$2")"; fi
     unset MNGR_HOME; cd "$box/home" && HOME=$PWD exec sh -c "$2" ;;
-list) cd "$root/boxes" && for one in *; do [ ! -d "$one" ] || echo "$one $(cat "$one/tag")"; done ;;
+list) [ ! -e "$root/deaf" ] || exit 1; cd "$root/boxes" && for one in *; do [ ! -d "$one" ] || echo "$one $(cat "$one/tag")"; done ;;
 start) [ -d "$box" ] || { echo "there is no box $name" >&2; exit 1; }; rm -f "$box/stopped" ;;
 stop) touch "$box/stopped" ;;
 destroy)

@@ -148,3 +148,18 @@ def test_a_host_that_we_stumble_over_takes_no_other_with_it(
         assert f"a bug in mngr: {error}: " in shown["errors"][0]["error"]
         assert {row["host"] for row in mngr.json("list", "--hosts")["hosts"]} == {"local", "h1"}
         mngr("stop", "@h1.box", code=None)  # what it said is remembered
+
+
+def test_a_host_cannot_say_that_it_is_gone(mngr: Mngr, boxes: Boxes) -> None:
+    """Its engine is asked: `gc` takes away what is known of a host that is gone."""
+    boxes.lie("h1", "echo 'there is no box h1' >&2; exit 1")
+    assert mngr.agent("foo")["state"] == "UNKNOWN"
+    mngr("gc", code=None)
+    boxes.lie("h1", "")
+    assert mngr.agent("foo")["state"] == "RUNNING"
+    (boxes.place / "deaf").touch()  # an engine that cannot be asked has not said so either
+    boxes.lie("h1", "echo 'there is no box h1' >&2; exit 1")
+    assert mngr.agent("foo")["state"] == "UNKNOWN"
+    (boxes.place / "deaf").unlink()
+    boxes.lose("h1")
+    assert mngr.agent("foo")["host_state"] == "GONE"

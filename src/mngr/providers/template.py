@@ -196,9 +196,9 @@ class TemplateEngine:
             time.sleep(pause)
             pause = min(pause * 1.5, _PAUSES[1])
 
-    def lost(self, name: str, said: str) -> Unreachable:
+    def lost(self, name: str, tag: str, said: str) -> Unreachable:
         """What it means that a command on a host did not run to its end."""
-        if self._signs["gone"].fits(said):
+        if self._signs["gone"].fits(said) and not self._may_have(tag):
             return HostGone(self._provider, name, complaint(said))
         if self._signs["stopped"].fits(said):
             return HostStopped(self._provider, name)
@@ -206,6 +206,13 @@ class TemplateEngine:
             f"{name}: {complaint(said) if said else 'the connection ended'}",
             "it may or may not have been done; see: mngr list",
         )
+
+    def _may_have(self, tag: str) -> bool:
+        """Whether the engine lists a host or cannot be asked: what says that it is gone may come from the host itself."""
+        try:
+            return any(tag == one for _, one, _ in self._list())
+        except MngrError:
+            return True
 
 
 class TemplateWire:
@@ -241,7 +248,7 @@ class TemplateWire:
         return ["sh", "-c", line]
 
     def lost(self, said: str) -> Unreachable:
-        return self._engine.lost(self._host, said)
+        return self._engine.lost(self._host, self._values["tag"], said)
 
     def close(self) -> None:
         pass
