@@ -11,6 +11,7 @@ import pytest
 from mngr import pipehost
 from mngr.errors import Lost, Unreachable
 from mngr.pipehost import PipeHost
+from mngr.providers import probe
 from tests.conftest import Mngr
 from tests.hosts.boxes import Boxes
 
@@ -163,3 +164,30 @@ def test_a_host_cannot_say_that_it_is_gone(mngr: Mngr, boxes: Boxes) -> None:
     (boxes.place / "deaf").unlink()
     boxes.lose("h1")
     assert mngr.agent("foo")["host_state"] == "GONE"
+
+
+def test_of_what_a_host_says_of_itself_only_what_it_was_asked_is_kept(mngr: Mngr, boxes: Boxes) -> None:
+    boxes.lie("h2", "uname() { echo 'Linux\nguest 1\nopening exit\ndoing start'; }")
+    mngr("create", "bar@h2.box", *RUN)
+    mngr("destroy", "--force", "@h2.box")
+    assert boxes.left() == ["h1"]
+    odd = [
+        "rest x",
+        "env x",
+        "engine x",
+        "os \x1b[31m",
+        "load nan",
+        "load 1e5",
+        "cpus \u00b2",
+        "agents -1",
+        "clock 1_0",
+    ]
+    said = "\n".join(["home /x", "uid 0", "load 0.25", "os Linux", *odd, "@0;"])
+    assert probe.hello(Teller(said), "box") == {"home": "/x", "uid": "0", "load": "0.25", "os": "Linux"}
+
+
+@pytest.mark.parametrize("uid", ["²", "9" * 5000, "-1", "0\nhome x"])
+def test_a_host_without_a_user_or_a_home_is_none(mngr: Mngr, boxes: Boxes, uid: str) -> None:
+    boxes.lie("h2", f"id() {{ echo '{uid}'; }}")
+    assert "does not answer as a host should" in mngr("create", "bar@h2.box", *RUN, code=6).err
+    assert boxes.left() == ["h1"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mngr import onhost, pipehost, registry, shell
+from mngr import names, onhost, pipehost, registry, shell
 from mngr.errors import MngrError, Unreachable
 from mngr.fanout import fanout
 
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 PATIENCE = 30.0
 NEEDED = ("git", "tmux", "tar")
 _UNFIT = 97  # the exit code of what came first
+_NUMBERS = ("uid", "clock", "free", "load", "cpus", "agents")
+_TEXTS = (
+    "home", "login", "os", "boot", "git", "tmux", "flock", "python3", "rsync", "sshd",
+    "stranger", "newer", "unwritable",
+)  # fmt: skip
 
 
 class Lacking(MngrError):
@@ -47,9 +52,9 @@ def hello(
         key, _, value = line.partition(" ")
         if key == "missing":
             missing.append(value)
-        else:
+        elif _is_fact(key, value):
             facts[key] = value
-    if result.code or not facts.get("home", "").startswith("/") or not facts.get("uid", "").isdigit():
+    if result.code or not facts.get("home", "").startswith("/") or "uid" not in facts:
         raise Unreachable(f"{host} does not answer as a host should: {result.problem}", "it needs a POSIX sh")
     if "stranger" in facts:
         raise MngrError(
@@ -69,6 +74,13 @@ def hello(
     if make and lacking:
         raise Lacking(f"{host} has no {', '.join(lacking)}", f"see how to get it: mngr doctor @{host}")
     return facts
+
+
+def _is_fact(key: str, value: str) -> bool:
+    """Whether this is what we asked for: a host can say anything, and its facts are kept beside our own."""
+    if key in _NUMBERS:
+        return names.is_number(value.replace(".", "", 1) if key == "load" else value)
+    return key in _TEXTS and value.isprintable()
 
 
 def move_in(home: Home, host: Host) -> None:
