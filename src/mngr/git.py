@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mngr import onhost, shell
+from mngr import names, onhost, shell
 from mngr.errors import MngrError
 from mngr.model import Record
 
@@ -153,7 +153,7 @@ def status(host: Host, where: str, by: Sequence[str] = GIT) -> list[tuple[str, s
 def count_commits(host: Host, where: str, spec: list[str]) -> int:
     """How many commits a range of revisions holds."""
     result = run(host, where, "rev-list", "--count", *spec, "--")
-    return int(result.text) if result.code == 0 and result.text.isdigit() else 0
+    return int(result.text) if result.code == 0 and names.is_number(result.text) else 0
 
 
 def unique_commits(host: Host, where: str, branch: str) -> int:
@@ -162,4 +162,4 @@ def unique_commits(host: Host, where: str, branch: str) -> int:
     result = run(host, where, "rev-list", "--count", f"refs/heads/{branch}", "--not", *others, "--")
     if result.code and not has_branch(host, where, branch):
         return 0
-    return int(result.text) if result.code == 0 and result.text.isdigit() else 1
+    return int(result.text) if result.code == 0 and names.is_number(result.text) else 1

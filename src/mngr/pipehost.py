@@ -223,7 +223,7 @@ def run(
     except TimedOut:
         raise Unreachable(f"{name} did not answer within {limit:g}s", "see: mngr list --hosts") from None
     said, found, code = result.err.rpartition(mark.encode())
-    if not found or not code.endswith(b";") or not _is_code(code[:-1]):
+    if not found or not code.endswith(b";") or not is_code(code[:-1]):
         raise wire.lost(result.err.decode("utf-8", "replace").strip())
     return result.replace(code=int(code[:-1]), err=said)
 
@@ -248,7 +248,7 @@ def run_all(wire: Wire, steps: Sequence[tuple[Sequence[str], bytes]], *, name: s
     results: list[Result] = []
     for at in range(1, min(len(outs), len(errs), len(steps) + 1)):
         code, closed, rest = errs[at].partition(b";")
-        if not closed or not _is_code(code):
+        if not closed or not is_code(code):
             break
         results.append(shell.Result(code=int(code), out=outs[at - 1], err=errs[at - 1]))
         outs[at], errs[at] = outs[at].partition(b";")[2], rest
@@ -292,7 +292,7 @@ def _new_mark() -> str:
     return f"mngr-{os.urandom(8).hex()}:"
 
 
-def _is_code(text: bytes, most: int = 3) -> bool:
+def is_code(text: bytes, most: int = 3) -> bool:
     """Whether this is an exit code, or a number with so many digits at most: a host can send anything."""
     return 0 < len(text) <= most and text.isdigit()
 
@@ -314,7 +314,7 @@ class _Said:
                 break
             _say(self._held[:at])
             self._held = number + closed + rest
-            if closed and _is_code(number, 3 if self.numbers else _DIGITS):
+            if closed and is_code(number, 3 if self.numbers else _DIGITS):
                 self.numbers.append(int(number))
                 self._held = rest
         # Nothing of the command's: if it never begins, this says why.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from mngr import pipehost
 from mngr.errors import Lost, Unreachable
+from mngr.ops import files, stream
 from mngr.pipehost import PipeHost
 from mngr.providers import probe
 from tests.conftest import Mngr
@@ -191,3 +193,20 @@ def test_a_host_without_a_user_or_a_home_is_none(mngr: Mngr, boxes: Boxes, uid: 
     boxes.lie("h2", f"id() {{ echo '{uid}'; }}")
     assert "does not answer as a host should" in mngr("create", "bar@h2.box", *RUN, code=6).err
     assert boxes.left() == ["h1"]
+
+
+def test_numbers_that_are_none_break_nothing_else(mngr: Mngr, boxes: Boxes) -> None:
+    boxes.lie("h1", f"date() {{ echo ²; }}; echo 'agent {'9' * 5000}\nclean\nagent 0\nclean\n{'9' * 5000}'")
+    assert [a["name"] for a in mngr.json("list", "--git")["agents"]] == ["foo", "good"]
+    assert "does not tell its time" in mngr("doctor", "@h1.box", code=None).out
+
+
+def test_how_a_stream_ended_is_an_exit_code_or_not_known() -> None:
+    host = PipeHost("box", "x", Teller(""), "/nowhere", 0)
+    for code in ("abc", "²", "9" * 5000):
+        with pytest.raises(Unreachable):
+            stream._end(host, io.BytesIO(f"mngr-1:{code};".encode()), "mngr-1:")
+        with pytest.raises(Unreachable):
+            files._ended(host, io.BytesIO(f"said\nmngr ended {code}".encode()))
+    assert stream._end(host, io.BytesIO(b"mngr-1:2;"), "mngr-1:").code == 2
+    assert files._ended(host, io.BytesIO(b"said\nmngr ended 2")) == (2, ["said"])

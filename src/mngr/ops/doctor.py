@@ -6,7 +6,7 @@ import os
 import re
 import time
 
-from mngr import clock, onhost
+from mngr import clock, names, onhost
 from mngr.errors import MngrError
 from mngr.model import Record
 from mngr.ops import find
@@ -181,7 +181,7 @@ def _server(facts: dict[str, str]) -> Check:
 def judge_clock(facts: dict[str, str], before: float, after: float) -> Check:
     """Whether a host that told its time between these two moments agrees with us."""
     told = facts.get("clock", "")
-    if not told.isdigit():
+    if not names.is_number(told):
         return Check(name="clock", status=WARNING, problem="it does not tell its time")
     ahead = max(0.0, int(told) - after) or min(0.0, int(told) + 1 - before)
     if abs(ahead) <= _SKEW:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mngr import onhost, shell
+from mngr import names, onhost, shell
 from mngr.errors import MngrError, NotFound, Unreachable
 from mngr.ops.ration import CHUNK, Limits, Ration, size
 
@@ -74,7 +74,7 @@ def _ended(host: Host, complaints: IO[bytes]) -> tuple[int, list[str]]:
     """How a program there ended, and what it said before; Unreachable when it did not come to its end."""
     complaints.seek(0)
     said, found, code = complaints.read().decode("utf-8", "replace").rpartition("\nmngr ended ")
-    if found and code.isdigit():
+    if found and names.is_number(code):
         return int(code), said.strip().splitlines()
     if host.is_here:
         raise MngrError("the copy was interrupted", "try again")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mngr import git, onhost, store
+from mngr import git, names, onhost, store
 from mngr.errors import MngrError
 from mngr.fanout import fanout
 from mngr.model import Record
@@ -95,11 +95,11 @@ def _ask(host: Host, records: list[AgentRecord]) -> dict[str, GitState]:
     found: dict[str, GitState] = {}
     for part in result.out.decode("ascii", "replace").split("agent ")[1:]:
         number, *lines = part.splitlines()
-        if not lines or not number.isdigit() or int(number) >= len(records):
+        if not lines or not names.is_number(number) or int(number) >= len(records):
             continue
         record = records[int(number)]
         own = record.transfer == "mirror"
-        count = int(lines[1]) if not own and len(lines) > 1 and lines[1].isdigit() else None
+        count = int(lines[1]) if not own and len(lines) > 1 and names.is_number(lines[1]) else None
         made = tuple(line for line in lines[1:] if own and len(line) in (40, 64))
         found[record.id] = GitState(dirty=_DIRTY.get(lines[0]), commits=count, made=made)
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mngr import onhost, tmux
+from mngr import names, onhost, tmux
 from mngr.errors import MngrError
 from mngr.gathered import afterwards, whole
 from mngr.ops import sandbox
@@ -121,7 +121,7 @@ def _pid(ctx: Context, host: Host, record: AgentRecord, result: Result) -> int:
             raise MngrError(f"a stray session called {record.name!r} is in the way", "mngr gc removes it")
         raise MngrError(f"the agent could not be started: {result.problem}", "see: mngr doctor")
     words = result.text.split()
-    if words[:1] == ["running"] and len(words) == 2 and words[1].isdigit():
+    if words[:1] == ["running"] and len(words) == 2 and names.is_number(words[1]):
         return int(words[1])
     screen = [
         line for line in result.text.splitlines()[1:] if line.strip() and not line.startswith("Pane is dead")

@@ -7,7 +7,7 @@ import os
 from mngr import shell
 from mngr.errors import MngrError
 from mngr.ops import archive
-from mngr.pipehost import PipeHost
+from mngr.pipehost import PipeHost, is_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _start(host: Host, argv: list[str], **streams: Any) -> tuple[Process[bytes],
 def _end(host: Host, said: Any, mark: str) -> shell.Result:
     said.seek(0)
     text, found, code = said.read().rpartition(mark.encode())
-    if not found or not code.endswith(b";"):
+    if not found or not code.endswith(b";") or not is_code(code[:-1]):
         assert isinstance(host, PipeHost)
         raise host.wire.lost(code.decode("utf-8", "replace").strip())
     return shell.Result(code=int(code[:-1]), out=b"", err=text)
