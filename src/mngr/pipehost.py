@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import select
+import time
 
-from mngr import onhost, shell
+from mngr import descriptors, onhost, shell
 from mngr.errors import Lost, MngrError, NotFound, TimedOut, Unreachable
 from mngr.paths import Home, socket_for
 
@@ -22,6 +23,7 @@ LONGEST = 900.0  # seconds that a call may take where its caller sets no limit
 LARGEST = 64 * 1024 * 1024  # bytes of a file that `read` takes
 _DIGITS = 10  # of the number of a process
 _LINE = 4096  # bytes of what a lock says
+_SLOW = 30.0  # seconds that a host may take for the way
 _HELD = 1024 * 1024  # bytes of what a host says before a command begins
 
 # We read what git and tar say; a git in there asks nobody.
@@ -181,10 +183,10 @@ class RemoteLock:
     def __enter__(self) -> RemoteLock:
         argv = ["sh", "-c", onhost.program("lock.sh"), "lock.sh", self._path, f"{self._timeout:.0f}"]
         self._holder = self._host.stream(argv, stdin=shell.PIPE, stdout=shell.PIPE, stderr=shell.DEVNULL)
-        assert self._holder.stdout is not None
-        answer = self._holder.stdout.readline(_LINE).strip()
+        answer = self._answer(time.monotonic() + self._timeout + _SLOW)
         if answer == b"locked":
             return self
+        self._holder.kill()  # it may never end by itself
         self.__exit__()
         if answer == b"busy":
             where = f"{self._path} on {self._host.name}"
@@ -194,12 +196,30 @@ class RemoteLock:
             raise MngrError(f"{said} on {self._host.name}", "check the directory's permissions there")
         raise self._host.wire.lost("")
 
+    def _answer(self, deadline: float) -> bytes:
+        """The first line of what it says; less when no more comes in time."""
+        assert self._holder is not None and self._holder.stdout is not None
+        fd, said = self._holder.stdout.fileno(), b""
+        while b"\n" not in said and len(said) < _LINE:
+            left = deadline - time.monotonic()
+            data = os.read(fd, _LINE) if descriptors.readable([fd], left) else b""
+            if not data:
+                break
+            said += data
+        return said.partition(b"\n")[0].strip()
+
     def __exit__(self, *_: object) -> None:
+        import subprocess
+
         holder = self._holder
         assert holder is not None and holder.stdin is not None and holder.stdout is not None
         holder.stdin.close()
         holder.stdout.close()
-        holder.wait()
+        try:
+            holder.wait(_SLOW)
+        except subprocess.TimeoutExpired:  # it is released when the connection goes
+            holder.kill()
+            holder.wait()
 
 
 def run(

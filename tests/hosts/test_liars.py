@@ -111,6 +111,20 @@ class Flood(Teller):
     tell = "exec cat /dev/zero"
 
 
+@pytest.mark.parametrize("says", ["", "lock"])
+def test_a_lock_that_is_never_told_is_waited_for_so_long(monkeypatch: pytest.MonkeyPatch, says: str) -> None:
+    monkeypatch.setattr(pipehost, "_SLOW", 0.2)
+    host = PipeHost("box", "x", Silent(says), "/nowhere", 0)
+    with pytest.raises(Unreachable, match="lost"), host.lock("/x", timeout=0.1):
+        pass
+
+
+class Silent(Teller):
+    """A wire to a host that says that and then nothing, for ever."""
+
+    tell = 'printf %s "$1"; exec sleep 1000'
+
+
 def test_a_lock_that_never_stops_answering_is_none() -> None:
     with pytest.raises(Unreachable, match="lost"), PipeHost("box", "x", Flood(""), "/nowhere", 0).lock("/x"):
         pass
