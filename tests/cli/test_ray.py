@@ -31,13 +31,20 @@ def cluster_of(mngr: Mngr, ray: Cluster) -> Cluster:
 
 def node_of(cluster: Cluster, host: str) -> str:
     """The node that a host's directory is on."""
-    return next(node for node in cluster.nodes if host in cluster.hosts(node))
+    return next(
+        node for node in cluster.nodes if any(name.startswith(f"{host}-") for name in cluster.hosts(node))
+    )
 
 
 def kept(mngr: Mngr, cluster: Cluster, name: str, commit: str) -> bool:
     """Whether a commit of an agent is on another node by now."""
-    found = (cluster.dir / "hosts" / ".kept").glob(f"*/{mngr.agent(name)['id']}/about.json")
-    return any(json.loads(about.read_text()).get("head") == commit for about in found)
+    return commit in heads(cluster, mngr.agent(name)["id"])
+
+
+def heads(cluster: Cluster, agent: str) -> list[str]:
+    """Where the commits end that are kept of an agent."""
+    found = (cluster.dir / "hosts" / ".kept").rglob(f"{agent}/about.json")
+    return [json.loads(about.read_text()).get("head") for about in found]
 
 
 def test_a_lost_node_takes_with_it_only_what_was_not_committed(mngr: Mngr, cluster_of: Cluster) -> None:
@@ -85,6 +92,27 @@ def test_who_is_destroyed_with_a_lost_node_can_come_back_with_what_was_kept(
     mngr("undestroy", "foo", "--on", "@.ray")
     mngr("start", "foo")
     assert mngr("exec", "foo", "--", "git", "rev-parse", "HEAD").out.strip() == commit
+
+
+def test_two_homes_with_a_host_of_the_same_name_have_nothing_in_common(
+    mngr: Mngr, cluster_of: Cluster
+) -> None:
+    other = ("--home", str(mngr.home.parent / "other"))
+    same = ("-b", "resources.node:10.0.0.2=0.001")
+    mngr("create", "foo@box.ray", *same, *RUN)
+    mngr("stop", "@box.ray")
+    bar = mngr.json(*other, "create", "bar@box.ray", *same, *RUN)["agents"][0]
+    mngr(*other, "exec", "bar", "--", "git", "commit", "-q", "--allow-empty", "-m", "work")
+    commit = mngr(*other, "exec", "bar", "--", "git", "rev-parse", "HEAD").out.strip()
+    wait_for(lambda: commit in heads(cluster_of, bar["id"]), timeout=30)
+    mngr("start", "foo")
+    wait_for(lambda: heads(cluster_of, mngr.agent("foo")["id"]), timeout=30)
+    assert [agent["name"] for agent in mngr.json(*other, "list")["agents"]] == ["bar"]
+    mngr("destroy", "--force", "@box.ray")
+    assert mngr(*other, "exec", "bar", "--", "git", "rev-parse", "HEAD").out.strip() == commit
+    assert commit in heads(cluster_of, bar["id"])
+    mngr(*other, "destroy", "--force", "@box.ray")
+    assert not (cluster_of.dir / "hosts" / ".kept").exists()
 
 
 def test_a_run_goes_on_when_a_node_is_lost(mngr: Mngr, cluster_of: Cluster) -> None:

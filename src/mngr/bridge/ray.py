@@ -113,7 +113,7 @@ class Engine:
             ray.kill(found)
             self._actors.pop(about["actor"], None)
         if not is_clear and node is not None and self._is_up(node):
-            await self._clear(node, os.path.join(about["directory"], about["name"]))
+            await self._clear(node, about["home"])
         await self._forget(about)
 
     async def _settled(self, actor: str) -> None:

@@ -61,11 +61,11 @@ class Running:
 
 
 class Host:
-    """The actor. `about`: name, tag, directory, room (its program), author, keeper (how to find who keeps what agents do)."""
+    """The actor. `about`: tag, home, room (its program), author, keeper (who keeps what agents do) and where: kept."""
 
     def __init__(self, about: dict[str, Any]) -> None:
         self._about = about
-        self.home = os.path.join(about["directory"], about["name"])
+        self.home = str(about["home"])
         self._running: dict[str, Running] = {}
         self._link: socket.socket | None = None
         self._held = b""

@@ -38,7 +38,7 @@ TAR = 'cd -- "$agents" && exec tar -cf - --exclude="$id/raw" --exclude="$id/inpu
 
 
 class Keeper:
-    """An actor that keeps what hosts send it, each host's by its tag, in files of its own node."""
+    """An actor that keeps what the hosts of one home send it, each host's by its tag, in files of its own node."""
 
     def __init__(self, directory: str) -> None:
         self._root = directory
@@ -91,6 +91,10 @@ class Keeper:
     def leave(self) -> None:
         """Forget everything."""
         shutil.rmtree(self._root, ignore_errors=True)
+        try:
+            os.rmdir(os.path.dirname(self._root))
+        except OSError:
+            pass  # other homes have something there
 
     def _place(self, tag: str, agent: str = "") -> str:
         if not all(part.replace("-", "").isalnum() for part in (tag, agent or tag)):
@@ -108,7 +112,7 @@ def find_keeper(about: dict[str, Any]) -> Any:
         "name": about["keeper"], "namespace": "mngr", "lifetime": "detached", "get_if_exists": True, "num_cpus": 0,
         "max_restarts": 0, "resources": head if has_head else None,
     }  # fmt: skip
-    return ray.remote(Keeper).options(**options).remote(os.path.join(about["directory"], ".kept"))
+    return ray.remote(Keeper).options(**options).remote(about["kept"])
 
 
 class Pusher(threading.Thread):

@@ -71,8 +71,9 @@ class RayEngine:
     def plan(self, name: str, wish: Facts) -> Facts:
         number = os.urandom(4).hex()
         about = {
-            "name": name, "tag": f"{self._key}-{number}", "actor": f"host:{self._key}:{number}:{name}",
-            "directory": self._directory, "keeper": f"keeper:{self._key}", "author": author(),
+            "tag": f"{self._key}-{number}", "actor": f"host:{self._key}:{number}:{name}", "author": author(),
+            "home": f"{self._directory}/{name}-{number}", "keeper": f"keeper:{self._key}",
+            "kept": f"{self._directory}/.kept/{self._key}",
         }  # fmt: skip
         return {"tag": about["tag"], "about": about, "wish": _sizes(wish), "whose": self._key}
 
