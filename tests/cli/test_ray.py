@@ -94,6 +94,27 @@ def test_who_is_destroyed_with_a_lost_node_can_come_back_with_what_was_kept(
     assert mngr("exec", "foo", "--", "git", "rev-parse", "HEAD").out.strip() == commit
 
 
+def test_what_is_kept_is_not_given_up_because_the_keeper_is_slow(mngr: Mngr, cluster_of: Cluster) -> None:
+    mngr("create", "here", *RUN)
+    foo = mngr.json("create", "foo@.ray", *RUN)["agents"][0]
+    mngr("exec", "foo", "--", "git", "commit", "-q", "--allow-empty", "-m", "work")
+    commit = mngr("exec", "foo", "--", "git", "rev-parse", "HEAD").out.strip()
+    wait_for(lambda: kept(mngr, cluster_of, "foo", commit), timeout=30)
+    cluster_of.kill(node_of(cluster_of, foo["host"]))
+    wait_for(lambda: mngr.agent("foo")["state"] != "UNKNOWN", timeout=30)
+    [keeper] = cluster_of.actors("Keeper")
+    os.kill(keeper, signal.SIGSTOP)
+    try:
+        assert "the keeper did not answer within 10s" in mngr("destroy", "--force", "foo", "here", code=4).err
+        assert [agent["name"] for agent in mngr.agents()] == ["foo"]  # the other is not held up by it
+        said = mngr("gc", code=4).err
+        assert "the keeper did not answer within 10s" in said and "was made from this home" not in said
+    finally:
+        os.kill(keeper, signal.SIGCONT)
+    assert f"foo is at {commit[:10]}" in mngr("start", "foo").err
+    assert mngr("exec", "foo", "--", "git", "rev-parse", "HEAD").out.strip() == commit
+
+
 def test_two_homes_with_a_host_of_the_same_name_have_nothing_in_common(
     mngr: Mngr, cluster_of: Cluster
 ) -> None:

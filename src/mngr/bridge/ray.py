@@ -151,8 +151,9 @@ class Engine:
         return {}
 
     async def do_kept(self, note: Note, keeper: str, tag: str) -> dict[str, Any]:
-        """What the keeper knows of the agents of a host."""
+        """What the keeper knows of the agents of a host; nothing when it was lost itself."""
         self._connect()
+        self._actors.pop(keeper, None)  # it may be dead by now
         found = self._find(keeper)
         if found is None:
             return {"agents": []}

@@ -43,22 +43,29 @@ class Keeper:
     def __init__(self, directory: str) -> None:
         self._root = directory
         os.makedirs(directory, mode=0o700, exist_ok=True)
+        self._size = _size(directory)
 
     def put(self, tag: str, agent: str, name: str, data: bytes, *, first: bool) -> bool:
         """A portion of a file; nobody sees it before `done`. False when there is no room."""
         place = self._place(tag, agent)
-        if first and _size(self._root) > MOST_OF_ALL:
-            return False
-        os.makedirs(place, mode=0o700, exist_ok=True)
-        with open(os.path.join(place, name + ".new"), "wb" if first else "ab") as file:
+        path = os.path.join(place, name + ".new")
+        if first:
+            if self._size > MOST_OF_ALL:
+                return False
+            os.makedirs(place, mode=0o700, exist_ok=True)
+            self._size -= _length(path)
+        with open(path, "wb" if first else "ab") as file:
             file.write(data)
+        self._size += len(data)
         return True
 
     def done(self, tag: str, agent: str, names: list[str]) -> None:
         """These files have come whole, and belong together."""
         for name in names:
             path = os.path.join(self._place(tag, agent), name)
+            before = _length(path)
             os.replace(path + ".new", path)
+            self._size -= before
 
     def list(self, tag: str) -> list[dict[str, Any]]:
         """What is known of the agents of a host: its `about`, with the sizes of what is kept."""
@@ -85,7 +92,9 @@ class Keeper:
 
     def drop(self, tag: str) -> int:
         """Forget a host; how many others there are."""
-        shutil.rmtree(self._place(tag), ignore_errors=True)
+        place = self._place(tag)
+        self._size -= _size(place)
+        shutil.rmtree(place, ignore_errors=True)
         return len(os.listdir(self._root))
 
     def leave(self) -> None:

@@ -70,8 +70,11 @@ def _destroy_agents(ctx: Context, wanted: list[str], *, force: bool) -> dict[str
     targets: dict[str, tuple[str, Seen]] = {}
     for name, seen in zip(wanted, resolve(ctx, wanted), strict=True):
         if isinstance(seen, MngrError):
-            forgotten = gone.forget_agent(ctx, name, seen) if isinstance(seen, HostGone) else None
-            outcomes[name] = forgotten or _gone_already(ctx, name, seen) or failed(name, seen)
+            try:
+                forgotten = gone.forget_agent(ctx, name, seen) if isinstance(seen, HostGone) else None
+                outcomes[name] = forgotten or _gone_already(ctx, name, seen) or failed(name, seen)
+            except Unreachable as error:
+                outcomes[name] = failed(name, error)
             continue
         try:
             _check(seen, force)

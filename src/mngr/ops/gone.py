@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def forget_host(ctx: Context, error: HostGone) -> list[Outcome]:
-    """Forget a host and all agents that it had; an outcome for each agent."""
+    """Forget a host and all agents that it had; an outcome for each agent. Unreachable when what was kept cannot be had now."""
     known = rescue.find_kept(ctx, error)
     whole = {record.id: record for record in rescue.list_agents(ctx, error, known)}
     half = [s.record for s in listing.last_seen(ctx, error) if s.record and s.id not in whole]
@@ -31,7 +31,10 @@ def forget_host(ctx: Context, error: HostGone) -> list[Outcome]:
 
 
 def forget_agent(ctx: Context, name: str, error: HostGone) -> Outcome | None:
-    """Forget one agent, by name or id, and a host that was made for agents with its last; None if it never had it."""
+    """Forget one agent, by name or id, and a host that was made for agents with its last; None if it never had it.
+
+    Raises Unreachable, as forget_host.
+    """
     wanted = (name, store.find_id(ctx.home, name))
     record = next((s.record for s in listing.last_seen(ctx, error) if s.id in wanted), None)
     if record is None:

@@ -103,13 +103,13 @@ def list_agents(ctx: Context, error: HostGone, known: dict[str, dict[str, Any]])
 
 
 def find_kept(ctx: Context, error: HostGone) -> dict[str, dict[str, Any]]:
-    """What the provider kept of each agent, if it keeps anything and can be asked."""
+    """What the provider kept of each agent, if it keeps anything; Unreachable when it does not say now."""
     look = getattr(ctx.provider(error.provider), "kept", None)
     try:
         return look(error.host) if look else {}
     except Unreachable as problem:
-        ctx.note(f"what {error.provider} kept of {error.host} cannot be had: {problem.message}")
-        return {}
+        why = f"what {error.provider} kept of {error.host} cannot be had now: {problem.message}"
+        raise Unreachable(why, "try again") from None
 
 
 def save(ctx: Context, record: AgentRecord, error: HostGone, known: dict[str, Any] | None) -> Kept:

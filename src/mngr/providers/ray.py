@@ -125,10 +125,13 @@ class RayEngine:
                 os.unlink(path)
 
     def find(self) -> builtins.list[Found]:
-        answer = self._bridge.call("find", key=self._key, keeper=f"keeper:{self._key}")
+        keeper = f"keeper:{self._key}"
+        answer = self._bridge.call("find", key=self._key, keeper=keeper)
+        has_hosts = bool(registry.names(self._home, self._provider))  # then it may have what is left of one
         return [
             Found(what=one["what"], name=one["name"], tag=one["tag"], removal=one["removal"])
             for one in answer["found"]
+            if one["name"] != keeper or not has_hosts
         ]
 
     def kept(self, facts: Facts) -> dict[str, dict[str, Any]]:
