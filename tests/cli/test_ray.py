@@ -226,6 +226,40 @@ def test_a_stop_that_is_cut_off_loses_no_file(mngr: Mngr, cluster_of: Cluster) -
     assert mngr("exec", "foo", "--", "cat", "g").out == "draft\n" and not files.exists()
 
 
+def pack(mngr: Mngr, cluster: Cluster, host: str) -> Path:
+    """What a stop leaves behind that comes no further than that."""
+    files = mngr.home / "hosts" / "ray" / f"{host}.files"
+    place = next(cluster.files(node_of(cluster, host)).glob(f"{host}-*"))
+    subprocess.run(["tar", "-cf", files, "--exclude=./.tmp", "-C", place, "."], check=True)
+    return files
+
+
+def test_what_a_stop_that_failed_has_packed_does_not_replace_what_was_done_since(
+    mngr: Mngr, cluster_of: Cluster
+) -> None:
+    foo = mngr.json("create", "foo@box.ray", *RUN)["agents"][0]
+    mngr("exec", "foo", "--", "sh", "-c", "echo old >g")
+    files = pack(mngr, cluster_of, "box")
+    mngr("exec", "foo", "--", "sh", "-c", "echo new >g")
+    cluster_of.ask("reset")  # no actor runs any more, and their nodes do
+    wait_for(lambda: mngr.agent("foo")["host_state"] == "STOPPED", timeout=30)
+    mngr("start", "foo")
+    assert mngr("exec", "foo", "--", "cat", "g").out == "new\n" and not files.exists()
+    assert mngr.agent("foo")["id"] == foo["id"]
+
+
+def test_what_is_packed_is_all_there_is_once_the_host_has_begun_to_leave(
+    mngr: Mngr, cluster_of: Cluster
+) -> None:
+    mngr("create", "foo@box.ray", *RUN)
+    mngr("exec", "foo", "--", "sh", "-c", "echo draft >g")
+    pack(mngr, cluster_of, "box")
+    cluster_of.ask("leave")
+    mngr("start", "@box.ray")
+    mngr("start", "foo")
+    assert mngr("exec", "foo", "--", "cat", "g").out == "draft\n"
+
+
 def test_what_does_not_answer_says_so_in_seconds(mngr: Mngr, cluster_of: Cluster) -> None:
     mngr.env["MNGR__PROVIDERS__RAY__ADDRESS"] = "10.0.0.77:6379"
     began = time.monotonic()

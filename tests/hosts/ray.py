@@ -61,6 +61,9 @@ for line in sys.stdin:
             ray.kill(ray.get_actor(name, namespace="mngr"))
         except ValueError:
             pass
+    for name in named if line == "leave\\n" else ():
+        if name.startswith("host:"):
+            ray.get(ray.get_actor(name, namespace="mngr").leave.remote())
     nodes = [{"address": n["NodeManagerAddress"], "alive": n["Alive"], "id": n["NodeID"]} for n in ray.nodes()]
     print("@" + json.dumps({"actors": sorted(named), "nodes": nodes}), flush=True)
 """
@@ -130,7 +133,7 @@ class Cluster:
         self.ask("reset")
         for node in self.nodes:
             for name in self.hosts(node):
-                shutil.rmtree(self._files(node) / name, ignore_errors=True)
+                shutil.rmtree(self.files(node) / name, ignore_errors=True)
         self.restore()
 
     @property
@@ -140,9 +143,10 @@ class Cluster:
 
     def hosts(self, node: str) -> list[str]:
         """The directories of hosts on a node that is up."""
-        return sorted(path.name for path in self._files(node).iterdir())
+        return sorted(path.name for path in self.files(node).iterdir())
 
-    def _files(self, node: str) -> Path:
+    def files(self, node: str) -> Path:
+        """Where those directories are."""
         pid = children(self._nodes[node].pid)[0]
         return Path(f"/proc/{pid}/root{self.dir}/hosts")
 

@@ -121,15 +121,25 @@ class Engine:
         if actor in self._leaving:
             await asyncio.wait([self._leaving[actor]])
 
-    async def do_look(self, note: Note, actor: str, node: str | None) -> dict[str, Any]:
-        """Where a host is, or was when its node is up, and whether it runs; Refused when its node is dead."""
+    async def do_look(
+        self, note: Note, about: dict[str, Any], node: str | None, closely: bool
+    ) -> dict[str, Any]:
+        """Where a host is that runs, or its files without it; Refused when they are not there.
+
+        `closely`: one that runs is asked, for it may have lost them already on its way out.
+        """
         self._connect()
+        actor = str(about["actor"])
         await self._settled(actor)
         self._actors.pop(actor, None)
         found = self._find(actor)
         if found is None and not (node and self._is_up(node)):
             raise self.loss({"actor": actor, "node": node})
-        return {"node": node, "runs": found is not None}
+        if found is None and "home" in about and not await self._has(str(node), about["home"]):
+            raise Refused("gone", "its files are not on its node any more")
+        if found is not None and closely and await self._ask(found.is_leaving.remote(), "its actor"):
+            raise Refused("busy", "the host is being taken away")
+        return {"node": node}
 
     async def do_find(self, note: Note, key: str, keeper: str) -> dict[str, Any]:
         """The actors of a home; the keeper, too, when there is no host that it could keep something of."""
@@ -194,11 +204,17 @@ class Engine:
 
     async def _clear(self, node: str, path: str) -> None:
         """Delete the directory of an actor that ended by itself."""
-        task = ray.remote(ray_host.remove).options(num_cpus=0, scheduling_strategy=_on(node), max_retries=0)
         try:
-            await _within(ROOM, task.remote(path))
+            await _within(ROOM, _there(node, ray_host.remove).remote(path))
         except (TimeoutError, RayError):
             pass
+
+    async def _has(self, node: str, path: str) -> bool:
+        """Whether there is a directory on a node."""
+        try:
+            return bool(await _within(ROOM, _there(node, ray_host.is_there).remote(path)))
+        except (TimeoutError, RayError):
+            raise Refused("unreachable", "its node does not answer") from None
 
     # The cluster
 
@@ -360,6 +376,11 @@ def _options(about: dict[str, Any], wish: dict[str, Any], node: str | None) -> d
     return options
 
 
+def _there(node: str, what: Any) -> Any:
+    """A function that runs on a node, once."""
+    return ray.remote(what).options(num_cpus=0, scheduling_strategy=_on(node), max_retries=0)
+
+
 def _on(node: str) -> Any:
     return OnNode(node_id=node, soft=False)
 
@@ -407,5 +428,6 @@ def _source(module: Any) -> str:
 
 def _reason(error: BaseException) -> str:
     """The first line of what Ray says that says something."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = str(getattr(error, "cause", None) or error)
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

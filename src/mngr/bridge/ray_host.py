@@ -29,6 +29,7 @@ PORTION = 96 * 1024  # bytes of an answer: larger ones would take the way throug
 SOON = 0.01  # seconds within which a short command has ended, and its first answer is all there is to say
 PATIENCE = 3.0  # seconds without news before an answer without any
 ABANDONED = 15.0  # seconds without a question before a command has nobody any more
+FAREWELL = 5.0  # seconds that an actor stays that has nothing any more
 SET_PIPE_SIZE = 1031
 INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME", "SHELL")
 SPACES = (  # the most that the node allows; at last none
@@ -221,8 +222,12 @@ class Host:
             await self._ask({"key": key, "signal": int(signal.SIGKILL), "whole": True})
         self._forget(key)
 
+    async def is_leaving(self) -> bool:
+        """Whether it is being taken away, and its files with it."""
+        return self._has_left
+
     async def leave(self) -> None:
-        """End everything and delete the directory."""
+        """End everything and delete the directory; then ourselves, unless who asked for it is faster."""
         self._has_left = True
         if self._opening is not None:  # it may have been asked for just before us
             await asyncio.wait([self._opening])
@@ -237,6 +242,7 @@ class Host:
                 pass
             self._link.close()
         await asyncio.get_running_loop().run_in_executor(None, remove, self.home)
+        asyncio.get_running_loop().call_later(FAREWELL, os._exit, 0)
 
     def _forget(self, key: str) -> None:
         one = self._running.pop(key, None)
@@ -275,6 +281,11 @@ def where() -> dict[str, str]:
     import ray  # type: ignore[import-not-found, unused-ignore]
 
     return {"node": ray.get_runtime_context().get_node_id(), "address": ray.util.get_node_ip_address()}
+
+
+def is_there(path: str) -> bool:
+    """Whether there is a directory."""
+    return os.path.isdir(path)
 
 
 def remove(path: str) -> None:

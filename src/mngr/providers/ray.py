@@ -114,7 +114,14 @@ class RayEngine:
                 self._move(name, facts, _PACK, stdout=file)
                 os.fsync(file.fileno())
             os.replace(f"{kept}.new", kept)
-        self._bridge.call("remove", about=facts["about"], node=facts.get("node"), host=name)
+        try:
+            self._bridge.call("remove", about=facts["about"], node=facts.get("node"), host=name)
+        except MngrError:
+            try:
+                self._packed(name, facts)  # which is old when the host works on
+            except MngrError:
+                pass  # it is looked at when the host is started or stopped
+            raise
         return {**facts, "files": kept}
 
     def remove(self, name: str, facts: Facts) -> None:
@@ -150,17 +157,19 @@ class RayEngine:
         return os.path.join(self._home.hosts, self._provider, f"{name}.files")
 
     def _packed(self, name: str, facts: Facts) -> str | None:
-        """The files that a stop which was cut off has brought here before its host went; what is there while it runs is old."""
+        """The files that a stop which was cut off has brought here; they are old, and go, while the host has its own.
+
+        Busy while it is just being taken away.
+        """
         kept = self._files(name)
         if not os.path.exists(kept):
             return None
         try:
-            is_old = self._look(name, facts)["runs"]
+            self._look(name, facts, closely=True)
         except HostGone:
-            is_old = False
-        if is_old:
-            os.unlink(kept)
-        return None if is_old else kept
+            return kept
+        os.unlink(kept)
+        return None
 
     def _make(self, name: str, facts: Facts, node: str | None) -> Facts:
         made = self._bridge.call("make", about=facts["about"], wish=facts["wish"], node=node, host=name)
@@ -170,9 +179,10 @@ class RayEngine:
             )
         return made
 
-    def _look(self, name: str, facts: Facts) -> Facts:
-        """Where it is; HostGone when its node is dead, and its files with it."""
-        return self._bridge.call("look", node=facts.get("node"), actor=facts["about"]["actor"], host=name)
+    def _look(self, name: str, facts: Facts, *, closely: bool = False) -> Facts:
+        """Where it is; HostGone when its files are not there any more, be it that its node is dead."""
+        words = {"about": facts["about"], "node": facts.get("node"), "closely": closely}
+        return self._bridge.call("look", **words, host=name)
 
     def _move(self, name: str, facts: Facts, program: str, **streams: Any) -> None:
         """Its files from or to a file of ours, as a stream."""
@@ -181,7 +191,8 @@ class RayEngine:
         argv = wire.argv(program.format(mark=mark))
         process = shell.start(argv, **{"stdin": shell.DEVNULL, **streams}, stderr=shell.PIPE)
         assert process.stderr is not None
-        said = process.stderr.read().decode("utf-8", "replace")
+        with process.stderr as stream:
+            said = stream.read().decode("utf-8", "replace")
         if shell.wait(process) == 0 and said.endswith(mark):
             return
         raise wire.lost(said.strip()) if not said.strip().startswith("tar") else _failed(name, said)
