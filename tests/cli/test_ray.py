@@ -260,6 +260,22 @@ def test_what_is_packed_is_all_there_is_once_the_host_has_begun_to_leave(
     assert mngr("exec", "foo", "--", "cat", "g").out == "draft\n"
 
 
+def test_a_start_that_is_killed_when_it_is_nearly_done_can_be_ended(mngr: Mngr, cluster_of: Cluster) -> None:
+    mngr("create", "foo@box.ray", *RUN)
+    mngr("exec", "foo", "--", "sh", "-c", "echo draft >g")
+    mngr("stop", "@box.ray")
+    facts = mngr.home / "hosts" / "ray" / "box.json"
+    stopped = json.loads(facts.read_text())
+    mngr("start", "@box.ray")
+    facts.write_text(json.dumps({**stopped, "doing": "start", "owner": None}))
+    assert [row["what"] for row in mngr.json("gc")["results"]] == ["interrupted start"]
+    mngr("start", "foo")
+    assert mngr("exec", "foo", "--", "cat", "g").out == "draft\n"
+    facts.write_text(json.dumps(stopped))
+    mngr("destroy", "--force", "@box.ray")
+    assert cluster_of.ask()["actors"] == [] and cluster_of.hosts("n1") == cluster_of.hosts("n2") == []
+
+
 def test_what_does_not_answer_says_so_in_seconds(mngr: Mngr, cluster_of: Cluster) -> None:
     mngr.env["MNGR__PROVIDERS__RAY__ADDRESS"] = "10.0.0.77:6379"
     began = time.monotonic()

@@ -93,6 +93,7 @@ class RayEngine:
         return BridgedWire(self._bridge, name, words)
 
     def start(self, name: str, facts: Facts) -> Facts:
+        facts = _current(facts)
         kept = facts.get("files") or self._packed(name, facts)
         if kept is None:
             facts = {**facts, "node": self._look(name, facts)["node"]}
@@ -106,7 +107,7 @@ class RayEngine:
         return facts
 
     def stop(self, name: str, facts: Facts) -> Facts:
-        kept = self._files(name)
+        kept, facts = self._files(name), _current(facts)
         if facts.get("files"):
             return facts
         if self._packed(name, facts) is None:
@@ -196,6 +197,12 @@ class RayEngine:
         if shell.wait(process) == 0 and said.endswith(mark):
             return
         raise wire.lost(said.strip()) if not said.strip().startswith("tar") else _failed(name, said)
+
+
+def _current(facts: Facts) -> Facts:
+    """The facts, without files that are not there: a start that was cut off had already unpacked them."""
+    has_files = os.path.exists(facts.get("files") or "")
+    return facts if has_files else {key: value for key, value in facts.items() if key != "files"}
 
 
 def _failed(name: str, said: str) -> MngrError:
