@@ -58,14 +58,28 @@ class Room:
             return False
         asked = json.loads(body)
         if "argv" in asked:
-            pid = self._start(asked, fds)
-            self._keys[pid] = asked["key"]
-            self._say({"key": asked["key"], "pid": pid})
+            self._begin(asked, fds)
         else:
             self._signal(asked["key"], asked["signal"], whole=asked["whole"])
         for fd in fds:
             os.close(fd)
         return True
+
+    def _begin(self, asked: dict, fds: list) -> None:  # type: ignore[type-arg]
+        """Start a command; one for which there is no process any more ends at once, and nothing else with it."""
+        key = asked["key"]
+        try:
+            pid = self._start(asked, fds)
+        except OSError as error:
+            self._say({"key": key, "pid": 0})
+            try:
+                os.write(fds[-1], f"no process could be started: {error.strerror}\n".encode())
+            except OSError:
+                pass  # nobody reads it
+            self._say({"key": key, "code": 126})
+        else:
+            self._keys[pid] = key
+            self._say({"key": key, "pid": pid})
 
     def _start(self, asked: dict, fds: list) -> int:  # type: ignore[type-arg]
         pid = os.fork()
