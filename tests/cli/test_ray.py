@@ -276,6 +276,25 @@ def test_a_start_that_is_killed_when_it_is_nearly_done_can_be_ended(mngr: Mngr, 
     assert cluster_of.ask()["actors"] == [] and cluster_of.hosts("n1") == cluster_of.hosts("n2") == []
 
 
+def test_a_host_that_its_home_has_forgotten_can_be_used_as_before(mngr: Mngr, cluster_of: Cluster) -> None:
+    mngr("create", "foo@box.ray", "-b", "cpus=2", *RUN)
+    facts = mngr.home / "hosts" / "ray" / "box.json"
+    known = json.loads(facts.read_text())["engine"]
+    other = ("--home", str(mngr.home.parent / "other"))
+    mngr(*other, "create", "guest@box.ray", *RUN)
+    assert "another home" in mngr(*other, "stop", "@box.ray", code=1).err
+    facts.unlink()
+    mngr("create", "bar@box.ray", *RUN)
+    assert json.loads(facts.read_text())["engine"] == known
+    mngr("stop", "@box.ray")
+    mngr("start", "foo")
+    assert mngr("exec", "foo", "--", "echo", "there").out == "there\n"
+    facts.unlink()
+    mngr("create", "baz@box.ray", *RUN)
+    mngr("destroy", "--force", "@box.ray")
+    assert cluster_of.ask()["actors"] == [] and cluster_of.hosts("n1") == cluster_of.hosts("n2") == []
+
+
 def test_what_does_not_answer_says_so_in_seconds(mngr: Mngr, cluster_of: Cluster) -> None:
     mngr.env["MNGR__PROVIDERS__RAY__ADDRESS"] = "10.0.0.77:6379"
     began = time.monotonic()

@@ -79,7 +79,7 @@ class Engine:
         found = self._find(about["actor"])
         if found is None:
             self._check_room(wish)
-            given = {**about, "room": _source(ray_room)}
+            given = {**about, "room": _source(ray_room), "wish": wish}
             found = ray.remote(ray_host.Host).options(**_options(about, wish, node)).remote(given)
         try:
             return dict(await _within(ROOM, found.open.remote()))
@@ -151,13 +151,14 @@ class Engine:
             found.append({"what": "actor", "name": keeper, "tag": keeper})
         return {"found": [{**one, "removal": _removal(self._address, one["name"])} for one in found]}
 
-    async def do_join(self, note: Note, name: str) -> dict[str, Any]:
-        """The actor of that name, whoever made it."""
+    async def do_join(self, note: Note, key: str, name: str) -> dict[str, Any]:
+        """The actor of that name, our own before others', and what it was made from."""
         self._connect()
-        for actor in _named():
+        for actor in sorted(_named(), key=lambda one: not one.startswith(f"host:{key}:")):
             if actor.startswith("host:") and actor.endswith(f":{name}"):
-                facts = await self._ask(ray.get_actor(actor, namespace=NAMESPACE).open.remote(), name)
-                return {**facts, "actor": actor}
+                found = ray.get_actor(actor, namespace=NAMESPACE)
+                made = await self._ask(found.open.remote(), name)
+                return {"actor": actor, "made": made, **await self._ask(found.plan.remote(), name)}
         return {}
 
     async def do_kept(self, note: Note, keeper: str, tag: str) -> dict[str, Any]:

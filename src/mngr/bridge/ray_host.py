@@ -62,7 +62,7 @@ class Running:
 
 
 class Host:
-    """The actor. `about`: tag, home, room (its program), author, keeper (who keeps what agents do) and where: kept."""
+    """The actor. `about`: tag, home, room (its program), wish, author, keeper (who keeps what agents do) and where: kept."""
 
     def __init__(self, about: dict[str, Any]) -> None:
         self._about = about
@@ -74,6 +74,11 @@ class Host:
         self._opening: asyncio.Future[dict[str, Any]] | None = None
         self._pusher: Pusher | None = None
         self._has_left = False
+
+    async def plan(self) -> dict[str, Any]:
+        """What it was made from, for a home that does not know it any more."""
+        about = {key: value for key, value in self._about.items() if key not in ("room", "wish")}
+        return {"about": about, "wish": self._about["wish"]}
 
     async def open(self) -> dict[str, Any]:
         """Have the room ready; what there is to know of it."""

@@ -81,10 +81,13 @@ class RayEngine:
         return {**facts, **self._make(name, facts, None)}
 
     def join(self, name: str) -> Facts | None:
-        found = self._bridge.call("join", name=name)
+        found = self._bridge.call("join", key=self._key, name=name)
         if not found:
             return None
-        return {**found, "whose": found["actor"].split(":")[1], "about": {"actor": found["actor"]}}
+        facts = {**found["made"], "whose": found["actor"].split(":")[1]}
+        if facts["whose"] != self._key:
+            return {**facts, "about": {"actor": found["actor"]}}
+        return {**facts, "tag": found["about"]["tag"], "about": found["about"], "wish": found["wish"]}
 
     def wire(self, name: str, facts: Facts) -> Wire:
         if facts.get("files"):
