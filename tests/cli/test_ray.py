@@ -296,11 +296,12 @@ def test_a_host_that_its_home_has_forgotten_can_be_used_as_before(mngr: Mngr, cl
 
 
 def test_what_does_not_answer_says_so_in_seconds(mngr: Mngr, cluster_of: Cluster) -> None:
-    mngr.env["MNGR__PROVIDERS__RAY__ADDRESS"] = "10.0.0.77:6379"
-    began = time.monotonic()
-    ran = mngr("create", "foo@.ray", *RUN, code=6)
-    assert "Ray at 10.0.0.77:6379 cannot be reached" in ran.err and "ray status" in ran.err
-    assert time.monotonic() - began < 15
+    for setting, variable in (("auto", "10.0.0.77:6379"), ("10.0.0.77:6379", "")):
+        mngr.env.update(MNGR__PROVIDERS__RAY__ADDRESS=setting, RAY_ADDRESS=variable)
+        began = time.monotonic()
+        ran = mngr("create", "foo@.ray", *RUN, code=6)
+        assert "Ray at 10.0.0.77:6379 cannot be reached" in ran.err and "ray status" in ran.err
+        assert time.monotonic() - began < 15
     mngr.env["MNGR__PROVIDERS__RAY__PYTHON"] = str(BIN / "python")
     assert "pip install ray" in mngr("create", "foo@.ray", *RUN, code=1).err
     assert "no option 'cpu'" in mngr("create", "foo@.ray", "-b", "cpu=1", *RUN, code=2).err

@@ -222,7 +222,7 @@ class Engine:
     def _connect(self) -> None:
         if ray.is_initialized():
             return
-        _knock(self._address)
+        _knock(_resolved(self._address))
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
             ray.init(address=self._address, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
@@ -403,6 +403,20 @@ async def _within(seconds: float, ref: Any) -> Any:
 
 async def _value(ref: Any) -> Any:
     return await ref
+
+
+def _resolved(address: str) -> str:
+    """What `auto` is for Ray now: RAY_ADDRESS, else a cluster on this machine; as it was given when that cannot be told."""
+    if address != "auto":
+        return address
+    try:
+        from ray._private.services import (  # type: ignore[import-not-found, unused-ignore]
+            get_ray_address_from_environment,
+        )
+
+        return str(get_ray_address_from_environment(address, None))
+    except (ImportError, TypeError, ConnectionError):  # of another version, or it will say so itself
+        return os.environ.get("RAY_ADDRESS") or address
 
 
 def _knock(address: str) -> None:
