@@ -224,6 +224,16 @@ def test_a_controller_that_does_not_answer_is_said_so_in_seconds(
 
 
 @pytest.mark.sampled(2)
+def test_one_whose_file_was_lost_is_taken_up_as_what_it_is(mngr: Mngr, nodes: Slurm) -> None:
+    mngr("create", "foo@box.slurm", "-b", "shared=false", *RUN)
+    (mngr.home / "hosts/slurm/box.json").unlink()
+    mngr("create", "bar@box.slurm", *RUN)
+    assert "on the disk of its node" in mngr("stop", "@box.slurm", code=1).err
+    assert mngr("exec", "foo", "--", "echo", "fine").out == "fine\n"
+    mngr("destroy", "--force", "@box.slurm")
+    assert_nothing_is_left(mngr, nodes)
+
+
 def test_what_nobody_knows_is_named(mngr: Mngr, nodes: Slurm) -> None:
     mngr("create", "foo@box.slurm", *RUN)
     for name in ("json", "seen"):

@@ -7,7 +7,7 @@ import os
 from mngr import registry, shell
 from mngr.errors import HostGone, MngrError, UsageError
 from mngr.providers.bridged import Bridge, BridgedWire, StoppedWire
-from mngr.providers.rented import Found, RentedProvider, author
+from mngr.providers.rented import Found, RentedProvider, as_number, author
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -220,26 +220,16 @@ def _sizes(wish: Facts) -> Facts:
     if placement not in PLACEMENTS:
         raise UsageError(f"placement cannot be {placement!r}", f"one of: {', '.join(PLACEMENTS)}")
     resources = {
-        key.partition(".")[2]: _number(key, value)
+        key.partition(".")[2]: as_number(key, value)
         for key, value in wish.items()
         if key.startswith("resources.")
     }
-    sizes = {key: _number(key, wish.get(key, default)) for key, default in (("cpus", 1), ("gpus", 0))}
+    sizes = {key: as_number(key, wish.get(key, default)) for key, default in (("cpus", 1), ("gpus", 0))}
     return {**sizes, "memory": _bytes(wish.get("memory")), "resources": resources, "placement": placement}
-
-
-def _number(key: str, value: object) -> float:
-    try:
-        number = float(str(value))
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < 1e9:
-        raise UsageError(f"{key} cannot be {value!r}", "a number, 0 or more")
-    return number
 
 
 def _bytes(value: object) -> int:
     """How much memory `4g` or `512m` is."""
     text = str(value or 0).lower().removesuffix("b").removesuffix("i")
     unit = _UNITS.get(text[-1:], 1)
-    return int(_number("memory", text.rstrip("kmgt")) * unit)
+    return int(as_number("memory", text.rstrip("kmgt")) * unit)

@@ -425,7 +425,7 @@ def as_number(key: str, value: object, hint: str = "a number, 0 or more") -> flo
         found = float(str(value))
     except ValueError:
         found = -1.0
-    if not 0 <= found < 1e9:
+    if not 0 <= found < 1e15:
         raise UsageError(f"{key} cannot be {value!r}", hint)
     return found
 

@@ -79,7 +79,13 @@ class SlurmEngine:
     def join(self, name: str) -> Facts | None:
         for job in self._calls.jobs(f"--name={name},{ARRAY}"):
             if job.name == name and job.state in _ALIVE:
-                known = {"tag": job.tag, "home": job.place, "shared": True, "args": [], "whose": job.whose}
+                known = {
+                    "tag": job.tag,
+                    "home": job.place,
+                    "shared": job.is_shared,
+                    "args": [],
+                    "whose": job.whose,
+                }
                 return {**known, **self._await(name, job.id)}
         return None
 
@@ -132,7 +138,10 @@ class SlurmEngine:
 
         def submit(places: list[str]) -> list[str]:
             name = ARRAY if len(places) > 1 else os.path.basename(places[0]).rpartition("-")[0]
-            words = [f"--job-name={name}", f"--comment={comment(facts['whose'], places)}"]
+            words = [
+                f"--job-name={name}",
+                f"--comment={comment(facts['whose'], places, is_shared=facts['shared'])}",
+            ]
             words += [f"--array=0-{len(places) - 1}"] if len(places) > 1 else []
             words += ["--ntasks=1", "--nodes=1", "--output=/dev/null", "--chdir=/", *facts["args"]]
             mine = "".join(f"{at}) place={shell.quote(place)} ;;\n" for at, place in enumerate(places))

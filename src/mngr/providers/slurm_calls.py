@@ -31,6 +31,7 @@ _AWAY = (
 _FULL = ("submit limit", "submitjob", "temporarily unable to accept", "resource temporarily unavailable")
 ARRAY = "mngr-hosts"  # the name of jobs for several hosts
 _COMMENT = "mngr"  # then the key of a home, NAME-TAG of each host with commas, and the directory that their own ones are in
+_ON_NODE = "mngr-node"  # in its place where the files are on the disk of the node
 _ROW = "%i|%A|%t|%r|%L|%K|%k"
 
 
@@ -46,6 +47,7 @@ class Job(Record):
     whose: str
     tag: str
     place: str
+    is_shared: bool  # its files are not on the disk of its node
 
 
 class Calls:
@@ -118,22 +120,23 @@ class Calls:
         return self.run("sh", "-c", program, "sh", *words, timeout=600.0)
 
 
-def comment(whose: str, places: Sequence[str]) -> str:
+def comment(whose: str, places: Sequence[str], *, is_shared: bool) -> str:
     """What marks a job as ours, and says which host each of its elements is."""
-    return f"{_COMMENT} {whose} {','.join(map(os.path.basename, places))} {os.path.dirname(places[0])}"
+    mark = _COMMENT if is_shared else _ON_NODE
+    return f"{mark} {whose} {','.join(map(os.path.basename, places))} {os.path.dirname(places[0])}"
 
 
 def _job(line: str) -> Job | None:
     id_, number, state, reason, left, element, said = [*line.split("|", 6), *[""] * 6][:7]
     words = said.split(" ", 3)
-    if len(words) != 4 or words[0] != _COMMENT:
+    if len(words) != 4 or words[0] not in (_COMMENT, _ON_NODE):
         return None
     own = [*words[2].split(","), ""][int(element) if element.isdecimal() else 0]
     name, _, tag = own.rpartition("-")
     ends = None if (seconds := _seconds(left)) is None else clock.stamp(time.time() + seconds)
     return Job(
         id=id_, number=number, state=state, reason=reason, ends_at=ends, name=name, tag=tag,
-        whose=words[1], place=f"{words[3]}/{own}",
+        whose=words[1], place=f"{words[3]}/{own}", is_shared=words[0] == _COMMENT,
     )  # fmt: skip
 
 
