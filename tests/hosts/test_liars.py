@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,20 +14,21 @@ from mngr.errors import Lost, Unreachable
 from mngr.ops import files, stream
 from mngr.pipehost import PipeHost
 from mngr.providers import probe
-from tests.conftest import Mngr
+from tests.conftest import Mngr, end_servers
 from tests.hosts.boxes import Boxes
 
 RUN = ("--", "sleep", "1000")
 
 
 @pytest.fixture
-def boxes(tmp_path: Path, mngr: Mngr) -> Boxes:
+def boxes(tmp_path: Path, mngr: Mngr) -> Iterator[Boxes]:
     """Hosts that are directories; `foo` is on the host h1, `good` is here."""
     made = Boxes(tmp_path / "engine")
     mngr.env.update(made.env)
     mngr("create", "foo@h1.box", *RUN)
     mngr("create", "good", *RUN)
-    return made
+    yield made
+    end_servers(made.boxes)
 
 
 @pytest.mark.parametrize("number", ["99999999999999999999", "\u00b2"])
