@@ -209,17 +209,11 @@ class RemoteLock:
         return said.partition(b"\n")[0].strip()
 
     def __exit__(self, *_: object) -> None:
-        import subprocess
-
         holder = self._holder
         assert holder is not None and holder.stdin is not None and holder.stdout is not None
         holder.stdin.close()
         holder.stdout.close()
-        try:
-            holder.wait(_SLOW)
-        except subprocess.TimeoutExpired:  # it is released when the connection goes
-            holder.kill()
-            holder.wait()
+        shell.see_off(holder, _SLOW)  # it is released at the latest when the connection goes
 
 
 def run(

@@ -338,6 +338,17 @@ def wait(process: subprocess.Popen[bytes]) -> int:
     return _exit_code(process.wait())
 
 
+def see_off(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """Wait for its end, and end it after so many seconds."""
+    import subprocess
+
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 def replace(argv: Sequence[str], env: Mapping[str, str] | None = None) -> NoReturn:
     """Become this program."""
     try:

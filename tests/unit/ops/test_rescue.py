@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from mngr.contract.program import commit
-from tests.conftest import Mngr
+from tests.conftest import Mngr, wait_for
 from tests.unit.providers.test_rented import RUN, lose, machines, root
 
 __all__ = ["root"]
@@ -25,6 +25,7 @@ def test_what_is_started_on_a_host_that_is_gone_begins_where_it_began(mngr: Mngr
         in told
     )
     assert "its files and its conversation are lost" in told and "bar is at its base" in told
+    wait_for(lambda: mngr.agent("foo")["state"] == "WAITING")
     states = {agent["name"]: (agent["state"], agent["host_state"]) for agent in mngr.agents()}
     assert states == {"foo": ("WAITING", "RUNNING"), "bar": ("STOPPED", "RUNNING")} and machines(root) == {
         "two": True

@@ -43,7 +43,6 @@ def test_a_keeper_has_room_again_for_what_was_replaced_or_forgotten(
     assert put(keeper, "three", b"x")
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="who is not root may have others")
 def test_a_node_that_can_start_no_more_processes_ends_no_host() -> None:
     with Room() as room:
         first = room.begin("one", "read line; echo $line")
