@@ -294,12 +294,14 @@ class Cluster:
         return (self.dir / f"{name}.log").read_text()
 
     def _end_bridges(self) -> None:
-        file = self.dir / "bridges"
+        file, taken = self.dir / "bridges", self.dir / "bridges.ended"
         if file.exists():
-            for pid in file.read_text().split():
+            file.rename(
+                taken
+            )  # first: who is killed is followed by another at once, which is in the next one
+            for pid in taken.read_text().split():
                 if b"mngr.bridge.ray" in _words(int(pid)):
                     kill(int(pid))
-            file.unlink()
 
 
 def _words(pid: int) -> bytes:
