@@ -22,6 +22,8 @@ from tests.contract.test_docker import settings
 from tests.hosts.boxes import Boxes
 from tests.hosts.engines import Docker
 
+pytestmark = pytest.mark.sampled(2)
+
 SETUP = r"""echo run >>~/runs; mkdir -p .venv; printf '#!%s/python\n' "$PWD" >.venv/tool; printf 'bin\0%s' "$PWD" >.venv/binary
 printf '%s-2/x %s\n' "$PWD" "$PWD" >.venv/cfg; chmod 444 .venv/cfg; ln -s "$PWD/.venv/tool" .venv/alias"""
 SEE = "cat ~/runs .venv/tool .venv/cfg; readlink .venv/alias; pwd -P; cat .venv/binary; echo more >>README.md; git commit -qam x"

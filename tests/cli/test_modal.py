@@ -20,7 +20,7 @@ from tests.conftest import SEED
 from tests.contract.test_modal import settings
 from tests.hosts.modal.server import Modal, python
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(5)
 
 RUN = ("--", "sleep", "1000")
 NOTHING: dict[str, Any] = {"sandboxes": {}, "images": {}}

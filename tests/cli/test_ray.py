@@ -118,7 +118,7 @@ def test_what_is_kept_is_not_given_up_because_the_keeper_is_slow(mngr: Mngr, clu
     assert mngr("exec", "foo", "--", "git", "rev-parse", "HEAD").out.strip() == commit
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 def test_two_homes_with_a_host_of_the_same_name_have_nothing_in_common(
     mngr: Mngr, cluster_of: Cluster
 ) -> None:
@@ -242,7 +242,7 @@ def pack(mngr: Mngr, cluster: Cluster, host: str) -> Path:
     return files
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 def test_what_a_stop_that_failed_has_packed_does_not_replace_what_was_done_since(
     mngr: Mngr, cluster_of: Cluster
 ) -> None:
@@ -257,7 +257,7 @@ def test_what_a_stop_that_failed_has_packed_does_not_replace_what_was_done_since
     assert mngr.agent("foo")["id"] == foo["id"]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 def test_what_is_packed_is_all_there_is_once_the_host_has_begun_to_leave(
     mngr: Mngr, cluster_of: Cluster
 ) -> None:
@@ -270,7 +270,7 @@ def test_what_is_packed_is_all_there_is_once_the_host_has_begun_to_leave(
     assert mngr("exec", "foo", "--", "cat", "g").out == "draft\n"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 def test_a_start_that_is_killed_when_it_is_nearly_done_can_be_ended(mngr: Mngr, cluster_of: Cluster) -> None:
     mngr("create", "foo@box.ray", *RUN)
     mngr("exec", "foo", "--", "sh", "-c", "echo draft >g")
@@ -287,7 +287,7 @@ def test_a_start_that_is_killed_when_it_is_nearly_done_can_be_ended(mngr: Mngr, 
     assert cluster_of.ask()["actors"] == [] and cluster_of.hosts("n1") == cluster_of.hosts("n2") == []
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 def test_a_host_that_its_home_has_forgotten_can_be_used_as_before(mngr: Mngr, cluster_of: Cluster) -> None:
     mngr("create", "foo@box.ray", "-b", "cpus=2", *RUN)
     facts = mngr.home / "hosts" / "ray" / "box.json"
@@ -307,7 +307,7 @@ def test_a_host_that_its_home_has_forgotten_can_be_used_as_before(mngr: Mngr, cl
     assert cluster_of.ask()["actors"] == [] and cluster_of.hosts("n1") == cluster_of.hosts("n2") == []
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 def test_what_does_not_answer_says_so_in_seconds(mngr: Mngr, cluster_of: Cluster) -> None:
     for setting, variable in (("auto", "10.0.0.77:6379"), ("10.0.0.77:6379", "")):
         mngr.env.update(MNGR__PROVIDERS__RAY__ADDRESS=setting, RAY_ADDRESS=variable)

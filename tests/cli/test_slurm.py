@@ -75,7 +75,7 @@ def assert_nothing_is_left(mngr: Mngr, slurm: Slurm) -> None:
     assert mngr("gc").err == "nothing to clean up\n"
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_agents_get_term_and_nothing_outlives_its_job(mngr: Mngr, nodes: Slurm) -> None:
     mngr(
         "create",
@@ -108,7 +108,7 @@ def test_agents_get_term_and_nothing_outlives_its_job(mngr: Mngr, nodes: Slurm) 
     assert_nothing_is_left(mngr, nodes)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_the_end_by_a_time_limit_is_shown(mngr: Mngr, nodes: Slurm) -> None:
     mngr("create", "foo@box.slurm", "-b", "time=2:00:00", *RUN)
     (row,) = [row for row in mngr.json("list", "--hosts")["hosts"] if row["host"] == "box"]
@@ -138,7 +138,7 @@ def test_a_host_whose_time_is_over_is_stopped_and_can_be_started_again(mngr: Mng
     assert_nothing_is_left(mngr, nodes)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("requeue", ["--requeue", "--no-requeue"])
 def test_a_lost_node_costs_no_file(mngr: Mngr, nodes: Slurm, requeue: str) -> None:
     mngr("create", "foo@box.slurm", "player", "-b", f"args+={requeue}", "-m", "hello")
@@ -168,7 +168,7 @@ def test_a_lost_node_costs_no_file(mngr: Mngr, nodes: Slurm, requeue: str) -> No
     assert_nothing_is_left(mngr, nodes)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_what_is_pending_is_waited_for_and_said(mngr: Mngr, nodes: Slurm) -> None:
     try:
         with Beside(mngr, "create", "foo@.slurm", "-b", "partition=tiny", *RUN) as waiting:
@@ -180,7 +180,7 @@ def test_what_is_pending_is_waited_for_and_said(mngr: Mngr, nodes: Slurm) -> Non
     assert node_of(nodes, ids(nodes)[0]) == "n3" and mngr.agent("foo")["state"] == "RUNNING"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_who_waits_no_longer_leaves_nothing(mngr: Mngr, nodes: Slurm) -> None:
     mngr.env["MNGR__PROVIDERS__SLURM__WAIT"] = "1s"
     ran = mngr("create", "foo@.slurm", "-b", "partition=tiny", *RUN, code=5)
@@ -188,7 +188,7 @@ def test_who_waits_no_longer_leaves_nothing(mngr: Mngr, nodes: Slurm) -> None:
     assert_nothing_is_left(mngr, nodes)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_what_slurm_refuses_is_said_and_leaves_nothing(mngr: Mngr, nodes: Slurm) -> None:
     ran = mngr("create", "foo@.slurm", "-b", "partition=none", *RUN, code=1)
     assert "Slurm does not take the job: Invalid partition" in ran.err
@@ -201,7 +201,7 @@ def test_what_slurm_refuses_is_said_and_leaves_nothing(mngr: Mngr, nodes: Slurm)
     assert "there is no sbatch" in ran.err and "through" in ran.err
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 def test_a_controller_that_does_not_answer_is_said_so_in_seconds(
     mngr: Mngr, nodes: Slurm, tmp_path: Path
 ) -> None:
@@ -223,7 +223,7 @@ def test_a_controller_that_does_not_answer_is_said_so_in_seconds(
     assert_nothing_is_left(mngr, nodes)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_one_whose_file_was_lost_is_taken_up_as_what_it_is(mngr: Mngr, nodes: Slurm) -> None:
     mngr("create", "foo@box.slurm", "-b", "shared=false", *RUN)
     (mngr.home / "hosts/slurm/box.json").unlink()
@@ -249,7 +249,7 @@ def test_what_nobody_knows_is_named(mngr: Mngr, nodes: Slurm) -> None:
     assert processes(nodes) == [] and mngr("gc").err == "nothing to clean up\n"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_a_host_whose_end_was_cut_off_is_ended_before_it_is_made_again(mngr: Mngr, nodes: Slurm) -> None:
     mngr("create", "foo@box.slurm", *RUN)
     mngr("destroy", "--force", "foo")
@@ -262,7 +262,7 @@ def test_a_host_whose_end_was_cut_off_is_ended_before_it_is_made_again(mngr: Mng
     assert mngr.agent("foo")["state"] == "RUNNING" and len(places(nodes)) == 1
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_hosts_that_are_wanted_together_are_one_array(mngr: Mngr, nodes: Slurm) -> None:
     words = [
         "map",
@@ -362,7 +362,7 @@ MOMENTS = 25 if FULL else 1  # of each
 VERBS = ("create", "stop", "start", "destroy")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("verb", VERBS)
 def test_nothing_is_left_wherever_mngr_is_killed(mngr: Mngr, nodes: Slurm, verb: str) -> None:
     chance = random.Random(f"{SEED} {verb}")

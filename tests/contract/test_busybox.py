@@ -11,7 +11,7 @@ from mngr.contract.program import clean_up
 from tests.hosts.sshd import Farm
 from tests.unit.onhost.conftest import land
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(5)
 
 
 @pytest.fixture(scope="module")

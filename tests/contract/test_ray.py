@@ -15,7 +15,7 @@ def settings(cluster: Cluster) -> dict[str, str]:
     return {f"MNGR__PROVIDERS__RAY__{key.upper()}": value for key, value in cluster.settings.items()}
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(16)
 class TestRay(HostContract, NewHostContract, StopHostContract):
     """Every check has an actor of its own."""
 
@@ -24,7 +24,7 @@ class TestRay(HostContract, NewHostContract, StopHostContract):
         return Place("ray", env=settings(ray))
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(16)
 class TestRayLost(LossContract):
     """The process that is connected to the cluster is killed, and another finds no cluster."""
 

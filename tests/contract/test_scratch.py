@@ -8,7 +8,7 @@ import pytest
 
 from mngr.contract import HostContract, NewHostContract, Place
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(5)
 
 
 class TestScratch(HostContract, NewHostContract):

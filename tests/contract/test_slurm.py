@@ -16,7 +16,7 @@ def settings(slurm: Slurm) -> dict[str, str]:
     return {**slurm.env, **home}
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 class TestSlurm(HostContract, NewHostContract, StopHostContract):
     """Every check has a job of its own."""
 
@@ -25,7 +25,7 @@ class TestSlurm(HostContract, NewHostContract, StopHostContract):
         return Place("slurm", env=settings(slurm))
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(12)
 class TestSlurmLost(LossContract):
     """Slurm's programs are called through a line that can be cut."""
 

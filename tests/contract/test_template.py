@@ -35,7 +35,7 @@ def settings(program: str = "docker", **more: Any) -> dict[str, str]:
     return {f"MNGR__PROVIDERS__BOX__{key.upper()}": json.dumps(value) for key, value in template.items()}
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(16)
 class TestTemplate(HostContract, NewHostContract, StopHostContract):
     """Docker's program."""
 
@@ -53,7 +53,7 @@ class TestTemplateOfPodman(HostContract, NewHostContract, StopHostContract):
         return Place("box", env={**settings("podman", **preset("podman")), **podman_engine.env})
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(16)
 class TestTemplateLost(LossContract):
     """The daemon is reached through a cable that can be cut."""
 

@@ -15,7 +15,7 @@ from mngr.contract.program import Beside
 from tests.conftest import FULL, Mngr, Ran, git, wait_for
 from tests.hosts.sshd import Farm
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 # Waits at a step until the test has done what it came for.
 PLUGIN = """

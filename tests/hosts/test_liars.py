@@ -17,6 +17,8 @@ from mngr.providers import probe
 from tests.conftest import Mngr, end_servers
 from tests.hosts.boxes import Boxes
 
+pytestmark = pytest.mark.sampled(2)
+
 RUN = ("--", "sleep", "1000")
 
 

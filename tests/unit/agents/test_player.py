@@ -297,7 +297,7 @@ def test_it_writes_appends_and_commits(seats: Any, monkeypatch: pytest.MonkeyPat
     git(seat.work, "config", "user.email", "test@example.invalid")
     seat.wait_until("WAITING", "end_of_turn")
     seat.send("go")
-    wait_for(lambda: seat.events()[-1] == "waiting" and "message" in seat.events())
+    wait_for(lambda: (seen := seat.events())[-1] == "waiting" and "message" in seen)
     tools = [row for row in seat.rows("transcript") if row["role"] == "tool"]
     assert [row["tool"] for row in tools] == ["write", "write", "commit", "write", "commit"]
     assert (seat.work / "deep" / "x.txt").read_text() == "ä\nb\n"
