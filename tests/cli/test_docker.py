@@ -18,7 +18,7 @@ from tests.contract.test_docker import settings
 from tests.hosts.engines import IMAGE, Docker, Engine, Podman
 from tests.hosts.sshd import Farm
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = pytest.mark.sampled(5)
 
 RUN = ("--", "sleep", "1000")
 

@@ -19,7 +19,7 @@ def settings(provider: str) -> dict[str, str]:
     return {prefix + "IMAGE": IMAGE, prefix + "VOLUMES": str(places).replace("'", '"')}
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(8)
 class TestDocker(HostContract, NewHostContract, StopHostContract):
     """Every check has a container of its own."""
 

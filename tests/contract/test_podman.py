@@ -9,7 +9,7 @@ from tests.contract.test_docker import settings
 from tests.hosts.engines import Podman
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(8)
 class TestPodman(HostContract, NewHostContract, StopHostContract):
     """Every check has a container of its own; a provider of the user's is the docker one with another program."""
 

@@ -11,7 +11,7 @@ from mngr.contract.program import clean_up
 from tests.hosts.sshd import Farm
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(8)
 class TestSsh(HostContract):
     """On one connection, as a user would; every check has a home of its own there."""
 
@@ -29,7 +29,7 @@ class TestSsh(HostContract):
         clean_up(home)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(8)
 class TestSshLost(LossContract):
     @pytest.fixture
     def place(self, farm: Farm) -> Place:

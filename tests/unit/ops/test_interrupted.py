@@ -83,7 +83,7 @@ def test_these_are_all_the_steps(killer: Mngr, tmp_path: Path) -> None:
     assert seen == {"create": list(CREATE), "destroy": list(DESTROY), **restores}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("mode", ["worktree", "mirror"])
 @pytest.mark.parametrize("step", CREATE)
 def test_create(killer: Mngr, step: str, mode: str) -> None:
@@ -150,7 +150,7 @@ def make_work(mngr: Mngr) -> tuple[Path, dict[str, Any]]:
     return work, state(work)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("finisher", ["gc", "destroy"])
 @pytest.mark.parametrize("step", DESTROY)
 def test_destroy(killer: Mngr, step: str, finisher: str) -> None:
@@ -175,7 +175,7 @@ def test_destroy(killer: Mngr, step: str, finisher: str) -> None:
     assert state(work) == before
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("step", RESTORE)
 def test_undestroy(killer: Mngr, step: str) -> None:
     work, before = make_work(killer)
@@ -188,7 +188,7 @@ def test_undestroy(killer: Mngr, step: str) -> None:
     assert state(work) == before
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("step", RESTORE[1:])
 def test_a_half_restored_agent_cannot_replace_its_grave(killer: Mngr, step: str) -> None:
     work, before = make_work(killer)
@@ -213,7 +213,7 @@ def test_a_branch_that_was_kept_outlives_an_interrupted_undestroy(killer: Mngr) 
     assert state(work) == before
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("step", RESTORE)
 def test_clone(killer: Mngr, step: str) -> None:
     work, before = make_work(killer)
