@@ -80,15 +80,21 @@ def test_a_lost_node_takes_with_it_only_what_was_not_committed(mngr: Mngr, clust
     assert ray.ask()["actors"] == [] and ray.hosts(theirs) == []
 
 
-def test_who_is_destroyed_with_a_lost_node_can_come_back_with_what_was_kept(
-    mngr: Mngr, cluster_of: Cluster
-) -> None:
+def lose_foo(mngr: Mngr, ray: Cluster) -> str:
+    """An agent `foo` that has committed something, and whose node is lost; the commit, which was kept."""
     foo = mngr.json("create", "foo@.ray", *RUN)["agents"][0]
     mngr("exec", "foo", "--", "git", "commit", "-q", "--allow-empty", "-m", "work")
     commit = mngr("exec", "foo", "--", "git", "rev-parse", "HEAD").out.strip()
-    wait_for(lambda: kept(mngr, cluster_of, "foo", commit), timeout=30)
-    cluster_of.kill(node_of(cluster_of, foo["host"]))
+    wait_for(lambda: kept(mngr, ray, "foo", commit), timeout=30)
+    ray.kill(node_of(ray, foo["host"]))
     wait_for(lambda: mngr.agent("foo")["state"] != "UNKNOWN", timeout=30)
+    return commit
+
+
+def test_who_is_destroyed_with_a_lost_node_can_come_back_with_what_was_kept(
+    mngr: Mngr, cluster_of: Cluster
+) -> None:
+    commit = lose_foo(mngr, cluster_of)
     assert f"foo is at {commit[:10]}" in mngr("destroy", "--force", "foo").err
     assert mngr.agents() == [] and cluster_of.ask()["actors"] == []
     mngr("undestroy", "foo", "--on", "@.ray")
@@ -99,12 +105,7 @@ def test_who_is_destroyed_with_a_lost_node_can_come_back_with_what_was_kept(
 @pytest.mark.sampled(6)
 def test_what_is_kept_is_not_given_up_because_the_keeper_is_slow(mngr: Mngr, cluster_of: Cluster) -> None:
     mngr("create", "here", *RUN)
-    foo = mngr.json("create", "foo@.ray", *RUN)["agents"][0]
-    mngr("exec", "foo", "--", "git", "commit", "-q", "--allow-empty", "-m", "work")
-    commit = mngr("exec", "foo", "--", "git", "rev-parse", "HEAD").out.strip()
-    wait_for(lambda: kept(mngr, cluster_of, "foo", commit), timeout=30)
-    cluster_of.kill(node_of(cluster_of, foo["host"]))
-    wait_for(lambda: mngr.agent("foo")["state"] != "UNKNOWN", timeout=30)
+    commit = lose_foo(mngr, cluster_of)
     [keeper] = cluster_of.actors("Keeper")
     os.kill(keeper, signal.SIGSTOP)
     try:

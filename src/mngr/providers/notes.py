@@ -41,9 +41,8 @@ def clear_notes(home: Home, provider: str, host: str, remove: Remove) -> None:
 
 
 def clearing(
-    home: Home, provider: str, host: str, phase: str, facts: Facts,
-    remove: Remove,
-) -> Callable[[], None]:  # fmt: skip
+    home: Home, provider: str, host: str, phase: str, facts: Facts, remove: Remove
+) -> Callable[[], None]:
     """The same later, unless somebody has gone on with it by then."""
 
     def act() -> None:
