@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from mngr.bridge.protocol import Note
 
 
+STUBBORN = 111  # columns that a terminal takes only when asked twice
+
+
 class Process:
     """A process of its own group."""
 
@@ -28,6 +31,7 @@ class Process:
         self._process = process
         self._in, *self._out = fds
         self._open = set(fds) - {-1}
+        self._is_begged = False
 
     async def write(self, data: bytes) -> None:
         while data:
@@ -64,6 +68,9 @@ class Process:
         return code if code >= 0 else 128 - code
 
     async def resize(self, rows: int, columns: int) -> None:
+        if columns == STUBBORN and not self._is_begged:
+            self._is_begged = True
+            raise Refused("unreachable", "not now")
         fcntl.ioctl(self._out[0], termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     async def kill(self) -> None:
@@ -84,6 +91,8 @@ class Engine:
         if not os.path.isdir(host["dir"]):
             raise Refused("gone", f"there is no {host['dir']}")
         argv = ["sh", "-c", program]
+        while os.path.exists(f"{host['dir']}/wait"):
+            await asyncio.sleep(0.01)
         if terminal is None:
             pipes = [os.pipe() for _ in range(3)]
             theirs = pipes[0][0], pipes[1][1], pipes[2][1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -180,6 +181,29 @@ def test_a_terminal_has_the_users_size_also_after_it_changed(wire: BridgedWire, 
     ) as t:
         t.see("Error: there is no /no")
         assert t.end() == 255
+
+
+def test_a_size_counts_also_before_the_command_runs_and_when_it_is_not_taken_at_once(
+    wire: BridgedWire, tmp_path: Path
+) -> None:
+    script = "trap 'stty size' WINCH; echo on; stty size; until read x; do :; done; exit 5"
+    (tmp_path / "wait").touch()
+    with Terminal(wire.argv(script, terminal=True), tmp_path, dict(os.environ)) as terminal:
+        wait_for(lambda: asks_for_winch(terminal.process.pid))
+        terminal.resize(40, 120)
+        (tmp_path / "wait").unlink()
+        terminal.see("on")
+        terminal.see("40 120")
+        terminal.resize(41, 111)
+        terminal.see("41 111")
+        terminal.type("\r")
+        assert terminal.end() == 5
+
+
+def asks_for_winch(pid: int) -> bool:
+    """Whether a process has a handler for changes of its terminal's size."""
+    caught = re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return bool(caught and int(caught[1], 16) >> (signal.SIGWINCH - 1) & 1)
 
 
 def test_a_terminal_that_goes_ends_what_had_it(wire: BridgedWire, tmp_path: Path) -> None:

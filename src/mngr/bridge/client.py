@@ -31,12 +31,11 @@ def main() -> int:
     except OSError:
         os.write(2, b"the connection to the engine has ended\n")
         return FAILED
-    is_terminal = '"terminal": [' in request
-    if is_terminal:
-        rows, columns = size()
-        request = request.replace('"terminal": [', f'"terminal": [{rows}, {columns}, ', 1)
+    shape = size() if '"terminal": [' in request else None
+    if shape:
+        request = request.replace('"terminal": [', f'"terminal": [{shape[0]}, {shape[1]}, ', 1)
     message = os.fsencode(request) + b"\n%d\n" % len(text) + text
-    return attached(link, message) if is_terminal else plain(link, message)
+    return attached(link, message, shape) if shape else plain(link, message)
 
 
 def plain(link: _socket.socket, message: bytes) -> int:
@@ -48,7 +47,7 @@ def plain(link: _socket.socket, message: bytes) -> int:
     return code(held)
 
 
-def attached(link: _socket.socket, message: bytes) -> int:
+def attached(link: _socket.socket, message: bytes, shape: tuple[int, int]) -> int:
     """Our terminal is the command's: its keys go there and what is shown comes from there, until one of them ends."""
     in_r, in_w = os.pipe()
     out_r, out_w = os.pipe()
@@ -61,23 +60,36 @@ def attached(link: _socket.socket, message: bytes) -> int:
     raw[6][termios.VMIN], raw[6][termios.VTIME] = 1, 0
     for number in (_signal.SIGHUP, _signal.SIGTERM):
         _signal.signal(number, end)
-    _signal.signal(_signal.SIGWINCH, lambda *_: link.send(b'{"size": [%d, %d]}\n' % size()))
+    # By a pipe: what is done for a signal that comes just before we wait would be done only when the wait is over.
+    rung, ring = os.pipe()
+    for fd in (rung, ring):
+        os.set_blocking(fd, False)
+    _signal.set_wakeup_fd(ring, warn_on_full_buffer=False)
+    _signal.signal(_signal.SIGWINCH, lambda *_: None)
+    os.write(ring, b"\0")  # it may have changed since we asked
     termios.tcsetattr(0, termios.TCSADRAIN, raw)
     try:
-        held = pump(link, in_w, out_r)
+        held = pump(link, in_w, out_r, rung, shape)
     finally:
         termios.tcsetattr(0, termios.TCSADRAIN, before)
     return code(held, show=True)
 
 
-def pump(link: _socket.socket, in_w: int, out_r: int) -> bytes:
-    """Hand on until the output ends; what the bridge said meanwhile and afterwards."""
+def pump(link: _socket.socket, in_w: int, out_r: int, rung: int, shape: tuple[int, int]) -> bytes:
+    """Hand on until the output ends, and the terminal's size when it is another; what the bridge said."""
     poll = select.poll()
-    for fd in (0, out_r, link.fileno()):
+    for fd in (0, out_r, link.fileno(), rung):
         poll.register(fd, select.POLLIN)
     held = b""
     while True:
         ready = dict(poll.poll())
+        if rung in ready:
+            os.read(rung, 4096)
+            if shape != (shape := size()):
+                try:
+                    link.send(b'{"size": [%d, %d]}\n' % shape)
+                except OSError:  # the bridge is gone, which is said below
+                    pass
         if out_r in ready:
             data = os.read(out_r, 65536)
             while data:

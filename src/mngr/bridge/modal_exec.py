@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 LONGEST = 60_000  # bytes of a program that goes as a word; the service takes 64 KiB of all words
 CHUNK = 1 << 20  # bytes of input at a time; the library holds at most twice that
 _AHEAD = 4  # portions of output that wait for whoever reads them
-# First it says who it is, so that it can be ended; with a terminal, which one, and that has the size it should have.
+# First it says who it is, so that it can be ended; with a terminal, which one, once that has the size it should have: whoever
+# knows which it is may give it another.
 _PREFACE = '[ -n "$HOME" ] || export HOME=/root; printf "%s%s;" {mark} $$ >&2\n'
 _SEATED = '[ -n "$HOME" ] || export HOME=/root; printf "%s%s %s;" {mark} $$ "$(tty 2>/dev/null || :)"\n'
 _SIZED = "stty rows {rows} cols {columns} 2>/dev/null; TERM={term}; export TERM\n"
@@ -224,7 +225,7 @@ async def start(sandbox: Any, mark: str, program: str, terminal: list[Any] | Non
     preface = _PREFACE.format(mark=mark)
     if terminal is not None:
         sized = _SIZED.format(rows=int(terminal[0]), columns=int(terminal[1]), term=_word(str(terminal[2])))
-        preface, text = _SEATED.format(mark=mark) + sized, program
+        preface, text = sized + _SEATED.format(mark=mark), program
     process = await _begin(sandbox, mark, preface + text, pty=terminal is not None)
     return SandboxCommand(sandbox, process, mark, terminal is not None)
 

@@ -25,7 +25,7 @@ from mngr.bridge.protocol import Made, Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable
     from typing import Any, TypeVar
 
     from mngr.bridge.protocol import Command, Engine
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 WAITING = 512  # connections that are not yet accepted
 FULL = 0.1  # seconds until somebody may have gone
+AGAIN = 1.0  # seconds until the size of a terminal is set once more
 LARGEST = 16 * 1024 * 1024  # bytes of a request
 
 
@@ -49,7 +50,8 @@ class Link:
         self._link = link
         self._held = b""
         self.fds: list[int] = []
-        self.resize: Callable[[int, int], Awaitable[None]] | None = None
+        self._size = (0, 0)
+        self._resized = asyncio.Event()
 
     async def request(self) -> tuple[dict[str, Any], str]:
         """What is asked, and the program that comes with it."""
@@ -87,11 +89,22 @@ class Link:
         """Hear of new sizes of the terminal until the client goes."""
         try:
             while True:
-                size = json.loads(await self._line()).get("size")
-                if self.resize is not None and size:
-                    await self.resize(int(size[0]), int(size[1]))
-        except (_Gone, ValueError):
+                rows, columns = json.loads(await self._line())["size"]
+                self._size = int(rows), int(columns)
+                self._resized.set()
+        except (_Gone, ValueError, TypeError, LookupError):
             return
+
+    async def fit(self, command: Command) -> None:
+        """Give a command's terminal the newest size that we heard of, also of those before it ran; again if that fails."""
+        while True:
+            await self._resized.wait()
+            self._resized.clear()
+            try:
+                await command.resize(*self._size)
+            except Exception:
+                await asyncio.sleep(AGAIN)
+                self._resized.set()
 
     async def keeps(self) -> bool:
         """Whether the client says that it has written down what it was told, or goes before."""
@@ -216,7 +229,7 @@ class Server:
         if len(link.fds) < 3:
             raise Refused("busy", "too many commands run at once: see ulimit -n")
         gone = asyncio.ensure_future(link.until_gone())
-        command: Command | None = None
+        fitting: asyncio.Future[None] | None = None
         try:
             if streams.is_nothing(link.fds[0]):  # spares many engines a call
                 program = "exec </dev/null\n" + program
@@ -225,7 +238,7 @@ class Server:
                 return
             # Not cut short: then nobody would know whether it runs.
             command = await self._engine.exec(head["host"], program, head.get("terminal"))
-            link.resize = command.resize
+            fitting = asyncio.ensure_future(link.fit(command))
             running = asyncio.ensure_future(_run(command, link))
             if not await _outlives(running, gone):
                 running.cancel()
@@ -239,6 +252,8 @@ class Server:
             raise
         finally:
             gone.cancel()
+            if fitting is not None:
+                fitting.cancel()
 
     async def _whole(self, link: Link, gone: Awaitable[None], host: dict[str, Any], program: str) -> None:
         """All at once: what goes in, and when it has ended, what came out."""
