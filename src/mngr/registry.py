@@ -59,10 +59,10 @@ def is_gone(home: Home, provider: str, host: str) -> bool:
     return ending or not os.path.exists(_path(home, provider, host, "json"))
 
 
-def age(home: Home, provider: str, host: str) -> float:
+def age(home: Home, provider: str, host: str, phase: str = "json") -> float:
     """Seconds since a host was last written down."""
     try:
-        return time.time() - os.stat(_path(home, provider, host, "json")).st_mtime
+        return time.time() - os.stat(_path(home, provider, host, phase)).st_mtime
     except OSError:
         return 0.0
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from mngr import registry
 from mngr.paths import Home
 from tests.cli.test_destroy import make
-from tests.conftest import Mngr, git
+from tests.conftest import Mngr, end_servers, git
+from tests.hosts.boxes import Boxes
 
 
 def owner_of(pid: int) -> dict[str, object]:
@@ -119,6 +120,27 @@ def test_what_is_known_of_an_image_goes_when_it_is_old(mngr: Mngr) -> None:
     assert mngr("gc").out.startswith("cleaned: what was known of an image")
     assert registry.load_alike(home, "modal", "old") is None
     assert registry.load_alike(home, "modal", "new") == {"uid": 0}
+
+
+def test_what_a_host_was_like_goes_when_it_is_old_and_nobody_can_come_back_to_it(
+    mngr: Mngr, tmp_path: Path
+) -> None:
+    boxes = Boxes(tmp_path / "engine")
+    mngr.env.update(boxes.env)
+    mngr("create", "foo@h1.box", "--", "true")
+    mngr("destroy", "--force", "@h1.box")
+    end_servers(boxes.boxes)
+    home = Home(str(mngr.home))
+    for host in ("old", "new"):
+        registry.save(home, "box", host, {"options": {}}, "gone")
+    month = time.time() - 20 * 86400
+    for host in ("old", "h1"):
+        os.utime(mngr.home / f"hosts/box/{host}.gone", (month, month))
+    assert mngr("gc").err == "nothing to clean up\n"
+    for host in ("old", "h1"):
+        os.utime(mngr.home / f"hosts/box/{host}.gone", (month - 1e6, month - 1e6))
+    assert mngr("gc").out == "cleaned: what was known of hosts that are gone 1 of box\n"
+    assert registry.names(home, "box", "gone") == ["h1", "new"]
 
 
 def test_an_agent_directory_that_never_got_a_record_goes_when_it_is_old(mngr: Mngr) -> None:

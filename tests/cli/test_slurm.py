@@ -229,6 +229,7 @@ def test_one_whose_file_was_lost_is_taken_up_as_what_it_is(mngr: Mngr, nodes: Sl
     (mngr.home / "hosts/slurm/box.json").unlink()
     mngr("create", "bar@box.slurm", *RUN)
     assert "on the disk of its node" in mngr("stop", "@box.slurm", code=1).err
+    assert {row["state"] for row in mngr.json("list")["agents"]} == {"RUNNING"}
     assert mngr("exec", "foo", "--", "echo", "fine").out == "fine\n"
     mngr("destroy", "--force", "@box.slurm")
     assert_nothing_is_left(mngr, nodes)

@@ -167,6 +167,10 @@ def test_a_host_that_we_stumble_over_takes_no_other_with_it(
         assert [row["host"] for row in shown["errors"]] == ["h1"]
         assert f"a bug in mngr: {error}: " in shown["errors"][0]["error"]
         assert {row["host"] for row in mngr.json("list", "--hosts")["hosts"]} == {"local", "h1"}
+        (mngr.home / "names/good").unlink(missing_ok=True)  # it must be looked for
+        assert "good" in mngr("explain", "good").out
+        said = mngr("explain", "nobody", code=None).err
+        assert ("may be on a host that does not answer: h1: this is a bug" in said) is (word == "raise")
         mngr("stop", "@h1.box", code=None)  # what it said is remembered
 
 

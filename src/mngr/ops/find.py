@@ -82,7 +82,6 @@ def _place(ctx: Context, wanted: Address) -> tuple[str, str] | None:
 
 def _search(ctx: Context, wanted: Address, place: tuple[str, str] | None) -> Seen:
     """Look on every host: an agent made by another client, or a provider's that has no name here."""
-    from mngr.fanout import fanout
     from mngr.ops import list as listing
 
     matches: list[Seen] = []
@@ -90,16 +89,15 @@ def _search(ctx: Context, wanted: Address, place: tuple[str, str] | None) -> See
     unreachable: list[str] = []
     gone: HostGone | None = None
     places = [place] if place else [p for p in ctx.places() if wanted.provider in (None, p[0])]
-    answers = fanout(lambda where: listing.look(ctx, ctx.host(*where)), places, at_once=32)
-    for (_, host), answer in zip(places, answers, strict=True):
+    for _, host, answer in listing.look_everywhere(ctx, places):
         if isinstance(answer, HostGone) and place is None:
             if any(wanted.name in (s.id, s.record and s.record.name) for s in listing.last_seen(ctx, answer)):
                 gone = answer
             continue
-        if isinstance(answer, Unreachable):
+        if isinstance(answer, MngrError):
+            if place is not None and not isinstance(answer, Unreachable):
+                raise answer
             unreachable.append(f"{host}: {answer.message}")
-        elif isinstance(answer, Exception):
-            raise answer
         else:
             everyone.extend(seen.record.name for seen in answer if seen.record)
             matches.extend(s for s in answer if wanted.name in (s.id, s.record.name if s.record else None))

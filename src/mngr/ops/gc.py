@@ -51,7 +51,7 @@ def gc(ctx: Context, *, dry_run: bool = False) -> list[Outcome]:
 
     finders = (
         _agents, _names, _leaving, sweep.sweep, _sessions, _graves, _parts, _setups, _repos, _alike,
-        _strangers, gc_hosts.leftovers,
+        _strangers, gc_hosts.leftovers, gc_hosts.memories,
     )  # fmt: skip
     with Lock(os.path.join(ctx.home.cache, "gc.lock")):
         world = gc_hosts.look_around(ctx)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 
 from mngr import registry, store
 from mngr.errors import HostGone, HostStopped, MngrError
 from mngr.model import Record
 from mngr.ops import gone, hosts
 from mngr.ops import list as listing
-from mngr.ops.gc import YOUNG, Task
+from mngr.ops.gc import CACHE_TIME, YOUNG, Task
+from mngr.ops.undestroy import list_graves
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,6 +94,27 @@ def leftovers(ctx: Context, world: World) -> list[Task]:
         except MngrError as error:
             found.append(Task(what="provider", name=name, note=f"{name} was not looked at: {error.message}"))
     return found
+
+
+def memories(ctx: Context, world: World) -> list[Task]:
+    """What hosts were like that are gone for long, when no agent in the graveyard was on them."""
+    found = []
+    mourned = {(grave.provider, grave.host) for grave in list_graves(ctx)}
+    for name in registry.providers(ctx.home):
+        old = [
+            host
+            for host in registry.names(ctx.home, name, "gone")
+            if (name, host) not in mourned and registry.age(ctx.home, name, host, "gone") > CACHE_TIME
+        ]
+        if old:
+            task = partial(_fade, ctx, name, old)
+            found.append(Task(what="what was known of hosts that are gone", name=f"{len(old)} of {name}", act=task))
+    return found
+
+
+def _fade(ctx: Context, provider: str, hosts: list[str]) -> None:
+    for host in hosts:
+        registry.drop(ctx.home, provider, host, "gone")
 
 
 def _forget(ctx: Context, error: HostGone) -> Callable[[], None]:

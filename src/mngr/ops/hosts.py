@@ -261,6 +261,9 @@ def _able(ctx: Context, place: tuple[str, str], verb: str) -> Any:
             f"{place[0]} hosts are not ours to start and stop",
             "name its agents: mngr list --host " + place[1],
         )
+    refuse = getattr(provider, "refuse_stop", None) if verb == "stop" else None
+    if refuse:
+        refuse(place[1])
     return provider
 
 

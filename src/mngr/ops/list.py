@@ -84,9 +84,11 @@ def _stumbled(error: Exception) -> MngrError:
     return MngrError(f"this is a bug in mngr: {type(error).__name__}: {error}{where}", "please report it")
 
 
-def look_everywhere(ctx: Context) -> list[tuple[str, str, list[Seen] | MngrError]]:
-    """(provider, host, what it shows or why it does not answer) of every host, asked in parallel."""
-    places = ctx.places()
+def look_everywhere(
+    ctx: Context, places: list[tuple[str, str]] | None = None
+) -> list[tuple[str, str, list[Seen] | MngrError]]:
+    """(provider, host, what it shows or why it does not answer) of every host or of some, asked in parallel."""
+    places = ctx.places() if places is None else places
     answers = fanout(lambda place: look(ctx, ctx.host(*place)), places, at_once=32)
     found: list[tuple[str, str, list[Seen] | MngrError]] = []
     for (provider, host), answer in zip(places, answers, strict=True):

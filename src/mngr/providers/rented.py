@@ -66,6 +66,7 @@ class Engine(Protocol):
 
     # What an engine may also have is `first(name, facts) -> str`: a program that is to run before all else on a new machine,
     # perhaps by two at once unless the fact `clears` is true. Of machines with the same fact `alike` only one is asked what it is like.
+    # And `refuse_stop(name, facts)`: MngrError for a machine that cannot be stopped, though others can.
 
     def join(self, name: str) -> Facts | None:
         """The facts of a machine of that name that is there already, with `whose` (a registry.key) it is; it runs then."""
@@ -159,6 +160,11 @@ class RentedProvider:
     def stop(self, host: str) -> None:
         with self._lock(host):
             self._turn("stop", host)
+
+    def refuse_stop(self, host: str) -> None:
+        refuse = getattr(self._engine, "refuse_stop", None)
+        if refuse:
+            refuse(host, self._facts(host)["engine"])
 
     def destroy(self, host: str) -> None:
         with self._lock(host):

@@ -103,13 +103,16 @@ class SlurmEngine:
         return self.make(name, facts)
 
     def stop(self, name: str, facts: Facts) -> Facts:
+        self.refuse_stop(name, facts)
+        self._end(name, facts)
+        return facts
+
+    def refuse_stop(self, name: str, facts: Facts) -> None:
         if not facts["shared"]:
             raise MngrError(
                 f"{name} cannot be stopped, for its files are on the disk of its node",
                 "stop its agents, or make hosts with -b shared=true",
             )
-        self._end(name, facts)
-        return facts
 
     def remove(self, name: str, facts: Facts) -> None:
         self._end(name, facts)
