@@ -31,7 +31,7 @@ class Purse:
     def __init__(self, fleet: Fleet, limits: Limits) -> None:
         self._fleet = fleet
         self._limits = limits
-        self._live: dict[str, dict[str, Any]] = {}  # what agents at work have used so far
+        self._live: dict[str, tuple[str, dict[str, Any]]] = {}  # of tasks: agents at work, and what they have used
         self._counted_at = time.monotonic()
         self._is_counting = False
         self._others = 0.0  # what other runs have cost today
@@ -47,9 +47,11 @@ class Purse:
     def spent(self, state: RunState) -> tuple[float, int]:
         """US dollars and tokens so far, as far as they are known."""
         used = [one.usage for one in state.tasks.values() if one.usage]
-        for slug, now in self._live.items():  # what came since the last time that it was brought home
-            before = state.tasks[slug].own if slug in state.tasks else {}
-            used.append({key: (now.get(key) or 0) - (before.get(key) or 0) for key in (*_TOKENS, "cost_usd")})
+        for slug, (agent, now) in self._live.items():  # what came since the last time that it was brought home
+            one = state.tasks.get(slug)
+            if one is not None and one.agent == agent:
+                keys = (*_TOKENS, "cost_usd")
+                used.append({key: max(0, (now.get(key) or 0) - (one.own.get(key) or 0)) for key in keys})
         cost = sum(float(row.get("cost_usd") or 0.0) for row in used)
         return cost, sum(int(row.get(key) or 0) for row in used for key in _TOKENS)
 
@@ -77,10 +79,13 @@ class Purse:
         return True
 
     def count(self, names: dict[str, str]) -> None:
-        """Ask the agents of these tasks; takes a while."""
+        """Ask the agents of these tasks; takes a while. Of who does not answer, what it said last is known."""
         try:
-            found = zip(names, fanout(self.usage, names.values()), strict=True)
-            self._live = {slug: used for slug, used in found if isinstance(used, dict)}
+            found = zip(names.items(), fanout(self.usage, names.values()), strict=True)
+            before = {slug: known for slug, known in self._live.items() if slug in names}
+            self._live = before | {
+                slug: (agent, used) for (slug, agent), used in found if isinstance(used, dict)
+            }
         finally:
             self._counted_at, self._is_counting = time.monotonic(), False
 
