@@ -31,7 +31,9 @@ class Purse:
     def __init__(self, fleet: Fleet, limits: Limits) -> None:
         self._fleet = fleet
         self._limits = limits
-        self._live: dict[str, tuple[str, dict[str, Any]]] = {}  # of tasks: agents at work, and what they have used
+        self._live: dict[
+            str, tuple[str, dict[str, Any]]
+        ] = {}  # of tasks: agents at work, and what they have used
         self._counted_at = time.monotonic()
         self._is_counting = False
         self._others = 0.0  # what other runs have cost today
@@ -47,7 +49,10 @@ class Purse:
     def spent(self, state: RunState) -> tuple[float, int]:
         """US dollars and tokens so far, as far as they are known."""
         used = [one.usage for one in state.tasks.values() if one.usage]
-        for slug, (agent, now) in self._live.items():  # what came since the last time that it was brought home
+        for slug, (
+            agent,
+            now,
+        ) in self._live.items():  # what came since the last time that it was brought home
             one = state.tasks.get(slug)
             if one is not None and one.agent == agent:
                 keys = (*_TOKENS, "cost_usd")

@@ -108,7 +108,9 @@ def memories(ctx: Context, world: World) -> list[Task]:
         ]
         if old:
             task = partial(_fade, ctx, name, old)
-            found.append(Task(what="what was known of hosts that are gone", name=f"{len(old)} of {name}", act=task))
+            found.append(
+                Task(what="what was known of hosts that are gone", name=f"{len(old)} of {name}", act=task)
+            )
     return found
 
 

@@ -39,7 +39,9 @@ def test_what_was_brought_home_counts_once(mngr: Mngr, purse: Purse) -> None:
     purse.count({"t": "foo"})
     assert purse.spent(state("foo"))[0] == 0.5
     assert purse.spent(state("foo", own=0.5, all_of_them=0.5))[0] == 0.5
-    assert purse.spent(state("foo", own=0.7, all_of_them=0.7))[0] == 0.7  # there is more at home than we counted
+    assert (
+        purse.spent(state("foo", own=0.7, all_of_them=0.7))[0] == 0.7
+    )  # there is more at home than we counted
     spend(mngr, "foo", 0.5)
     purse.count({"t": "foo"})
     assert purse.spent(state("foo", own=0.7, all_of_them=0.7))[0] == 1.0
