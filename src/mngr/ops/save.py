@@ -213,16 +213,17 @@ def _bundle(
         ]
     if not new:
         return {"prerequisites": held, "new_objects": 0}
+    edge = _edge(there, raw, work, new, held)
     head = "# v2 git bundle\n" if place.form == "sha1" else f"# v3 git bundle\n@object-format={place.form}\n"
     head += (
-        "".join(f"-{oid} \n" for oid in held)
+        "".join(f"-{oid} \n" for oid in edge)
         + "".join(f"{oid} {name}\n" for name, oid in refs.items())
         + "\n"
     )
     path = os.path.join(part, BUNDLE)
     with open(path, "wb") as file:
         file.write(head.encode("utf-8", "surrogateescape"))
-    wanted = "\n".join([*new, *(f"^{oid}" for oid in held)]) + "\n"
+    wanted = "\n".join([*new, *(f"^{oid}" for oid in edge)]) + "\n"
     line = 'exec git --git-dir="$1" --no-replace-objects pack-objects --revs --stdout --delta-base-offset -q >>"$2"'
     packed = there.run(["sh", "-c", line, "pack", raw, path], stdin=wanted.encode())
     if packed.code:
@@ -230,11 +231,21 @@ def _bundle(
             f"git cannot pack the commits of {record.name}: {packed.problem}",
             "look at its work dir with: git fsck",
         )
-    return {"prerequisites": held, "new_objects": len(new)}
+    stands_on = [place.head] if place.head in held else []
+    return {"prerequisites": list(dict.fromkeys([*edge, *stands_on])), "new_objects": len(new)}
+
+
+def _edge(host: Host, raw: str, work: str, new: list[str], held: list[str]) -> list[str]:
+    """Of what the source has, the commits that new ones build on: whatever else becomes of it, these are enough."""
+    if not held:
+        return []
+    asked = "".join(f"{oid}\n" for oid in (*new, *(f"^{oid}" for oid in held)))
+    listed = rawgit.must(host, raw, work, "rev-list", "--boundary", "--stdin", stdin=asked.encode()).decode()
+    return [row[1:] for row in listed.splitlines() if row.startswith("-")]
 
 
 def _held_by_source(host: Host, record: AgentRecord, refs: dict[str, str]) -> list[str]:
-    """Commits a bundle may build on: the base, and for a mirror other tips, if a lasting ref of the source has them."""
+    """What need not be saved: the base, and for a mirror other tips and tags, if a lasting ref of the source has them."""
     source = record.source
     if record.base is None or source is None or not os.path.isdir(source):
         return []

@@ -416,6 +416,37 @@ def test_the_bundle_is_complete_when_no_branch_or_tag_holds_the_base(
     assert "repository of its own" in back.notes[0]
 
 
+@pytest.mark.parametrize("work_is", ["committed", "staged"])
+def test_tags_of_any_kind_and_branches_that_go_are_no_matter_of_the_saved_work(
+    fleet: Fleet, repo: Path, work_is: str
+) -> None:
+    git(repo, "tag", "-a", "noted", "-m", "a note")
+    git(repo, "tag", "blob", "HEAD:README.md")
+    git(repo, "tag", "tree", "HEAD^{tree}")
+    git(repo, "checkout", "-q", "-b", "side")
+    write(repo, "side.txt", b"the same\n")
+    git(repo, "add", "-A")
+    commit(repo, "-m", "side")
+    git(repo, "checkout", "-q", "main")
+    work = make(fleet, transfer="mirror")
+    write(work, "mine.txt", b"the same\n")  # a blob that only the branch has that goes
+    git(work, "add", "-A")
+    if work_is == "committed":
+        commit(work, "-m", "mine")
+        git(work, "tag", "-a", "done", "-m", "mine")
+    before = state(work)
+    fleet.destroy(["foo"], force=True)
+    assert fleet.undestroy(["foo"])[0].ok and state(work) == before
+    fleet.destroy(["foo"], force=True)
+    git(repo, "branch", "-q", "-D", "side")
+    collect(repo)
+    back = fleet.undestroy(["foo"])[0]
+    assert back.ok, back.error
+    assert list(back.notes) == ["refs/heads/side is left out: the source no longer has its commit"]
+    assert state(work) == before
+    assert git(work, "fsck", "--connectivity-only") == ""
+
+
 def test_a_gone_source_that_the_work_needs_is_a_clear_error(fleet: Fleet, repo: Path) -> None:
     work = make(fleet)
     write(work, "a", b"1")
