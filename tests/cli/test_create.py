@@ -133,9 +133,15 @@ def test_count_tells_which_of_them_failed(mngr: Mngr) -> None:
     git(mngr.repo, "branch", "mngr/w-2")
     ran = mngr("create", "w", "--count", "3", "--format", "json", "--", "sleep", "1000", code=4)
     assert [a["name"] for a in ran.json()["agents"]] == ["w-1", "w-3"]
-    assert "there is already a branch 'mngr/w-2'" in ran.err
+    error = json.loads(ran.err)["error"]
+    assert error["message"].endswith(
+        "1 of 3 agents could not be made: w-2: there is already a branch 'mngr/w-2'"
+    )
     assert sorted(a["name"] for a in mngr.agents()) == ["w-1", "w-3"]
     assert git(mngr.repo, "branch", "--list", "mngr/w-2") != ""
+    git(mngr.repo, "branch", "mngr/v-1")
+    quiet = mngr("create", "v", "--count", "2", "-q", "--", "sleep", "1000", code=4).err
+    assert quiet.startswith("Error: v-1: there is already a branch 'mngr/v-1'\nError: 1 of 2 agents")
 
 
 def test_a_count_needs_a_branch_each(mngr: Mngr) -> None:

@@ -137,3 +137,16 @@ def test_an_interrupt_ends_the_command(foo: Mngr) -> None:
 def test_usage(foo: Mngr) -> None:
     assert "after --" in foo("exec", "foo", code=2).err
     assert "there is no agent 'nobody'" in foo("exec", "nobody", "--", "true", code=1).err
+
+
+def test_who_is_named_in_three_ways_is_one(mngr: Mngr) -> None:
+    mngr("create", "foo", "--", "cat")
+    names = ("foo", "foo@local", mngr.agent("foo")["id"])
+    assert [row["name"] for row in mngr.json("exec", *names, "--", "sh", "-c", "echo x >>f")["results"]] == [
+        "foo"
+    ]
+    assert (mngr.work("foo") / "f").read_text() == "x\n"
+    assert len(mngr.json("message", *names, "-m", "hi")["results"]) == 1
+    for words in (("stop",), ("start",), ("wait", "--state", "RUNNING")):
+        assert len(mngr.json(*words, *names)["results"]) == 1
+    assert len(mngr("events", *names, "--type", "stopped", "--format", "jsonl").out.splitlines()) == 1

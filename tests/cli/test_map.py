@@ -154,6 +154,8 @@ def test_what_is_wrong_is_said_before_anything_is_made(mngr: Mngr) -> None:
         (("x",), "who shall do it?"),
         (("x", "--agent", "player"), "what shall player be told?"),
         (("x", "--budget", "much", "--", "true"), "--budget: 'much' is no amount of money"),
+        (("x", "--budget=-1", "--", "true"), "--budget: '-1' is no amount of money"),
+        (("x", "--budget-per-day", "nan", "--", "true"), "--budget-per-day: 'nan' is no amount of money"),
         (("x", "--max-agents", "0", "--", "true"), "--max-agents must be at least 1"),
         (("x", "--name", "No Good", "--", "true"), "cannot be the name of a run"),
     ):

@@ -124,8 +124,12 @@ def test_the_agent_itself_uses_it_and_it_ends_with_the_agent(mngr: Mngr, port: i
 
 
 def test_off_alone_takes_the_network_and_nothing_else(mngr: Mngr, port: int) -> None:
+    words = ("--network", "off", "--transfer", "worktree", "--", "sleep", "1000")
+    assert "whose .git is yours" in mngr("create", "foo", *words, code=2).err
     mngr("create", "foo", "--network", "off", "--", "sleep", "1000")
-    assert (mngr.work("foo") / ".git").is_file()  # a worktree, as ever
+    assert (
+        mngr.work("foo") / ".git"
+    ).is_dir()  # of its own: who writes to yours can leave something for you to run
     program = f"import socket; socket.create_connection(('127.0.0.1', {port}), timeout=5)"
     assert "refused" in mngr("exec", "foo", "--", "python3", "-c", program, code=1).err
     mngr(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -134,3 +135,17 @@ def test_two_starts_at_once_give_one_process(mngr: Mngr) -> None:
     assert mngr.tmux("list-sessions", "-F", "#{session_name}") == "foo\n"
     wait_for(lambda: runs(mngr, "foo") == 2)
     assert runs(mngr, "foo") == 2
+
+
+def test_it_runs_since_it_was_started_last(mngr: Mngr) -> None:
+    mngr("create", "foo", "--", "sleep", "1000")
+    record = mngr.home / "agents" / mngr.agent("foo")["id"] / "agent.json"
+    old = {**json.loads(record.read_text()), "created_at": "2020-01-01T00:00:00.000Z"}
+    record.write_text(json.dumps(old, separators=(",", ":")) + "\n")
+    mngr("stop", "foo")
+    ended = mngr.agent("foo")["state_since"]
+    mngr("start", "foo")
+    shown = mngr.agent("foo")
+    assert (
+        shown["created_at"] == old["created_at"] and shown["state_since"][:18] >= ended[:18]
+    )  # tmux: whole seconds

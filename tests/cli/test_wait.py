@@ -90,7 +90,7 @@ def test_what_can_never_come_is_said_at_once(mngr: Mngr) -> None:
     assert (
         ran.err == "Error: foo is FAILED (exit 3) and will not be DONE\nHint: bring it back: mngr start foo\n"
     )
-    ran = mngr("wait", "bar", "foo", "--state", "DONE", "--format", "json", code=1)
+    ran = mngr("wait", "bar", "foo", "--state", "DONE", "--format", "json", code=4)
     assert states(ran.json()) == [("bar", False, "RUNNING"), ("foo", False, "FAILED")]
     mngr("wait", "bar", "foo", "--any", "--state", "RUNNING")
 
@@ -121,7 +121,7 @@ def test_errors(mngr: Mngr) -> None:
     assert "exclude" in mngr("wait", "foo", "--any", "--all", code=2).err
     assert "no state" in mngr("wait", "foo", "--state", ",", code=2).err
     assert "there is no agent 'nobody'" in mngr("wait", "nobody", code=1).err
-    assert "nobody" in mngr("wait", "foo", "nobody", code=1).err
+    assert "nobody" in mngr("wait", "foo", "nobody", code=4).err
 
 
 def test_nothing_is_left_running(mngr: Mngr) -> None:

@@ -36,7 +36,7 @@ def boxes(tmp_path: Path, mngr: Mngr) -> Iterator[Boxes]:
 @pytest.mark.parametrize("number", ["99999999999999999999", "\u00b2"])
 def test_a_number_that_is_none_breaks_no_list(mngr: Mngr, boxes: Boxes, number: str) -> None:
     agent = mngr.agent("foo")["id"]
-    row = f"pane {agent} agent s %1 1 0 {number} 0 title"
+    row = f"pane {agent} agent s %1 1 0 {number} 0 0 title"
     boxes.lie("h1", f"tmux() {{ command tmux \"$@\"; echo '{row}'; }}")
     assert sorted(a["name"] for a in mngr.agents()) == ["foo", "good"]
     mngr("explain", "foo")
@@ -50,7 +50,7 @@ def test_no_directory_can_be_taken_for_what_tmux_says(mngr: Mngr, boxes: Boxes) 
     here = mngr.home / "agents"
     for place in (agents, here):
         (one,) = place.glob("a-*")
-        (place / f"a-x\npane {one.name} agent s %1 1 0 99999999999999999999 0 t").mkdir()
+        (place / f"a-x\npane {one.name} agent s %1 1 0 99999999999999999999 0 0 t").mkdir()
     assert {a["name"]: a["state"] for a in mngr.agents()} == {"foo": "RUNNING", "good": "RUNNING"}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from mngr.cli import render
 from mngr.cli.connect import CONNECT_COMMAND, check_connect
 from mngr.cli.parse import Args, parse
@@ -179,15 +181,16 @@ def run(cli: Cli, args: Args) -> int:
     if errors and not agents:
         raise errors[0]
     _show(cli, agents)
-    for error in errors:
-        cli.say(f"Error: {error}")
     if message is not None:
         names = {outcome.name for outcome in told}
         told += _send(cli, [agent for agent in agents if agent.name not in names], message)
         _check_told(cli, told)
     if errors:
+        stem = f"{args['address'].partition('@')[0]}-" if args["address"] else "number "
+        failed = [f"{stem}{at}: {one}" for at, one in enumerate(made, 1) if isinstance(one, Exception)]
+        hint = getattr(errors[0], "hint", None) or "see: mngr list"
         raise PartialFailure(
-            f"{len(errors)} of {len(made)} agents could not be made: {errors[0]}", "see the lines above"
+            _each(cli, f"{len(failed)} of {len(made)} agents could not be made", failed), hint
         )
     if connects:
         from mngr.cli.connect import connect
@@ -226,17 +229,29 @@ def _check_told(cli: Cli, outcomes: list[Outcome]) -> None:
     """The agents stay although the first message may not have arrived."""
     raise_if_alone(outcomes)
     missed = [outcome for outcome in outcomes if not outcome.ok]
-    for outcome in missed:
-        cli.say(f"Error: {outcome.name}: {outcome.error}")
     if missed:
-        raise PartialFailure(
-            f"the message did not reach {len(missed)} of {len(outcomes)} agents", "see the lines above"
-        )
+        failed = [f"{outcome.name}: {outcome.error}" for outcome in missed]
+        said = _each(cli, f"the message did not reach {len(missed)} of {len(outcomes)} agents", failed)
+        raise PartialFailure(said, missed[0].hint or "see: mngr list")
+
+
+def _each(cli: Cli, what: str, failed: list[str]) -> str:
+    """What several came to in one error: for people each is a line of its own before it."""
+    if cli.format != "human":
+        return f"{what}: {'; '.join(failed)}"
+    for line in failed:
+        print(f"Error: {render.clean(line)}", file=sys.stderr)
+    return what
 
 
 def _request(cli: Cli, args: Args, *, on_terminal: bool) -> CreateRequest:
     from mngr.ops.create import CreateRequest
 
+    if "dirty" in args.given and args["transfer"] in ("copy", "none"):
+        raise UsageError(
+            f"--dirty has no meaning with --transfer {args['transfer']}, which takes files as they are",
+            "leave it out",
+        )
     dirty = args["dirty"] or ("ignore" if on_terminal else "fail")
     return CreateRequest(
         address=args["address"],

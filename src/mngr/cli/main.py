@@ -71,7 +71,9 @@ def _dispatch(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help"):
         from mngr.cli.help import print_overview
 
-        if not words and not before:
+        if not words and before:
+            raise UsageError(f"mngr {' '.join(before)} names no command", "see: mngr --help")
+        if not words:
             print_overview(sys.stderr)
             return 2
         print_overview(sys.stdout)
@@ -137,6 +139,9 @@ def report(error: MngrError, words: list[str]) -> None:
 
 
 def _wants_json(words: list[str]) -> bool:
+    run = sys.modules.get("mngr.cli.run")
+    if run is not None and run.Cli.chosen is not None:  # settings can choose it, too
+        return run.Cli.chosen in ("json", "jsonl")
     for at, word in enumerate(words):
         if word == "--":
             return False
@@ -179,6 +184,9 @@ def crash(error: BaseException, words: list[str]) -> int:
             break
         except OSError:
             continue
-    print(f"Error: this is a bug in mngr: {type(error).__name__}", file=sys.stderr)
-    print(f"Hint: please report it with the crash log: {where}", file=sys.stderr)
-    return 3
+    bug = MngrError(
+        f"this is a bug in mngr: {type(error).__name__}", f"please report it with the crash log: {where}"
+    )
+    bug.exit_code = 3
+    report(bug, words)
+    return bug.exit_code

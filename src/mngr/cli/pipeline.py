@@ -125,11 +125,16 @@ def _keep(now: R, before: Mapping[str, Any], given: set[str]) -> R:
 def money(args: Args, key: str) -> float | None:
     """US dollars; UsageError for what is no amount of money."""
     text = args[key]
+    if text is None:
+        return None
     try:
-        return None if text is None else float(str(text).lstrip("$"))
+        amount = float(str(text).lstrip("$"))
     except ValueError:
+        amount = -1.0
+    if not 0 <= amount < float("inf"):
         flag = "--" + key.replace("_", "-")
-        raise UsageError(f"{flag}: {text!r} is no amount of money", f"for example: {flag} 2.50") from None
+        raise UsageError(f"{flag}: {text!r} is no amount of money", f"for example: {flag} 2.50")
+    return amount
 
 
 def at_host(address: str | None) -> str:

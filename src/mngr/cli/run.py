@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 class Cli:
     """One command line: its words, the context it implies, and the way it speaks."""
 
+    chosen: str | None = None  # the format of the last one that could be read, for errors
+
     def __init__(self, name: str, words: list[str]) -> None:
+        Cli.chosen = None
         self.name = name
         self.words = words
         self.quiet = False
@@ -85,6 +88,7 @@ def execute(cli: Cli, module: ModuleType) -> int:
         return 0
     args = parse(command, cli.words, _defaults(cli, command))
     cli.quiet, cli.format = args["quiet"], args["format"]
+    Cli.chosen = cli.format
     if args["verbose"]:
         shell.tracer = cli.say
     if cli.format not in command.formats:

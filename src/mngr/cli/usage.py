@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mngr.cli import render
+from mngr.cli.run import names_of
 from mngr.cli.spec import NAMES, Command, Option
 from mngr.cli.table import COMMANDS
 
@@ -39,7 +40,7 @@ COMMAND = Command(
 
 def run(cli: Cli, args: Args) -> int:
     """Print the sums."""
-    found = cli.fleet.usage(args["name"], by=args["by"], destroyed=args["destroyed"])
+    found = cli.fleet.usage(names_of(args), by=args["by"], destroyed=args["destroyed"])
     items = [used.to_dict() for used in found]
     render.rows(cli, "usage", items, _table(found, args["by"]))
     if cli.format == "human" and not items:

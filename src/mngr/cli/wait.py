@@ -18,7 +18,7 @@ COMMAND = Command(
     summary=COMMANDS["wait"][1],
     description=(
         "Without --state it waits until an agent is neither STARTING nor RUNNING. An agent that has ended in another state\n"
-        "than the one asked for ends the waiting at once with exit code 1. Exit code 5 when the time is up."
+        "than the one asked for ends the waiting at once with exit code 1, or 4 for one of several. Exit code 5 when the time is up."
     ),
     arguments=(NAMES,),
     options=(
@@ -46,7 +46,7 @@ def run(cli: Cli, args: Args) -> int:
     code = cli.results(outcomes, human=_line)
     if any(outcome.exit_code == TimedOut.exit_code for outcome in outcomes):
         return TimedOut.exit_code
-    return min(code, 1)
+    return code
 
 
 def _line(outcome: Outcome) -> str:

@@ -122,9 +122,12 @@ def e2e(request: pytest.FixtureRequest) -> Iterator[E2eSession]:
     )
 
 
+_PLACE = re.compile(r"^[^\[:]*/")  # the directories of the file, not what is between brackets
+
+
 def directory_of(nodeid: str) -> str:
     """A test's name as a directory; short, and of its own."""
-    plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", nodeid.rpartition("/")[2]).strip("-.")
+    plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", _PLACE.sub("", nodeid)).strip("-.")
     mark = f"{zlib.crc32(nodeid.encode()):08x}"
     return f"{plain[:80]}-{mark}"
 

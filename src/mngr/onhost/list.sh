@@ -20,7 +20,7 @@ fi
 if [ -e "${socket%/*}" ] && ! [ -O "${socket%/*}" ]; then
     echo stranger # somebody else's directory: his server is not ours
 elif [ -S "$socket" ]; then
-    tmux -S "$socket" list-panes -a -F 'pane #{@mngr_id} #{@mngr_role} #{session_name} #{pane_id} #{pane_pid} #{pane_dead} #{window_activity} #{session_attached} #{pane_title}' 2>/dev/null
+    tmux -S "$socket" list-panes -a -F 'pane #{@mngr_id} #{@mngr_role} #{session_name} #{pane_id} #{pane_pid} #{pane_dead} #{window_activity} #{session_attached} #{session_created} #{pane_title}' 2>/dev/null
 fi
 files= witnesses=
 hex='[0-9a-f][0-9a-f][0-9a-f][0-9a-f]'

@@ -47,7 +47,9 @@ def settle(host: Host, record: AgentRecord) -> None:
 
 
 def is_claimed(host: Host, record: AgentRecord) -> bool:
-    """Whether another agent has the same work dir, made after this one's was taken away."""
+    """Whether another agent has the same work dir, made after this one's was taken away; a directory of yours is for many."""
+    if record.transfer == "none":
+        return False
     wanted = f'"work_dir":{json.dumps(record.work_dir)}'.encode()
     if not host.is_here:
         line = 'cd "$1" && exec grep -lF -e "$2" /dev/null */agent.json'

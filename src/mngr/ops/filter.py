@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     Test = Callable[[dict[str, Any]], bool]
 
+DEEPEST = 200  # conditions
 _TOKEN = re.compile(
     r"""\s*(?:(?P<op>==|!=|<=|>=|<|>|~)|(?P<paren>[()])|"(?P<dq>[^"]*)"|'(?P<sq>[^']*)'|(?P<word>[^\s()=!<>~"']+))"""
 )
@@ -48,7 +49,7 @@ def _wrong(text: str, why: str) -> UsageError:
 
 class _Parser:
     def __init__(self, text: str, tokens: list[tuple[str, str]], fields: tuple[str, ...]) -> None:
-        self.text, self.tokens, self.fields, self.at = text, tokens, fields, 0
+        self.text, self.tokens, self.fields, self.at, self.depth = text, tokens, fields, 0, 0
 
     def peek(self) -> tuple[str, str]:
         return self.tokens[self.at] if self.at < len(self.tokens) else ("end", "the end")
@@ -74,6 +75,9 @@ class _Parser:
 
     def single(self) -> Test:
         kind, word = self.take()
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise _wrong(self.text, f"it has more than {DEEPEST} conditions")
         if (kind, word) == ("word", "not"):
             inner = self.single()
             return lambda item: not inner(item)

@@ -56,6 +56,8 @@ def get_seen(ctx: Context, text: str) -> Seen:
     wanted = address(ctx, text)
     if wanted.name is None:
         raise UsageError(f"{text!r} names a host, not an agent", "write NAME or NAME@HOST")
+    if wanted.path is not None:
+        raise UsageError(f"{text!r} names a file, not an agent", f"leave out :{wanted.path}")
     if not ctx.home.exists():
         raise NotFound(f"there is no agent {wanted.name!r}", "make one: mngr create NAME -- COMMAND")
     known = store.find_id(ctx.home, wanted.name)

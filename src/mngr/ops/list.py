@@ -223,13 +223,13 @@ def _parse(ctx: Context, host: Any, out: bytes, ids: list[str] | None, now: floa
         elif line == "again":
             files.clear()
         elif word == "pane":
-            part = rest.split(" ", 8)
-            if len(part) != 9 or not _is_pane(*part[3:8]):
+            part = rest.split(" ", 9)
+            if len(part) != 10 or not _is_pane(*part[3:9]):
                 continue
             if part[2] == tmux.WATCHER:
                 watcher = part[5] == "0"
             elif part[1] == "agent" and part[0]:
-                keys = ("session", "pane", "pid", "dead", "activity", "attached", "title")
+                keys = ("session", "pane", "pid", "dead", "activity", "attached", "created", "title")
                 panes[part[0]] = dict(zip(keys, part[2:], strict=True))
         elif "/" in word:
             path, _, text = line.partition(":")
@@ -377,7 +377,7 @@ def _ends_at(ctx: Context, provider: str, host: str) -> str | None:
 def _activity(record: AgentRecord, evidence: Evidence, state: State) -> str | None:
     if evidence.pane is not None:
         seen = clock.stamp(float(evidence.pane["activity"]))
-        return max(seen, state.since or "")
+        return max(seen, state.since or "", record.created_at)  # tmux counts whole seconds
     return state.since or record.created_at
 
 

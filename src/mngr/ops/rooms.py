@@ -34,10 +34,6 @@ def discard_rooms(ctx: Context, names: list[str]) -> list[Outcome]:
 
     found = resolve(ctx, names)
     outcomes = each(ctx, names, one, found=found)
-    gone = [
-        seen.host
-        for seen, outcome in zip(found, outcomes, strict=True)
-        if outcome.ok and not isinstance(seen, MngrError)
-    ]
-    hosts.retire(ctx, gone)
+    done = {outcome.id for outcome in outcomes if outcome.ok}
+    hosts.retire(ctx, [seen.host for seen in found if not isinstance(seen, MngrError) and seen.id in done])
     return outcomes

@@ -83,6 +83,11 @@ def check(ctx: Context, host: Host, kind: str, request: CreateRequest) -> Create
             f"--sandbox cannot go with --transfer {request.transfer}, which shares files with you",
             "leave it out: a sandboxed agent gets a mirror; or use copy",
         )
+    if mode != "on" and request.transfer == "worktree":
+        raise UsageError(
+            f"--network {mode} cannot go with --transfer worktree, whose .git is yours",
+            "leave it out: an agent behind walls gets a mirror; or use copy",
+        )
     if request.sandbox or mode != "on":
         _check_host(host, "--sandbox" if request.sandbox else "--network")
     return request.replace(network=network)
@@ -116,10 +121,11 @@ def _check_host(host: Host, flag: str) -> None:
 
 
 def apart(source: Source, request: CreateRequest) -> Source:
-    """The source with only those transfers that share nothing with it."""
-    if not request.sandbox:
+    """The source with only those transfers that share nothing with it; without a sandbox, `none` may still be chosen."""
+    if not request.sandbox and request.network in (None, "on"):
         return source
-    return source.replace(transfers=tuple(mode for mode in ("mirror", "copy") if mode in source.transfers))
+    modes = ("mirror", "copy") if request.sandbox else ("mirror", "copy", "none")
+    return source.replace(transfers=tuple(mode for mode in modes if mode in source.transfers))
 
 
 def write(ctx: Context, host: Host, record: AgentRecord) -> None:

@@ -11,7 +11,7 @@ from mngr.ops import hosts, limit
 from mngr.ops import list as listing
 from mngr.ops.discard import end_processes
 from mngr.ops.launch import launch, renew_login, write_command
-from mngr.ops.targets import LIVE, each
+from mngr.ops.targets import LIVE, each, once
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,11 +25,12 @@ def start(ctx: Context, wanted: list[str]) -> list[Outcome]:
     """Start agents that do not run, and hosts (`@HOST`) that are stopped; what runs is left alone."""
     agents, places = hosts.split(ctx, wanted)
     outcomes = hosts.start_hosts(ctx, places)
-    outcomes.update(zip(agents, _start_agents(ctx, agents), strict=True))
-    return [outcomes[word] for word in wanted]
+    outcomes.update(_start_agents(ctx, agents))
+    return [outcomes[word] for word in wanted if word in outcomes]
 
 
-def _start_agents(ctx: Context, wanted: list[str]) -> list[Outcome]:
+def _start_agents(ctx: Context, wanted: list[str]) -> dict[str, Outcome]:
+    """By the words that named them first."""
 
     def one(seen: Seen, record: AgentRecord) -> Outcome:
         if record.phase != "ready":
@@ -41,7 +42,9 @@ def _start_agents(ctx: Context, wanted: list[str]) -> list[Outcome]:
         start_record(ctx, seen.host, record)
         return Outcome(id=record.id, name=record.name, extra={"was": seen.state.state})
 
-    return each(ctx, wanted, one, found=hosts.wake(ctx, wanted))
+    pairs = once(list(zip(wanted, hosts.wake(ctx, wanted), strict=True)))
+    names = [name for name, _ in pairs]
+    return dict(zip(names, each(ctx, names, one, found=[seen for _, seen in pairs]), strict=True))
 
 
 def start_record(ctx: Context, host: Host, record: AgentRecord) -> None:

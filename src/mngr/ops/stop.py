@@ -8,7 +8,7 @@ from mngr.fanout import fanout
 from mngr.model import Outcome
 from mngr.ops import hosts
 from mngr.ops.discard import end_processes
-from mngr.ops.targets import LIVE, failed, record_of, resolve
+from mngr.ops.targets import LIVE, failed, once, record_of, resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,35 +22,35 @@ def stop(ctx: Context, wanted: list[str], grace: float | None = None) -> list[Ou
     if grace is None:
         grace = clock.parse_length(str(ctx.settings.get("stop.grace")))
     agents, places = hosts.split(ctx, wanted)
-    outcomes = dict(zip(agents, _stop_agents(ctx, agents, grace), strict=True))
+    outcomes = _stop_agents(ctx, agents, grace)
     outcomes.update(hosts.stop_hosts(ctx, places, lambda host, seen: _end(ctx, host, seen, grace)))
-    return [outcomes[word] for word in wanted]
+    return [outcomes[word] for word in wanted if word in outcomes]
 
 
-def _stop_agents(ctx: Context, wanted: list[str], grace: float) -> list[Outcome]:
-    """All of a host in one go."""
-    outcomes: list[Outcome] = []
+def _stop_agents(ctx: Context, wanted: list[str], grace: float) -> dict[str, Outcome]:
+    """All of a host in one go; by the words that named them first."""
+    outcomes: dict[str, Outcome] = {}
     live: dict[int, tuple[Host, list[Seen]]] = {}
-    for name, seen in zip(wanted, resolve(ctx, wanted), strict=True):
+    for name, seen in once(list(zip(wanted, resolve(ctx, wanted), strict=True))):
         if isinstance(seen, HostStopped):
-            outcomes.append(Outcome(id=store.find_id(ctx.home, name), name=name, extra={"was": "STOPPED"}))
+            outcomes[name] = Outcome(id=store.find_id(ctx.home, name), name=name, extra={"was": "STOPPED"})
             continue
         if isinstance(seen, MngrError):
-            outcomes.append(failed(name, seen))
+            outcomes[name] = failed(name, seen)
             continue
         try:
             record = record_of(seen)
         except MngrError as error:
-            outcomes.append(failed(name, error, seen.id))
+            outcomes[name] = failed(name, error, seen.id)
             continue
         if seen.state.state in LIVE:
             live.setdefault(id(seen.host), (seen.host, []))[1].append(seen)
-        outcomes.append(Outcome(id=seen.id, name=record.name, extra={"was": seen.state.state}))
+        outcomes[name] = Outcome(id=seen.id, name=record.name, extra={"was": seen.state.state})
     ended = fanout(lambda one: _end(ctx, *one, grace), live.values())
     for (_, group), problem in zip(live.values(), ended, strict=True):
         if problem is not None:  # its host does not answer any more: others are stopped all the same
             bad = {seen.id: failed(record_of(seen).name, problem, seen.id) for seen in group}
-            outcomes = [bad.get(outcome.id or "", outcome) for outcome in outcomes]
+            outcomes = {name: bad.get(one.id or "", one) for name, one in outcomes.items()}
     return outcomes
 
 

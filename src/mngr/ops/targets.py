@@ -70,7 +70,10 @@ def each(
     at_once: int = 8,
     found: list[Seen | MngrError] | None = None,
 ) -> list[Outcome]:
-    """`work` on every target in parallel; what it raises becomes that target's outcome. `found`: what they stand for."""
+    """`work` on every target in parallel, once on one that is named twice; what it raises becomes that target's outcome.
+
+    `found`: what they stand for.
+    """
 
     def one(pair: tuple[str, Seen | MngrError]) -> Outcome:
         name, seen = pair
@@ -82,8 +85,19 @@ def each(
             return failed(seen.record.name if seen.record else name, error, seen.id)
 
     found = resolve(ctx, wanted) if found is None else found
-    answers = fanout(one, list(zip(wanted, found, strict=True)), at_once)
-    return [a if not isinstance(a, Exception) else failed(n, a) for n, a in zip(wanted, answers, strict=True)]
+    pairs = once(list(zip(wanted, found, strict=True)))
+    answers = fanout(one, pairs, at_once)
+    return [
+        a if not isinstance(a, Exception) else failed(n, a) for (n, _), a in zip(pairs, answers, strict=True)
+    ]
+
+
+def once(pairs: list[tuple[str, Seen | MngrError]]) -> list[tuple[str, Seen | MngrError]]:
+    """Those with another agent than all before: a name, an id and an address can stand for one."""
+    first: dict[str, tuple[str, Seen | MngrError]] = {}
+    for name, seen in pairs:
+        first.setdefault(name if isinstance(seen, MngrError) else seen.id, (name, seen))
+    return list(first.values())
 
 
 def record_of(seen: Seen) -> AgentRecord:

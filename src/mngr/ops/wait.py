@@ -6,7 +6,7 @@ import time
 
 from mngr.errors import MngrError, TimedOut, UsageError, closest
 from mngr.model import STATES, Outcome, Record, State
-from mngr.ops.targets import failed, record_of, resolve
+from mngr.ops.targets import failed, once, record_of, resolve
 from mngr.ops.watch import Watch
 
 TYPE_CHECKING = False
@@ -44,7 +44,9 @@ def wait(
     deadline = None if timeout is None else time.monotonic() + timeout
     done: dict[str, Outcome] = {}
     left: dict[str, Target] = {}
-    for name, seen in zip(names, resolve(ctx, names), strict=True):
+    pairs = once(list(zip(names, resolve(ctx, names), strict=True)))
+    names = [name for name, _ in pairs]
+    for name, seen in pairs:
         try:
             if isinstance(seen, MngrError):
                 raise seen

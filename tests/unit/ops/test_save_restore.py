@@ -486,10 +486,13 @@ def test_copy_comes_back_and_none_is_never_touched(fleet: Fleet, tmp_path: Path)
     plain = tmp_path / "plain"
     plain.mkdir()
     write(plain, "mine", b"m")
-    fleet.create("bar", command=["true"], transfer="none", source=str(plain))
-    assert fleet.destroy(["bar"], force=True)[0].ok
-    assert tree(plain) == {"mine": ("file", 0o644, b"m")}
-    assert fleet.undestroy(["bar"])[0].ok and fleet.get("bar").work_dir == str(plain)
+    for name in ("bar", "baz"):  # in one directory
+        fleet.create(name, command=["true"], transfer="none", source=str(plain))
+    for name in ("bar", "baz"):
+        assert fleet.destroy([name], force=True)[0].ok
+        assert tree(plain) == {"mine": ("file", 0o644, b"m")}
+    for name in ("bar", "baz"):
+        assert fleet.undestroy([name])[0].ok and fleet.get(name).work_dir == str(plain)
 
 
 def test_a_work_tree_that_is_no_longer_one_is_saved_as_files(fleet: Fleet) -> None:
