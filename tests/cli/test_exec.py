@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from mngr.contract.terminal import Terminal
 from tests.conftest import BIN, Mngr, wait_for
 
 RUN = ("--", "sleep", "1000")
@@ -150,3 +151,16 @@ def test_who_is_named_in_three_ways_is_one(mngr: Mngr) -> None:
     for words in (("stop",), ("start",), ("wait", "--state", "RUNNING")):
         assert len(mngr.json(*words, *names)["results"]) == 1
     assert len(mngr("events", *names, "--type", "stopped", "--format", "jsonl").out.splitlines()) == 1
+
+
+def test_who_interrupts_it_ends_the_command_on_all_of_them(mngr: Mngr) -> None:
+    for name in ("foo", "bar"):
+        mngr("create", name, "--", "sleep", "1000")
+    argv = [str(BIN / "mngr"), "exec", "foo", "bar", "--", "sh", "-c", "echo $$ >pid; exec sleep 1000"]
+    with Terminal(argv, mngr.repo, mngr.env) as terminal:
+        notes = [mngr.work(name) / "pid" for name in ("foo", "bar")]
+        wait_for(lambda: all(note.exists() and note.read_text() for note in notes))
+        pids = [note.read_text().strip() for note in notes]
+        terminal.type("\x03")
+        assert terminal.end() == 130
+    wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids))

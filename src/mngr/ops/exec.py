@@ -43,7 +43,8 @@ def exec_many(ctx: Context, names: list[str], argv: list[str], timeout: float | 
 
     def one(seen: Seen, record: AgentRecord) -> Outcome:
         entered, note = _enter(seen.host, record.id, argv)
-        result = seen.host.run(entered, timeout=timeout or LONGEST)
+        # Here it is of our process group without a limit, so that who interrupts us ends it, too.
+        result = seen.host.run(entered, timeout=timeout or (None if seen.host.is_here else LONGEST))
         _raise_unstarted(ctx, seen.host, record.name, result.code, note)
         texts = {
             "stdout": result.out.decode("utf-8", "replace"),
