@@ -23,7 +23,7 @@ SCHEMA: dict[str, tuple[type, str]] = {
     "project.lint": (str, "a command that must succeed on what is integrated, beside the tests"),
     "tutorial.file": (str, "the tutorial script"),
     "tutorial.tests": (str, "the tests that cite it"),
-    "tutorial.timeout": (str, "how long a block may take, with what comes before it, when it is tried (30s)"),
+    "tutorial.timeout": (str, "how long a block may take, with what comes before it, when it is tried"),
     "tmr.merge_tool": (
         str,
         "the command that merges one file where git cannot, with {base} {ours} {theirs} {out} {path} (mergiraf, if there is one)",
@@ -43,9 +43,9 @@ SCHEMA: dict[str, tuple[type, str]] = {
     ),
     "pull.max_files": (
         int,
-        "files that may come from an agent at once (100,000); only your own settings count",
+        "files that may come from an agent at once; only your own settings count",
     ),
-    "pull.timeout": (str, "how long they may take to come (1h); only your own settings count"),
+    "pull.timeout": (str, "how long they may take to come; only your own settings count"),
     "sandbox.show": (
         list,
         "what else a sandboxed agent may read of this machine; only your own settings count",
@@ -61,7 +61,17 @@ SCHEMA: dict[str, tuple[type, str]] = {
     "providers.*.*": (object, "what a provider that a plugin adds wants to know"),
 }
 _LENGTHS = ("stop.grace", "graveyard.keep", "pull.timeout", "tutorial.timeout")
-DEFAULTS: dict[str, Any] = {"stop": {"grace": "2s"}, "graveyard": {"keep": "30d"}}
+DEFAULTS: dict[str, Any] = {
+    "stop": {"grace": "2s"},
+    "graveyard": {"keep": "30d"},
+    "pull": {
+        "max_bytes": 10 * 1024**3,
+        "max_file_bytes": 1024**3,
+        "max_files": 100_000,
+        "timeout": "1h",
+    },
+    "tutorial": {"timeout": "30s"},
+}
 
 
 class Layer(Record):

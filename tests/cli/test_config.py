@@ -26,9 +26,14 @@ def test_every_value_is_listed_with_its_source(mngr: Mngr) -> None:
         {"key": "graveyard.keep", "value": "30d", "source": "default", "path": None},
         {"key": "project.pytest", "value": "pytest -x", "source": "local", "path": str(local)},
         {"key": "project.setup", "value": "make it", "source": "project", "path": str(project)},
+        {"key": "pull.max_bytes", "value": 10 << 30, "source": "default", "path": None},
+        {"key": "pull.max_file_bytes", "value": 1 << 30, "source": "default", "path": None},
+        {"key": "pull.max_files", "value": 100_000, "source": "default", "path": None},
+        {"key": "pull.timeout", "value": "1h", "source": "default", "path": None},
         {"key": "stop.grace", "value": "3s", "source": "user", "path": str(user)},
         {"key": "tutorial.file", "value": "t.sh", "source": "env", "path": None},
         {"key": "tutorial.tests", "value": "t", "source": "-S", "path": None},
+        {"key": "tutorial.timeout", "value": "30s", "source": "default", "path": None},
     ]
     assert f"make it    project ({project})" in mngr("config", "list").out
 
@@ -119,7 +124,8 @@ def test_an_option_has_the_default_that_was_set(mngr: Mngr) -> None:
     assert not mngr("list", "--format", "human").out.startswith("{")
     mngr("config", "set", "commands.config.list.format", "{key}")
     assert mngr("config", "list").out.splitlines() == [
-        "commands.config.list.format", "commands.list.format", "graveyard.keep", "stop.grace",
+        "commands.config.list.format", "commands.list.format", "graveyard.keep", "pull.max_bytes", "pull.max_file_bytes",
+        "pull.max_files", "pull.timeout", "stop.grace", "tutorial.timeout",
     ]  # fmt: skip
 
 

@@ -41,7 +41,10 @@ def test_an_alias_is_explained_as_its_command(mngr: Mngr) -> None:
 def test_a_group_lists_its_commands(mngr: Mngr, group: str) -> None:
     out = mngr("help", group).out
     assert mngr(group, "--help").out == out
-    assert out.count("\n") == sum(name.startswith(group + " ") for name in COMMANDS)
+    assert out.startswith(f"Usage: mngr {group} COMMAND")
+    for name in (name for name in COMMANDS if name.startswith(group + " ")):
+        assert f"\n  mngr {name} " in out.partition("\nExamples\n")[0]
+        assert f"\n  mngr {name}" in out.partition("\nExamples")[2]
     assert "one of: " in mngr(group, code=2).err
 
 

@@ -72,6 +72,8 @@ def test_every_layer_is_read_in_order(tmp_path: Path) -> None:
     assert {key: settings.source(key) for key in settings.values} == {
         "stop.grace": "default",
         "graveyard.keep": "default",
+        **{f"pull.{key}": "default" for key in ("max_bytes", "max_file_bytes", "max_files", "timeout")},
+        "tutorial.timeout": "default",
         "project.setup": f"user ({user})",
         "project.program": f"project ({project})",
         "project.pytest": f"local ({local})",

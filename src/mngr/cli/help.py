@@ -38,9 +38,7 @@ def run(cli: Cli, args: Args) -> int:
     elif topic in COMMANDS:
         print_command(importlib.import_module(module_name(topic)).COMMAND, sys.stdout)
     elif topic in GROUPS:
-        for name, (_, summary) in COMMANDS.items():
-            if name.startswith(topic + " "):
-                cli.out(f"  mngr {name:{_WIDEST}}  {summary}")
+        _print_group(topic, sys.stdout)
     else:
         from mngr.cli.topics import TOPICS
 
@@ -54,6 +52,20 @@ def run(cli: Cli, args: Args) -> int:
             raise UsageError(f"there is no help on {words!r}", closest(words, known) or hint)
         cli.out(TOPICS[topic])
     return 0
+
+
+def _print_group(group: str, stream: TextIO) -> None:
+    """What `mngr GROUP --help` shows: its commands, and the first example of each."""
+    import importlib
+
+    names = [name for name in COMMANDS if name.startswith(f"{group} ")]
+    stream.write(f"Usage: mngr {group} COMMAND [OPTIONS]\n\nCommands\n")
+    for name in names:
+        stream.write(f"  mngr {name:{_WIDEST}}  {COMMANDS[name][1]}\n")
+    stream.write("\nExamples\n")
+    for name in names:
+        for line, what in importlib.import_module(module_name(name)).COMMAND.examples[:1]:
+            stream.write(f"  {line}\n      {what}\n")
 
 
 def print_overview(stream: TextIO) -> None:

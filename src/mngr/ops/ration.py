@@ -7,6 +7,7 @@ import select
 import time
 
 from mngr import clock
+from mngr.config import DEFAULTS
 from mngr.errors import MngrError, TimedOut
 from mngr.model import Record
 
@@ -22,20 +23,19 @@ CHUNK = 1 << 18
 class Limits(Record):
     """How much may come from an agent at once."""
 
-    bytes: int = 10 * 1024**3
-    file_bytes: int = 1024**3
-    files: int = 100_000
-    seconds: float = 3600.0
+    bytes: int = DEFAULTS["pull"]["max_bytes"]
+    file_bytes: int = DEFAULTS["pull"]["max_file_bytes"]
+    files: int = DEFAULTS["pull"]["max_files"]
+    seconds: float = clock.parse_length(DEFAULTS["pull"]["timeout"])
 
 
 def limits(settings: Settings) -> Limits:
     """As the user has set them."""
-    most = Limits()
     return Limits(
-        bytes=settings.get("pull.max_bytes", most.bytes),
-        file_bytes=settings.get("pull.max_file_bytes", most.file_bytes),
-        files=settings.get("pull.max_files", most.files),
-        seconds=clock.parse_length(settings.get("pull.timeout", "1h")),
+        bytes=settings.get("pull.max_bytes"),
+        file_bytes=settings.get("pull.max_file_bytes"),
+        files=settings.get("pull.max_files"),
+        seconds=clock.parse_length(settings.get("pull.timeout")),
     )
 
 
