@@ -35,7 +35,7 @@ def test_every_value_is_listed_with_its_source(mngr: Mngr) -> None:
         {"key": "tutorial.tests", "value": "t", "source": "-S", "path": None},
         {"key": "tutorial.timeout", "value": "30s", "source": "default", "path": None},
     ]
-    assert f"make it    project ({project})" in mngr("config", "list").out
+    assert f"make it      project ({project})" in mngr("config", "list").out
 
 
 def test_get_prints_the_value_alone(mngr: Mngr) -> None:
