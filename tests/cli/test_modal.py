@@ -188,6 +188,18 @@ def test_the_network_is_closed_or_open_to_what_is_named(mngr: Mngr, plane: Modal
     assert (made["network"], made["allowed"]) == ("ALLOWLIST", ["203.0.113.7/32", "api.example.com"])
     refused = mngr("create", "x@.modal", "--network", "allow=api.example.com:8080", *RUN, code=2).err
     assert "names there are for port 443" in refused
+    assert (
+        "for every port" in mngr("create", "x@.modal", "--network", "allow=203.0.113.7:443", *RUN, code=2).err
+    )
+    mngr("destroy", "--force", "bar")
+    for word in ("OFF", "none", "api.example.com"):
+        assert (
+            f"--network cannot be '{word}'" in mngr("create", "x@.modal", "--network", word, *RUN, code=2).err
+        )
+        assert "cannot be" in mngr("create", "x@.modal", "-b", f"network={word}", *RUN, code=2).err
+    assert "cannot be ''" in mngr("create", "x@.modal", "-b", "network=", *RUN, code=2).err
+    mngr("create", "baz@.modal", "-S", "providers.modal.network=false", *RUN)
+    assert the_sandbox(plane)["network"] == "BLOCKED"
 
 
 BAD = [

@@ -25,14 +25,23 @@ _AT_ONCE = 8  # hosts
 
 
 def choose_host(ctx: Context, wanted: Address) -> Host:
-    """Where an agent shall live, with a home for it; made where there is none and its provider makes hosts."""
-    return choose(ctx, wanted, [], None)[0]
+    """Where an agent shall live that was before, with a home for it; made where there is none, like the one that was."""
+    return choose(ctx, wanted, [], None, like_before=True)[0]
 
 
 def choose(
-    ctx: Context, wanted: Address, build_args: list[str], network: str | None, *, new: bool = False
+    ctx: Context,
+    wanted: Address,
+    build_args: list[str],
+    network: str | None,
+    *,
+    new: bool = False,
+    like_before: bool = False,
 ) -> tuple[Host, bool]:
-    """Where new agents shall live, with a home for them; and whether the host was made for them just now."""
+    """Where new agents shall live, with a home for them; and whether the host was made for them just now.
+
+    `like_before`: one that was destroyed comes back as it was, whatever the settings say by now.
+    """
     is_local = wanted.provider in (None, "local") and wanted.host in (None, "local")
     if is_local and not build_args and not new:
         return ctx.local, False
@@ -58,6 +67,8 @@ def choose(
     options = _options(ctx, name, build_args)
     if network is not None and not is_known:  # its first agent chooses; for all others it is checked
         options["network"] = network
+    if wanted.host is not None and not is_known and not like_before:
+        registry.drop(ctx.home, name, wanted.host, "gone")
     try:
         made = provider.create(wanted.host, options)
     except HostGone as error:

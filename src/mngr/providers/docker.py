@@ -13,7 +13,7 @@ from mngr.pipehost import PipeHost
 from mngr.providers import docker_engine, docker_image, docker_leftovers, docker_snapshot, probe
 from mngr.providers.docker_engine import DockerWire, Engine
 from mngr.providers.notes import clear_notes, host_lock
-from mngr.providers.rented import author, made_from, refuse_options
+from mngr.providers.wishes import author, made_from, refuse_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from mngr.config import as_list
 from mngr.errors import HostGone, HostStopped, MngrError, UsageError
 from mngr.paths import OF_AGENTS, find_project_root
 from mngr.providers.bridged import LINGER, Bridge, BridgedWire, StoppedWire
-from mngr.providers.rented import Found, RentedProvider, as_number, author
+from mngr.providers.rented import Found, RentedProvider
+from mngr.providers.wishes import as_number, author, network_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class ModalEngine:
         words: dict[str, Any] = {
             "timeout": _whole_seconds(wish, "timeout") or int(LONGEST), "idle_timeout": _whole_seconds(wish, "idle_timeout"),
             "region": wish.get("region"), "gpu": wish.get("gpu"), "cpu": as_number("cpus", wish["cpus"]) if wish.get("cpus") else None,
-            "memory": _megabytes(wish), **_network(str(wish.get("network") or "on")),
+            "memory": _megabytes(wish), **_network(network_of(wish)),
         }  # fmt: skip
         if words["timeout"] > LONGEST:
             raise UsageError(
@@ -324,6 +325,11 @@ def _network(text: str) -> Facts:
             continue
         except ValueError:
             (place, port), *_ = names.parse_network(f"allow={word}")[1]
+        if _is_address(place):
+            raise UsageError(
+                f"--network allow: {word} cannot be had on Modal",
+                f"an address there is allowed for every port: {place}",
+            )
         if port not in (None, 443):
             raise UsageError(
                 f"--network allow: {word} cannot be had on Modal",
@@ -331,6 +337,16 @@ def _network(text: str) -> Facts:
             )
         found["outbound_domain_allowlist"].append(place)
     return {key: value for key, value in found.items() if value}
+
+
+def _is_address(place: str) -> bool:
+    import ipaddress
+
+    try:
+        ipaddress.ip_address(place)
+    except ValueError:
+        return False
+    return True
 
 
 def _seconds(wish: Facts, key: str) -> float | None:

@@ -7,7 +7,8 @@ import os
 from mngr import registry, shell
 from mngr.errors import HostGone, MngrError, UsageError
 from mngr.providers.bridged import Bridge, BridgedWire, StoppedWire
-from mngr.providers.rented import Found, RentedProvider, as_number, author
+from mngr.providers.rented import Found, RentedProvider
+from mngr.providers.wishes import as_number, author
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

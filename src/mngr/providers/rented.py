@@ -7,13 +7,14 @@ import os
 import time
 from functools import partial
 
-from mngr import registry, shell, store
+from mngr import registry, store
 from mngr.errors import Busy, MngrError, NotFound, UsageError, closest
 from mngr.host import Leftover
 from mngr.model import Record
 from mngr.pipehost import PipeHost
 from mngr.providers import probe
 from mngr.providers.notes import clear_notes, clearing, host_lock
+from mngr.providers.wishes import made_from, network_of, refuse_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -264,7 +265,7 @@ class RentedProvider:
             "auto": auto,
         }
         if "network" in self._engine.options:
-            facts["network"] = str(wish.get("network") or "on")
+            facts["network"] = network_of(wish)
         registry.save(self._home, self.name, name, {**facts, "owner": store.this_process()}, "making")
         try:
             engine = self._when_there_is_room(lambda: self._engine.make(name, facts["engine"]), patience)
@@ -385,19 +386,6 @@ class RentedWire:
         self._wires.clear()
 
 
-def author() -> list[str]:
-    """Name and email of whoever works here, as git knows them: what agents elsewhere commit as."""
-    where = os.getcwd()
-    if where not in _AUTHORS:  # asked once for many hosts
-        said = shell.run(["git", "config", "--null", "--get-regexp", r"^user\.(name|email)$"]).text
-        rows = dict(row.partition("\n")[::2] for row in said.split("\0"))
-        _AUTHORS[where] = [rows.get(f"user.{key}", "") for key in ("name", "email")]
-    return _AUTHORS[where]
-
-
-_AUTHORS: dict[str, list[str]] = {}
-
-
 def load_snapshot(home: Home, name: str) -> Facts:
     """What an engine remembers of a snapshot, with its `place`; NotFound when there is no such snapshot of a host."""
     place = os.path.join(home.snapshots, name)
@@ -406,34 +394,6 @@ def load_snapshot(home: Home, name: str) -> Facts:
             return {**json.load(file)["host"]["kept"], "place": place}
     except (OSError, ValueError, KeyError, TypeError):
         raise NotFound(f"there is no snapshot {name!r} of a host", "see: mngr snapshot list") from None
-
-
-def made_from(home: Home, before: dict[str, Any]) -> dict[str, Any]:
-    """What a host that is gone was made from, for another of its name; a snapshot only if that is still there."""
-    options = dict(before.get("options") or {})
-    if not os.path.isdir(os.path.join(home.snapshots, str(options.get("snapshot")))):
-        options.pop("snapshot", None)
-    return options
-
-
-def refuse_options(host: str, options: dict[str, Any]) -> None:
-    """UsageError when something is asked of a host that is there already."""
-    if options:
-        key = next(iter(options))
-        raise UsageError(
-            f"{host} is there already, so {key} cannot be chosen", "leave it out, or make a new host"
-        )
-
-
-def as_number(key: str, value: object, hint: str = "a number, 0 or more") -> float:
-    """What a setting says; UsageError unless it is a number, 0 or more."""
-    try:
-        found = float(str(value))
-    except ValueError:
-        found = -1.0
-    if not 0 <= found < 1e15:
-        raise UsageError(f"{key} cannot be {value!r}", hint)
-    return found
 
 
 def _is_in(key: str, known: Sequence[str]) -> bool:

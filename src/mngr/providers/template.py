@@ -8,8 +8,9 @@ import time
 from mngr import clock, onhost, pipehost, registry, shell
 from mngr.errors import Busy, HostGone, HostStopped, MngrError, TimedOut, Unreachable, UsageError
 from mngr.paths import OF_AGENTS
-from mngr.providers.rented import Found, RentedProvider, author
+from mngr.providers.rented import Found, RentedProvider
 from mngr.providers.template_words import OWN, Sign, Template
+from mngr.providers.wishes import author
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

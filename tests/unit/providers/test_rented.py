@@ -170,6 +170,21 @@ def test_what_is_asked_of_a_host_is_checked_before_it_is_made(mngr: Mngr, root: 
     assert "there already" in mngr("create", "bar@box.toy", "-b", "size=2", *RUN, code=2).err
 
 
+def test_one_that_comes_back_is_as_it_was_and_a_new_one_of_its_name_as_is_asked_now(
+    mngr: Mngr, root: Path
+) -> None:
+    def asked() -> object:
+        return json.loads((mngr.home / "hosts/toy/box.json").read_text())["options"]
+
+    mngr("create", "foo@box.toy", "-b", "size=1", *RUN)
+    mngr("destroy", "--force", "@box.toy")
+    mngr("undestroy", "foo")
+    assert asked() == {"size": "1"}
+    mngr("destroy", "--force", "@box.toy")
+    mngr("create", "bar@box.toy", *RUN)
+    assert asked() == {}
+
+
 @pytest.mark.sampled(3)
 def test_a_new_host_can_be_made_from_what_was_kept_of_another(mngr: Mngr, root: Path) -> None:
     mngr("create", "foo@box.toy", *RUN)
