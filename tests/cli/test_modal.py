@@ -7,6 +7,7 @@ import os
 import random
 import shlex
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -260,6 +261,20 @@ def test_an_image_is_built_once_and_one_that_cannot_be_built_leaves_nothing(mngr
     refused = mngr("create", "x@.modal", "-b", "run+=echo no >&2; exit 3", *RUN, code=1).err
     assert "the image could not be built" in refused and "exited with 3" in refused
     assert len(plane.left()["sandboxes"]) == 2
+
+
+@pytest.mark.sampled(6)
+def test_who_takes_connections_and_says_nothing_does_not_answer(mngr: Mngr, plane: Modal) -> None:
+    mngr("create", "foo@box.modal", *RUN)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        mngr.env["MODAL_SERVER_URL"] = f"http://127.0.0.1:{mute.getsockname()[1]}"
+        began = time.monotonic()
+        assert "Modal cannot be reached: 127.0.0.1:" in mngr("create", "bar@.modal", *RUN, code=6).err
+        assert time.monotonic() - began < 20
+    mngr.env.update(plane.env)
+    with plane.silent():
+        assert "does not answer" in mngr("exec", "foo", "--", "true", code=6).err
+    wait_for(lambda: mngr("exec", "foo", "--", "echo", "fine", code=None).out == "fine\n")
 
 
 def test_hosts_are_made_from_one_that_was_prepared(mngr: Mngr, plane: Modal) -> None:

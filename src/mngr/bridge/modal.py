@@ -8,7 +8,7 @@ import os
 import time
 
 from mngr.bridge import modal_exec
-from mngr.bridge.modal_reach import AGAIN, answers, reach, refusal
+from mngr.bridge.modal_reach import AGAIN, SOON, answers, reach, refusal
 from mngr.bridge.protocol import Made, Refused
 
 TYPE_CHECKING = False
@@ -33,6 +33,8 @@ class Engine:
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._options = options
+        self._silence = ""  # why nobody answered
+        self._silent_until = 0.0  # who asks until then need not wait for the same
         self._ready: asyncio.Future[Any] | None = None
         self._sdk: Any = None
         self._app: Any = None
@@ -98,11 +100,7 @@ class Engine:
         try:
             return await work
         except Refused as error:
-            if error.kind in (
-                "not_found",
-                "usage",
-                "exists",
-            ):  # what calls after the end give differs by version
+            if error.kind in ("not_found", "usage", "exists", "ended"):  # after the end, by version
                 raise await self._why_ended(sandbox_id) from None
             raise
 
@@ -124,7 +122,7 @@ class Engine:
         missed = 0
         while self._commands:
             await asyncio.sleep(AGAIN)
-            why = await answers()
+            why = await answers(says=True)
             missed = missed + 1 if why else 0
             if missed == 2:
                 for command in list(self._commands):
@@ -155,8 +153,11 @@ class Engine:
 
     async def _load(self) -> None:
         self._room = asyncio.Semaphore(AT_ONCE)
-        if why := await answers():
-            raise Refused("unreachable", f"Modal cannot be reached: {why}")
+        if time.monotonic() > self._silent_until:
+            self._silence = await answers(says=True)
+            self._silent_until = time.monotonic() + SOON if self._silence else 0.0
+        if self._silence:
+            raise Refused("unreachable", f"Modal cannot be reached: {self._silence}")
         os.environ.setdefault("MODAL_LOGLEVEL", "ERROR")
         os.environ.setdefault("MODAL_MAX_THROTTLE_WAIT", "10")
         try:
@@ -330,7 +331,7 @@ class Engine:
         try:
             await reach(one.terminate.aio(wait=True))
         except Refused as error:
-            if error.kind not in ("not_found", "usage"):
+            if error.kind not in ("not_found", "usage", "ended"):
                 raise
         try:
             image = await self._exit_image(one, EXIT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import time
 
 from mngr.bridge.protocol import Refused
 
@@ -19,10 +20,14 @@ DEFAULT = "https://api.modal.com"
 SOON = 1.0  # seconds after which an answer is late
 CONNECT = 1.5  # seconds that a connection may take
 AGAIN = 3.0  # seconds between two looks while an answer is late
+SAY = 10.0  # seconds that the first word of a connection may take
+LATE = 10.0  # seconds after which who takes connections must say something, too
+_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))  # with no settings of ours
 # By the names of exceptions, for classes move between versions; what an older one lets through has a status instead.
 _KINDS = {
     "AuthError": "auth", "PermissionDeniedError": "auth", "NotFoundError": "not_found", "ResourceExhaustedError": "busy",
-    "ConnectionError": "unreachable", "ServiceError": "unreachable", "TimeoutError": "unreachable", "ClientClosed": "unreachable",
+    "ConnectionError": "unreachable", "ServiceError": "unreachable", "SandboxTimeoutError": "ended",
+    "SandboxTerminatedError": "ended", "TimeoutError": "unreachable", "ClientClosed": "unreachable", "StreamTerminatedError": "unreachable",
     "AlreadyExistsError": "exists", "InvalidError": "usage",
 }  # fmt: skip
 _STATUS = {
@@ -33,10 +38,16 @@ _STATUS = {
 
 def address() -> tuple[str, int]:
     """Where the control plane is, or the proxy on the way there; by what the library itself reads."""
-    proxy = os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy")
-    if proxy and not os.environ.get("MODAL_DISABLE_API_PROXY"):
-        return _parse(proxy)
-    return _parse((os.environ.get("MODAL_SERVER_URL") or _configured() or DEFAULT).split(",")[0])
+    return _parse(_proxy() or _server())
+
+
+def _proxy() -> str:
+    proxy = os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy") or ""
+    return "" if os.environ.get("MODAL_DISABLE_API_PROXY") else proxy
+
+
+def _server() -> str:
+    return (os.environ.get("MODAL_SERVER_URL") or _configured() or DEFAULT).split(",")[0]
 
 
 def _configured() -> str:
@@ -59,27 +70,49 @@ def _parse(url: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-async def answers() -> str:
-    """Why it cannot be connected to; nothing when it can."""
+async def answers(*, says: bool = False) -> str:
+    """Why it cannot be connected to; nothing when it can. `says`: and it must say something, which takes its time."""
     host, port = address()
     try:
         _, writer = await asyncio.wait_for(asyncio.open_connection(host, port), CONNECT)
+        writer.close()
+        if says and not _proxy():
+            await asyncio.wait_for(_greet(host, port), SAY)
     except asyncio.TimeoutError:
         return f"{host}:{port} does not answer"
     except OSError as error:
         return f"{host}:{port} cannot be reached: {error.strerror or error}"
-    writer.close()
     return ""
+
+
+async def _greet(host: str, port: int) -> None:
+    """Speak HTTP/2 until the other side does; what it says does not matter, nor who it is."""
+    import ssl
+
+    context = None
+    if not _server().startswith("http://"):
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        context.set_alpn_protocols(["h2"])
+    reader, writer = await asyncio.open_connection(host, port, ssl=context)
+    try:
+        writer.write(_HELLO)
+        if not await reader.read(1):
+            raise OSError("it ends the connection without a word")
+    finally:
+        writer.close()
 
 
 async def reach(work: Awaitable[T]) -> T:
     """What it gives; Refused when it fails, or takes long and nobody is there."""
     task = asyncio.ensure_future(work)
-    pause = SOON
+    pause, began = SOON, time.monotonic()
     try:
         while not task.done():
             await asyncio.wait([task], timeout=pause)
-            if not task.done() and (why := await answers()):
+            late = time.monotonic() - began
+            if not task.done() and (why := await answers(says=late > LATE)) and not task.done():
                 raise Refused("unreachable", why)
             pause = AGAIN
         return task.result()

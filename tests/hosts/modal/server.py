@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,15 @@ class Modal:
         """What there is: sandboxes with what they were made with, and the images that were made of some."""
         found: dict[str, Any] = json.loads((self.state / "left.json").read_text())
         return found
+
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """Meanwhile it takes connections and says nothing."""
+        self._server.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._server.send_signal(signal.SIGCONT)
 
     def reset(self) -> None:
         """As new: no sandbox, no image but those that were built, no fault."""
