@@ -83,8 +83,7 @@ def leftovers(ctx: Context, world: World) -> list[Task]:
             name = f"@{error.host}.{error.provider}"
             found.append(Task(what="host that is gone", name=name, act=_forget(ctx, error)))
     for host, agents in world.answers:
-        facts = {} if host.is_here else registry.load(ctx.home, host.provider, host.name) or {}
-        if facts.get("auto") and not agents and registry.age(ctx.home, host.provider, host.name) > YOUNG:
+        if not host.is_here and _is_forsaken(ctx, host, agents):
             found.append(Task(what="host without agents", name=host.name, act=_retire(ctx, host)))
     for name in registry.providers(ctx.home):
         try:
@@ -94,6 +93,20 @@ def leftovers(ctx: Context, world: World) -> list[Task]:
         except MngrError as error:
             found.append(Task(what="provider", name=name, note=f"{name} was not looked at: {error.message}"))
     return found
+
+
+def _is_forsaken(ctx: Context, host: Host, agents: list[Seen]) -> bool:
+    """Whether a host was made for agents, has none, and nobody is just making one."""
+    facts = registry.load(ctx.home, host.provider, host.name) or {}
+    if not facts.get("auto") or any(seen.record and seen.record.phase == "ready" for seen in agents):
+        return False
+    maker = facts.get("maker")
+    if store.is_alive(maker) if maker else registry.age(ctx.home, host.provider, host.name) < YOUNG:
+        return False
+    try:
+        return not agents or not listing.look(ctx, host)  # those that were half made are taken away by now
+    except MngrError:
+        return False
 
 
 def memories(ctx: Context, world: World) -> list[Task]:

@@ -217,7 +217,7 @@ class DockerProvider:
                 what = error.message.removeprefix(f"{name} has ")
                 raise MngrError(f"{image.about} has {what}", _NEEDS) from None
             raise
-        registry.save(self._home, self.name, name, {**found, **facts})
+        registry.save(self._home, self.name, name, {**found, **facts, "maker": store.this_process()})
         registry.drop(self._home, self.name, name, "making", "gone")
 
     def _run(

@@ -277,7 +277,8 @@ class RentedProvider:
             except MngrError:
                 pass  # it stays noted, for `gc`
             raise
-        registry.save(self._home, self.name, name, {**found, **facts, "engine": engine})
+        maker = store.this_process()  # until it has ended, a host without agents may get some
+        registry.save(self._home, self.name, name, {**found, **facts, "engine": engine, "maker": maker})
         registry.drop(self._home, self.name, name, "making", "gone")
 
     def _settle_in(self, name: str, engine: Facts, first: str) -> dict[str, Any]:

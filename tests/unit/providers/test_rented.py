@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
 
+from mngr import store
 from mngr.paths import Home
 from tests.conftest import Mngr, end_servers, wait_for
 from tests.unit.providers.toy import ToyProvider
@@ -71,6 +73,31 @@ def test_what_is_cut_off_is_finished_or_taken_back(mngr: Mngr, root: Path) -> No
     assert rows(mngr) == [] and mngr.agents() == []
     mngr("undestroy", "foo")
     assert machines(root) == {"box": True}
+
+
+def test_a_host_goes_at_once_with_the_agent_that_it_was_made_for_and_that_was_cut_off(
+    mngr: Mngr, root: Path
+) -> None:
+    mngr("create", "foo@.toy", *RUN)
+    (record,) = root.glob("*/**/agents/a-*/agent.json")
+    owner = {**store.this_process(), "start": "another"}
+    half = {**json.loads(record.read_text()), "phase": "creating", "owner": owner}
+    record.write_text(json.dumps(half, separators=(",", ":")) + "\n")
+    assert rows(mngr) == [("interrupted create", "cleaned"), ("host without agents", "cleaned")]
+    assert machines(root) == {} and rows(mngr) == []
+
+
+def test_a_host_that_somebody_is_just_making_agents_for_stays(mngr: Mngr, root: Path) -> None:
+    mngr("create", "here", *RUN)
+    provider = ToyProvider("toy", Home(str(mngr.home)), {"root": str(root)})
+    made = provider.create(None, {}).name
+    old = time.time() - 3600
+    note = mngr.home / f"hosts/toy/{made}.json"
+    os.utime(note, (old, old))
+    assert rows(mngr) == []  # we live
+    known = json.loads(note.read_text())
+    note.write_text(json.dumps({**known, "maker": {**known["maker"], "start": "another"}}))
+    assert rows(mngr) == [("host without agents", "cleaned")] and machines(root) == {}
 
 
 def test_what_is_made_again_after_it_was_cut_off_is_nothing_to_take_back(mngr: Mngr, root: Path) -> None:
