@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from mngr.mapreduce.recipe import Wish
     from mngr.mapreduce.state import RunState
     from mngr.model import Record
+    from mngr.names import Address
+    from mngr.ops.context import Context
 
     R = TypeVar("R", bound=Record)
 
@@ -149,13 +151,38 @@ def wish_of(cli: Cli, args: Args, prefix: str, kind: str) -> Wish:
 
     cli.context.kind(kind)
     on = at_host(args["on"])
+    if (
+        args["agents_per_host"] is not None
+        and "agents_per_host" in args.given
+        and args["agents_per_host"] < 1
+    ):
+        raise UsageError("--agents-per-host must be at least 1", "leave it out for a host for each agent")
     if on:
-        address(cli.context, on)
+        _check_hosts(cli.context, address(cli.context, on), args)
     return Wish(
         agent=kind, args=args.rest or [], on=on,
         transfer=args["transfer"] or "mirror", sandbox=args["sandbox"], network=args["network"], yolo=args["yolo"],
         prefix=prefix, per_host=args["agents_per_host"], keep_hosts=args["keep_hosts"],
     )  # fmt: skip
+
+
+def _check_hosts(ctx: Context, where: Address, args: Args) -> None:
+    """Raises at once what each of many hosts would be refused for."""
+    from mngr.mapreduce.dock import rate_of
+
+    if where.provider is None and where.host is not None:
+        ctx.find_host(where.host)
+    if where.provider in (None, "local"):
+        return
+    if args["sandbox"]:
+        raise MngrError(
+            f"--sandbox is not for {where.provider} hosts", "leave it out: each is a machine of its own"
+        )
+    rate_of(ctx, where.provider)
+    provider = ctx.provider(where.provider)
+    check = getattr(provider, "check", None)
+    if check is not None and (where.host is None or where.host not in provider.list()):
+        check({"network": args["network"]} if args["network"] else {})
 
 
 class Progress:
@@ -238,7 +265,7 @@ def line_of(row: dict[str, Any]) -> str | None:
         return f"a host of {row['provider']} is being prepared, which all others are made from"
     if kind == "released" and row["agents"]:
         return (
-            f"{row['host']}: given back; mngr undestroy brings its agents back, each of {len(row['agents'])}"
+            f"{row['host']}: given back; mngr undestroy brings each of its {len(row['agents'])} agents back"
         )
     if kind == "release_failed":
         return f"{row['host']}: could not be given back, and will be tried again: {row['error']}"

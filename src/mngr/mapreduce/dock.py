@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from mngr import clock
 from mngr.errors import Busy, MngrError, UsageError
 from mngr.mapreduce.moorings import Moorings
 from mngr.ops.create import CreateRequest
@@ -81,6 +82,7 @@ class Dock:
         self._later: dict[str, float] = {}  # hosts that could not be given back: when to try again
         self._tries: dict[str, int] = {}
         self._is_preparing = False
+        self._preparing_since: str | None = None
         self._can_prepare = False
         if self.provider is not None:
             makes: Any = ctx.provider(self.provider)
@@ -175,6 +177,7 @@ class Dock:
             branch=None if base is None else f"{base}:mngr/{name}", env=[f"{k}={v}" for k, v in self._wish.env.items()],
         )  # fmt: skip
         snapshot = f"{self._wish.prefix}-{self._run.name}-{os.urandom(2).hex()}"
+        self._preparing_since = clock.stamp()
         self._write("prepare", snapshot=snapshot, provider=self.provider)
         self._is_preparing = True
         self._crew.do("prepare", snapshot, lambda: prepare(self._fleet.context, request, snapshot))
@@ -184,6 +187,9 @@ class Dock:
         self._is_preparing = False
         if isinstance(result, Busy):
             return
+        since, first = self._preparing_since, f"{snapshot}-first"  # of no name that anybody else needs
+        until = clock.stamp()
+        self._write("host", host=first, provider=self.provider, since=since, until=until, rate=self._rate)
         if isinstance(result, MngrError):
             self._can_prepare = False
             self._write("prepared", snapshot=None, error=result.message)

@@ -43,6 +43,8 @@ def step(hosts: dict[str, Rented], row: dict[str, Any]) -> None:
         hosts[name] = Rented(
             provider=row["provider"], rate=row.get("rate"), since=row.get("since") or row["at"]
         )
+        if row.get("until"):  # it has gone already
+            hosts[name] = hosts[name].still(row["until"], "gone")
     elif name not in hosts:
         return
     elif kind == "release":

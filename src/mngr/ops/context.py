@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from mngr import config, paths, registry
-from mngr.errors import MngrError, NotFound, Unreachable, closest
+from mngr.errors import MngrError, NotFound, Unreachable, UsageError, closest
 from mngr.plugins import CODERS, KINDS, PROVIDERS, Hooks, find_plugins
 from mngr.providers.local import LocalProvider
 
@@ -150,6 +150,8 @@ class Context:
         if not known:
             pools = self.settings.table("providers").items()
             known = [(key[:-6], name) for key, value in pools if key.endswith(".hosts") and name in value]
+        if not known and name in self.provider_names():
+            raise UsageError(f"{name!r} is a provider, not a host", f"for a host of its own: .{name}")
         if len(known) > 1:
             listed = ", ".join(f"@{host}.{provider}" for provider, host in known)
             raise MngrError(f"the host {name!r} could be any of {listed}", "say which")

@@ -154,6 +154,10 @@ class RentedProvider:
                 self._make(host, options or made_from(self._home, before), auto=auto, patience=self.patience)
         return self.open(host)
 
+    def check(self, options: dict[str, Any]) -> None:
+        """UsageError for what no host can be; makes nothing."""
+        self._engine.plan("check", self._wish(options))
+
     def start(self, host: str) -> None:
         with self._lock(host):
             self._turn("start", host)
@@ -228,8 +232,8 @@ class RentedProvider:
     def _facts(self, host: str) -> dict[str, Any]:
         facts = registry.load(self._home, self.name, host)
         if facts is None:
-            hint = f"make it with its first agent: mngr create NAME@{host}.{self.name}"
-            raise NotFound(f"{self.name} has no host {host!r}", closest(host, self.list()) or hint)
+            hint = closest(host, self.list()) or "see: mngr list --hosts"
+            raise NotFound(f"{self.name} has no host {host!r}", hint)
         return facts
 
     def _wish(self, options: dict[str, Any]) -> dict[str, Any]:
