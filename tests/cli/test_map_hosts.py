@@ -86,7 +86,7 @@ def test_a_host_is_prepared_once_for_all_and_each_is_given_back(mngr: Mngr, boxe
     assert (bill["made"], bill["running"]) == (4, 0)
     assert bill["cost_usd"] == pytest.approx(bill["hours"] * 360, rel=0.1)
     assert (
-        f"3 hosts, 0 running, {bill['hours']:.2f} host-hours, ${bill['cost_usd']:.2f}"
+        f"4 hosts, 0 running, {bill['hours']:.2f} host-hours, ${bill['cost_usd']:.2f}"
         in mngr("tmr", "status", "r").out
     )
     check_prepared(mngr)
@@ -348,7 +348,8 @@ def test_a_run_whose_money_is_spent_stops_its_hosts_and_can_go_on(mngr: Mngr, bo
     line = 'if test -e "$0"; then sleep 2; else sleep 1000; fi; echo x >$MNGR_OUTPUT_DIR/x'
     words = (*MAP, "a", "--budget", "0.3", "--", "sh", "-c", line, str(boxes.place / "sign"))
     said = mngr(*words, code=5).err
-    assert "some of it is parked" in said and rows(mngr, "ended")[0]["why"] == "the budget of $0.30 is spent"
+    assert "some of it is parked" in said and "mngr map --resume r --budget MORE" in said
+    assert rows(mngr, "ended")[0]["why"] == "the budget of $0.30 is spent"
     (box,) = boxes.boxes.iterdir()
     assert (box / "stopped").exists()
     bill = mngr.json("tmr", "status", "r")["budget"]["hosts"]

@@ -117,7 +117,7 @@ def _play(cli: Cli, fleet: Fleet, place: str, paths: list[str]) -> Made:
     finally:
         say.close()
     if exit_code(state) == 5:
-        raise parked(f"cd {place}; mngr tmr resume")
+        raise parked(f"cd {place}; mngr tmr resume", state)
     data = integrate(fleet, run, Order(), cli.say)
     found = status(run)
     return Made(

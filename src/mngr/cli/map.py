@@ -103,7 +103,7 @@ def run(cli: Cli, args: Args) -> int:
         render.rows(cli, "tasks", rows, f"{summary(state)}: {place.path}", run=place.name)
     code = exit_code(state)
     if code == 5:
-        raise parked(f"mngr map --resume {place.name}")
+        raise parked(f"mngr map --resume {place.name}", state)
     return code
 
 

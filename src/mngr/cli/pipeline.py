@@ -320,9 +320,13 @@ def pytest_of(cli: Cli, args: Args) -> list[str]:
         raise UsageError(f"--pytest: {error}", "write it as for a shell: --pytest 'uv run pytest'") from None
 
 
-def parked(go_on: str) -> MngrError:
+def parked(go_on: str, state: RunState) -> MngrError:
     """What is raised for a run that is not over; `go_on` is the command that takes it up."""
-    error = MngrError("the run is not over: some of it is parked", f"go on: {go_on}")
+    why = state.waits or next((one.reason for one in state.in_state("parked") if one.reason), None) or ""
+    more = " --budget-per-day MORE" if "day's budget" in why else " --budget MORE" if "budget" in why else ""
+    error = MngrError(
+        f"the run is not over: some of it is parked{why and f' ({why})'}", f"go on: {go_on}{more}"
+    )
     error.exit_code = 5
     return error
 

@@ -61,7 +61,7 @@ def finish(
     code = max(exit_code(state, BAD), 4 if nothing or held(state) else 0)
     code = max(code, 0 if made is None or made["is_whole"] else 4)
     if code == 5:
-        raise parked(f"mngr tmr resume {place.name}")
+        raise parked(f"mngr tmr resume {place.name}", state)
     return code
 
 

@@ -61,11 +61,12 @@ def run(cli: Cli, args: Args) -> int:
     cli.say(f"run {place.name}: {slug} is for {asked.agent} again{beside}")
     say = Progress(cli, notify=args["notify"], rows=read_journal(place.journal))
     try:
-        one = go(cli.fleet, place, limits, say).tasks[slug]
+        state = go(cli.fleet, place, limits, say)
+        one = state.tasks[slug]
     finally:
         say.close()
     if one.state != "settled":
-        raise parked(f"mngr tmr resume {place.name}")
+        raise parked(f"mngr tmr resume {place.name}", state)
     nothing = put_back(cli, place)
     return max(integrate_again(cli, place), 4 if slug in nothing or one.outcome in BAD else 0)
 
