@@ -60,6 +60,7 @@ def test_an_exit_code_that_is_none_is_no_answer(mngr: Mngr, boxes: Boxes) -> Non
     shown = mngr.json("list")
     assert {a["name"]: a["state"] for a in shown["agents"]} == {"foo": "UNKNOWN", "good": "RUNNING"}
     assert [error["host"] for error in shown["errors"]] == ["h1"]
+    assert "h1 (box) did not answer: " in mngr("list", "--hosts").err
 
 
 class Teller:

@@ -181,6 +181,9 @@ def _hosts(cli: Cli) -> int:
         [[str("-" if h[k] is None else h[k]) for k in keys] for h in hosts],
     )
     render.rows(cli, "hosts", hosts, human)
+    for host in hosts:
+        if cli.format == "human" and host["state"] == "UNKNOWN":
+            cli.say(f"{host['host']} ({host['provider']}) did not answer: {host['error']}")
     return 0
 
 

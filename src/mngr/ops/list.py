@@ -58,7 +58,8 @@ def _show(ctx: Context, provider: str, host: str, answer: list[Seen] | MngrError
         if isinstance(answer, HostStopped):
             return Listing(agents=[view(seen, "STOPPED") for seen in last_seen(ctx, answer)])
         if isinstance(answer, HostGone):
-            note = f"{answer.message}; forget it: mngr destroy @{host}.{provider}"
+            where = f"@{host}.{provider}"
+            note = f"{answer.message}; make it anew with what was kept: mngr start {where}; forget it: mngr destroy {where}"
             return Listing(agents=[view(seen, "GONE") for seen in last_seen(ctx, answer)], notes=[note])
         if isinstance(answer, MngrError):
             agents = [view(seen, "UNKNOWN") for seen in _unknown(ctx, provider, host)]

@@ -170,14 +170,18 @@ class TemplateEngine:
         said = result.err.decode("utf-8", "replace")
         if result.code == 0 or any(self._signs[sign].fits(said, result.code) for sign in ignore):
             return result
-        why = complaint(said or result.text)
-        if self._signs["busy"].fits(said, result.code):
-            raise Busy(f"{self._provider} has no room: {why}", "try again later")
-        if self._signs["away"].fits(said, result.code):
+        whole, signs = said or result.text, self._signs
+        if signs["busy"].fits(said, result.code):
+            raise Busy(f"{self._provider} has no room: {signs['busy'].line(whole)}", "try again later")
+        if signs["away"].fits(said, result.code):
+            why = signs["away"].line(whole)
             raise Unreachable(f"{self._provider} does not answer: {why}", f"try it: {shell.join(argv)}")
-        if name and self._signs["gone"].fits(said, result.code):
-            raise HostGone(self._provider, name, why)
-        raise MngrError(f"{self._provider} could not {key} {name}: {why}", f"try it: {shell.join(argv)}")
+        if name and signs["gone"].fits(said, result.code):
+            raise HostGone(self._provider, name, signs["gone"].line(whole))
+        what = f"{key} {name}".strip()
+        raise MngrError(
+            f"{self._provider} could not {what}: {complaint(whole)}", f"try it: {shell.join(argv)}"
+        )
 
     def _wait(self, name: str, facts: Facts) -> None:
         """Until it answers."""
@@ -200,7 +204,7 @@ class TemplateEngine:
     def lost(self, name: str, tag: str, said: str) -> Unreachable:
         """What it means that a command on a host did not run to its end."""
         if self._signs["gone"].fits(said) and not self._may_have(tag):
-            return HostGone(self._provider, name, complaint(said))
+            return HostGone(self._provider, name, self._signs["gone"].line(said))
         if self._signs["stopped"].fits(said):
             return HostStopped(self._provider, name)
         return Unreachable(

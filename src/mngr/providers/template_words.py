@@ -147,3 +147,9 @@ class Sign:
     def fits(self, said: str, code: int | None = None) -> bool:
         """Whether this is it."""
         return code in self._codes or any(text.search(said) for text in self._texts)
+
+    def line(self, said: str) -> str:
+        """The line that says so, else the last."""
+        lines = [line.strip() for line in said.splitlines() if line.strip()]
+        telling = [line for line in lines if any(text.search(line) for text in self._texts)]
+        return (telling or lines or ["it does not say why"])[-1]

@@ -97,3 +97,10 @@ def test_hosts_that_cannot_be_stopped_take_more_than_one_agent(mngr: Mngr, tmp_p
 def test_a_command_that_hosts_were_made_with_and_that_is_there_no_more_is_named() -> None:
     with pytest.raises(UsageError, match=re.escape("[providers.box] has no exec")):
         template(exec=None).fill("exec", {"id": "i", "program": "true"})
+
+
+def test_what_is_told_is_the_line_that_tells_it() -> None:
+    said = "docker: Cannot connect to the Docker daemon.\n\nRun 'docker run --help' for more information\n"
+    assert Sign("box", "away", "cannot connect").line(said) == "docker: Cannot connect to the Docker daemon."
+    assert Sign("box", "away", 125).line(said) == "Run 'docker run --help' for more information"
+    assert Sign("box", "away", "x").line("\n") == "it does not say why"
