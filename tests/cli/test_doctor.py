@@ -11,6 +11,8 @@ import pytest
 
 from mngr.ops.doctor import judge_clock, judge_place, judge_programs
 from tests.conftest import Mngr
+from tests.hosts.boxes import Boxes
+from tests.hosts.modal.server import python
 
 PROGRAMS = (
     "sh",
@@ -280,3 +282,14 @@ def test_a_server_that_ended_with_its_last_agent_is_no_trouble(mngr: Mngr) -> No
     mngr("stop", "foo")
     found = checks(mngr)["tmux server"]
     assert (found["status"], found["found"]) == ("ok", "not running; the first agent starts it")
+
+
+def test_what_makes_hosts_is_asked(mngr: Mngr, tmp_path: Path) -> None:
+    mngr.env.update(Boxes(tmp_path / "engine").env)
+    assert "it answers" in mngr("doctor", "@.box").out
+    mngr.env["MODAL_SERVER_URL"] = "http://127.0.0.1:1"
+    mngr.env["MNGR__PROVIDERS__MODAL__PYTHON"] = str(python())
+    ran = mngr("doctor", "@.modal", code=1)
+    assert "Modal cannot be reached: 127.0.0.1:1" in ran.out + ran.err
+    ran = mngr("doctor", "@.modal", "-S", "providers.modal.cpus=lots", code=1)
+    assert "cpus cannot be 'lots'" in ran.out + ran.err

@@ -17,16 +17,22 @@ COMMAND = Command(
     summary=COMMANDS["doctor"][1],
     description=(
         "Checks programs and their versions, the home, room on the disk, the tmux server, the settings and the plugins,\n"
-        "and says how to mend what is wrong, by the package manager that is there; of a host also its clock and its locks.\n"
+        "and says how to mend what is wrong, by the package manager that is there; of a host also its clock and its locks;\n"
+        "of a provider whether its settings make sense and it answers.\n"
         "Changes nothing. Exits 1 when something that is needed is missing."
     ),
     arguments=(
-        Argument(name="TARGET", help="@HOST, or a kind of agent", required=False, complete="targets"),
+        Argument(
+            name="TARGET", help="@HOST, @.PROVIDER, or a kind of agent", required=False, complete="targets"
+        ),
     ),
     examples=(
         ("mngr doctor", "this machine"),
         ("mngr doctor player", "what agents of kind player need"),
-        ("mngr doctor @local", "a host, be it another machine: mngr doctor @box"),
+        (
+            "mngr doctor @local",
+            "a host, be it another machine: mngr doctor @box; what makes them: mngr doctor @.modal",
+        ),
         ("mngr doctor @local --format json", "the same for a program"),
     ),
     mends=True,

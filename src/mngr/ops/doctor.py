@@ -54,7 +54,7 @@ class Check(Record):
 def doctor(
     ctx: Context, target: str | None = None, check_setting: Callable[[str, Any], None] | None = None
 ) -> list[Check]:
-    """Look at this machine, at `@HOST`, or at what agents of a kind need."""
+    """Look at this machine, at `@HOST`, at what makes hosts (`@.PROVIDER`), or at what agents of a kind need."""
     if target is not None and not target.startswith("@"):
         kind = ctx.kind(target, f"; a host has an @ before it: mngr doctor @{target}")
         checks = judge_programs(_ask(ctx.local, (*_PROGRAMS, *kind.programs)), (*_PROGRAMS, *kind.programs))
@@ -65,7 +65,15 @@ def doctor(
             else c
             for c in checks
         ]
-    host = ctx.local if target is None else find.get_host(ctx, find.address(ctx, target))
+    where = None if target is None else find.address(ctx, target)
+    if (
+        where is not None
+        and where.host is None
+        and where.provider
+        and ctx.provider(where.provider).can_create_hosts
+    ):
+        return [_engine(ctx, where.provider)]
+    host = ctx.local if where is None else find.get_host(ctx, where)
     before = time.time()
     facts = _ask(host, (*_PROGRAMS, *_WISHED))
     checks = [*judge_programs(facts, _PROGRAMS), *judge_place(facts, host.home.root)]
@@ -77,6 +85,18 @@ def doctor(
         _locks(facts),
         Check(name="home", found=host.home.root),
     ]
+
+
+def _engine(ctx: Context, name: str) -> Check:
+    """Whether hosts can be had of a provider: its settings make sense, and it answers."""
+    try:
+        provider = ctx.provider(name)
+        getattr(provider, "check", lambda options: None)({})
+        ctx.home.make()
+        getattr(provider, "leftovers", list)()
+    except MngrError as error:
+        return Check(name=name, status=ERROR, problem=error.message, hint=error.hint)
+    return Check(name=name, found="it answers")
 
 
 def _ask(host: Host, programs: tuple[str, ...]) -> dict[str, str]:
