@@ -84,7 +84,7 @@ BOUNDS = (
     Option(
         flags=("--stall",), metavar="TIME", kind="length", default=600.0, help="no sign of life for so long is a hang"
     ),
-    Option(flags=("--canary",), metavar="N", kind="int", default=3, help="so many go all the way before the rest begins"),
+    Option(flags=("--canary",), metavar="N", kind="int", default=3, help="so many go ahead, until one of them went all the way"),
     Option(flags=("--alarm",), metavar="N", kind="int", default=5, help="so many that fail alike stop the launches"),
     Option(
         flags=("--on-alarm",), metavar="HOW", choices=("pause", "probe"), default="pause",
