@@ -34,6 +34,7 @@ rm -rf -- "$place" 2>/dev/null || { chmod -R u+rwX -- "$place"; rm -rf -- "$plac
 rmdir "${place%/*}" "${place%/*/*}" 2>/dev/null || :
 """
 _FIND = 'case $1 in "~"/*) cd "$HOME/${1#??}" ;; *) cd "$1" ;; esac 2>/dev/null && pwd -P && ls -1'
+_NO, _YES = ("false", "no", "off", "0"), ("true", "yes", "on", "1")
 
 
 class SlurmEngine:
@@ -58,7 +59,10 @@ class SlurmEngine:
         root = str(wish.get("home") or PLACE).rstrip("/")
         if not root.startswith(("/", "~/")):
             raise UsageError(f"home cannot be {root!r}", "a directory of the cluster: /… or ~/…")
-        is_shared = str(wish.get("shared", True)).lower() not in ("false", "no", "off", "0")
+        said = str(wish.get("shared", True)).lower()
+        if said not in (*_NO, *_YES):
+            raise UsageError(f"shared cannot be {said!r}", "true or false")
+        is_shared = said in _YES
         place = f"{root}/{self._key}/{name}-{tag}"
         words = [f"--{key}={wish[key]}" for key in _SINGLE if wish.get(key)]
         words += [f"--cpus-per-task={wish['cpus']}"] if wish.get("cpus") else []
