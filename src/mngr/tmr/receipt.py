@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mngr.model import Record
 from mngr.tmr.baseline import verdict as together
-from mngr.tmr.resolve import problems
+from mngr.tmr.resolve import leads, problems
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ def judge(
 ) -> Receipt:
     """The receipt of the runs of a test and of its witnesses, and of what was found about the edit."""
     runs = [*own, *others]
-    imported = {name: path for run in runs for name, path in run.imported_from.items()}
+    imported = {name: path for run in runs for name, path in leads(run.resolved).items()}
+    imported |= {name: path for run in runs for name, path in run.imported_from.items()}
     verdict, reason = decide(own, others, _wrong_code(runs, program))
     refused = [finding for finding in refusals if finding.level == "refuse"]
     if verdict in ("confirmed", "flaky") and refused:

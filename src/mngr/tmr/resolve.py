@@ -43,6 +43,18 @@ def problems(resolved: Any, program: str | None = None, strays: Any = ()) -> lis
     return found
 
 
+def leads(resolved: Any) -> dict[str, str]:
+    """Where each package and program leads: also those that a test does not import, but starts."""
+    if not isinstance(resolved, dict):
+        return {}
+    scripts = resolved.get("scripts")
+    found = {
+        str(name): texts(facts) for name, facts in (scripts.items() if isinstance(scripts, dict) else ())
+    }
+    ways = {name: facts.get("code") or facts.get("path") or "" for name, facts in found.items()}
+    return {**{name: way for name, way in ways.items() if way}, **texts(resolved.get("packages"))}
+
+
 def _package(name: str, path: str) -> str:
     if "site-packages" in path or "dist-packages" in path:
         return (

@@ -14,6 +14,7 @@ from mngr import Fleet
 from mngr.errors import MngrError
 from mngr.tmr import resolve
 from mngr.tmr.collect import collect
+from mngr.tmr.resolve import leads
 from mngr.tmr.rooms import Rooms
 from mngr.tmr.testing import TestRun, run_test
 from mngr.tmr.walls import Walls
@@ -337,3 +338,17 @@ def test_rooms_on_another_host_and_behind_walls(
             room.write("data.bin", b"\0\xff")
             assert room.read("data.bin") == b"\0\xff"
         assert [agent.name for agent in fleet.list().agents] == [world.room.name]
+
+
+def test_what_a_test_starts_and_does_not_import_is_told_by_where_it_leads() -> None:
+    scripts = {
+        "shop": {"path": "bin/shop", "code": "shop/cli.py"},
+        "tool": {"path": "bin/tool"},
+        "none": {"path": ""},
+    }
+    assert leads({"packages": {"core": "core/__init__.py"}, "scripts": scripts}) == {
+        "core": "core/__init__.py",
+        "shop": "shop/cli.py",
+        "tool": "bin/tool",
+    }
+    assert leads(None) == leads({"scripts": []}) == {}
