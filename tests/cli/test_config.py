@@ -188,3 +188,11 @@ def test_a_length_of_time_must_be_one(mngr: Mngr) -> None:
         "Hint: write it as 90s, 10m, 1h30m or 2d\n"
     )
     assert mngr("config", "get", "stop.grace").out == "2s\n"
+
+
+def test_an_option_of_a_run_that_there_is_not_is_refused(mngr: Mngr) -> None:
+    assert "has no option 'nosuch' (tmr.nosuch)" in mngr("config", "set", "tmr.nosuch", "3", code=2).err
+    assert "--max-agents wants a whole number" in mngr("config", "set", "tmr.max_agents", "x", code=2).err
+    assert "(templates.t.nosuch)" in mngr("config", "set", "templates.t.nosuch", "1", code=2).err
+    mngr("config", "set", "tmr.max_agents", "3")
+    mngr("config", "set", "tmr.merge_tool", "x {base}")

@@ -30,19 +30,25 @@ def scope_of(args: Args) -> str | None:
 
 
 def check_option(ctx: Context, key: str, value: Any) -> None:
-    """UsageError when `key` is of [commands] or [templates] and the command has no such option, or not that value."""
+    """UsageError when `key` is of [commands], [templates] or [tmr] and the command has no such option, or not that value."""
     from mngr.cli.parse import parse
 
     table, _, rest = key.removesuffix("+=").partition(".")
-    if table not in ("commands", "templates"):
+    if table not in ("commands", "templates", "tmr") or rest == "merge_tool":
         return
     words = rest.split(".")
-    if table == "templates":
+    if table == "tmr":
+        command, option = _find_command(ctx, "tmr run"), rest
+    elif table == "templates":
         command, option = _find_command(ctx, "create"), ".".join(words[1:])
     else:
         length = 2 if " ".join(words[:2]) in COMMANDS else 1
         command, option = _find_command(ctx, " ".join(words[:length])), ".".join(words[length:])
-    parse(command, ["--help"], {option: value})
+    try:
+        parse(command, ["--help"], {option: value})
+    except UsageError as error:
+        name = f"commands.{command.name}.{option}"
+        raise UsageError(error.message.replace(name, key.removesuffix("+=")), error.hint) from None
 
 
 def _find_command(ctx: Context, name: str) -> Command:
