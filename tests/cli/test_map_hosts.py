@@ -313,6 +313,15 @@ def test_why_it_waits_stands_in_status_and_after_a_kill_it_goes_on_with_the_same
     assert mngr.json("tmr", "status", "r")["budget"]["hosts"]["running"] == 0
 
 
+def test_a_host_that_was_kept_costs_until_it_is_destroyed(mngr: Mngr, boxes: Boxes) -> None:
+    mngr(*MAP, "a", "--keep-hosts", "--", "true")
+    assert mngr.json("tmr", "status", "r")["budget"]["hosts"]["running"] == 1
+    (host,) = (row["host"] for row in rows(mngr, "host"))
+    mngr("destroy", "--force", f"@{host}.box")
+    first, second = (mngr.json("tmr", "status", "r")["budget"]["hosts"] for _ in range(2))
+    assert first == second and first["running"] == 0 and first["cost_usd"] > 0
+
+
 @pytest.mark.parametrize("at", ["create", "snapshot"])
 def test_a_preparation_that_was_cut_off_is_done_again_and_leaves_nothing(
     mngr: Mngr, boxes: Boxes, at: str

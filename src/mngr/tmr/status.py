@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from mngr import clock
+from mngr import clock, registry
 from mngr.errors import MngrError
 from mngr.mapreduce import rent
 from mngr.mapreduce.journal import find_writer, read_journal
@@ -45,7 +45,11 @@ def status(run: RunDir, local: Host | None = None) -> dict[str, Any]:
         "alerts": [{"at": row["at"], "type": row["type"], "text": row["text"]} for row in state.alerts],
         "alarm": None if state.open_alarm is None else state.open_alarm["text"],
         "waits": state.waits or (_PREPARING if state.preparing else None),
-        "budget": _budget(tasks, [*state.hosts.values(), *asked.hosts.values()], list(asked.tasks.values())),
+        "budget": _budget(
+            tasks,
+            [_as_it_is(local, *one) for one in (*state.hosts.items(), *asked.hosts.items())],
+            list(asked.tasks.values()),
+        ),
         "counts": counts,
         **({} if local is None else {"converging": _converging(local, run, state)}),
     }
@@ -107,6 +111,17 @@ def _task(one: TaskState) -> dict[str, Any]:
         "spend": one.spend,
         "before_edit": one.before_edit,
     }
+
+
+def _as_it_is(local: Host | None, name: str, host: Rented) -> Rented:
+    """A host that somebody destroyed since costs nothing any more."""
+    home = None if local is None or host.since is None else local.home
+    if home is None or registry.load(home, host.provider, name) is not None:
+        return host
+    if registry.load(home, host.provider, name, "gone") is None:
+        return host
+    gone = time.time() - registry.age(home, host.provider, name, "gone")
+    return host.still(clock.stamp(gone), "gone")
 
 
 def _asked(run: RunDir) -> RunState:
