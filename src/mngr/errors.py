@@ -72,6 +72,10 @@ class Busy(MngrError):
     exit_code = 5
 
 
+class NotTaken(MngrError):
+    """Who was to do it could not even be asked: a program is not installed, or we are not let in. Nothing was made."""
+
+
 class Lost(Unreachable):
     """The connection ended while a command of the user's ran there."""
 

@@ -7,7 +7,7 @@ import select
 import sys
 import time
 
-from mngr.errors import MngrError, TimedOut
+from mngr.errors import MngrError, NotTaken, TimedOut
 from mngr.model import Record
 
 TYPE_CHECKING = False
@@ -63,7 +63,7 @@ class Result(Record):
         return said.splitlines()[-1] if said else f"exit code {self.code}"
 
 
-class ProgramMissing(MngrError):
+class ProgramMissing(NotTaken):
     """A program we need is not installed."""
 
     def __init__(self, program: str) -> None:

@@ -200,3 +200,16 @@ def test_an_agent_that_was_killed_before_it_was_one_is_no_agent_and_goes(mngr: M
     os.utime(half, (0, 0))
     assert [row["name"] for row in mngr.json("gc")["results"]] == [half.name]
     assert not half.exists() and [agent["name"] for agent in mngr.agents()] == ["foo"]
+
+
+def test_what_a_program_that_is_not_there_could_not_make_is_nothing_to_clean_up(mngr: Mngr) -> None:
+    for verb, words in (
+        ("create", ["{name}"]),
+        ("exec", ["{name}", "{program}"]),
+        ("list", []),
+        ("destroy", ["{name}"]),
+    ):
+        mngr.env[f"MNGR__PROVIDERS__BOX__{verb.upper()}"] = json.dumps(["nosuchprogram", *words])
+    mngr.env["MNGR__PROVIDERS__BOX__KIND"] = "template"
+    assert "nosuchprogram is not installed" in mngr("create", "foo@.box", "--", "true", code=1).err
+    assert list((mngr.home / "hosts").rglob("*.making")) == []

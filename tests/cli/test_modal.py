@@ -249,6 +249,8 @@ def test_who_does_not_answer_is_said_so_in_three_seconds(mngr: Mngr, plane: Moda
     assert "modal token new" in mngr("create", "bar@.modal", *RUN, code=1).err
     mngr.env["MNGR__PROVIDERS__MODAL__PYTHON"] = str(BIN / "python")
     assert "pip install 'modal" in mngr("create", "bar@.modal", *RUN, code=1).err
+    # Of those that were never taken nothing is noted; nobody knows of the one that could not be reached.
+    assert len(list((mngr.home / "hosts/modal").glob("*.making"))) == 1
 
 
 def test_an_image_is_built_once_and_one_that_cannot_be_built_leaves_nothing(mngr: Mngr, plane: Modal) -> None:

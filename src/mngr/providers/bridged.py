@@ -8,7 +8,7 @@ import os
 import sys
 
 from mngr import bridge, onhost, shell
-from mngr.errors import Busy, HostGone, HostStopped, MngrError, NotFound, Unreachable, UsageError
+from mngr.errors import Busy, HostGone, HostStopped, MngrError, NotFound, NotTaken, Unreachable, UsageError
 from mngr.lock import Lock
 from mngr.providers import control
 
@@ -117,7 +117,9 @@ class Bridge:
             return HostStopped(self.provider, host, message or None)
         if kind == "gone":
             return HostGone(self.provider, host, message)
-        kinds = {"busy": Busy, "unreachable": Unreachable, "usage": UsageError, "not_found": NotFound}
+        kinds = {
+            "busy": Busy, "unreachable": Unreachable, "usage": UsageError, "not_found": NotFound, "missing": NotTaken, "auth": NotTaken,
+        }  # fmt: skip
         if kind == "missing":
             message = f"{self._python} cannot load {self.provider}: {message}"
         return kinds.get(kind, MngrError)(message, hint)

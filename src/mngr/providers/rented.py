@@ -8,7 +8,7 @@ import time
 from functools import partial
 
 from mngr import registry, store
-from mngr.errors import Busy, MngrError, NotFound, UsageError, closest
+from mngr.errors import Busy, MngrError, NotFound, NotTaken, UsageError, closest
 from mngr.host import Leftover
 from mngr.model import Record
 from mngr.pipehost import PipeHost
@@ -275,9 +275,12 @@ class RentedProvider:
             engine = self._when_there_is_room(lambda: self._engine.make(name, facts["engine"]), patience)
             first = getattr(self._engine, "first", lambda name, facts: "")(name, engine)
             found = self._settle_in(name, engine, first)
-        except BaseException:
+        except BaseException as error:
             try:
                 self._remove(name, facts)
+            except NotTaken:
+                if isinstance(error, NotTaken):  # before and after it
+                    registry.forget(self._home, self.name, name)
             except MngrError:
                 pass  # it stays noted, for `gc`
             raise
