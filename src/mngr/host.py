@@ -144,6 +144,7 @@ class Leftover(Record):
     name: str
     act: Callable[[], None] | None = None
     note: str | None = None
+    is_half_made: bool = False  # it never came to be
 
 
 class Leftovers(Protocol):

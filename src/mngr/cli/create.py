@@ -247,11 +247,6 @@ def _each(cli: Cli, what: str, failed: list[str]) -> str:
 def _request(cli: Cli, args: Args, *, on_terminal: bool) -> CreateRequest:
     from mngr.ops.create import CreateRequest
 
-    if "dirty" in args.given and args["transfer"] in ("copy", "none"):
-        raise UsageError(
-            f"--dirty has no meaning with --transfer {args['transfer']}, which takes files as they are",
-            "leave it out",
-        )
     dirty = args["dirty"] or ("ignore" if on_terminal else "fail")
     return CreateRequest(
         address=args["address"],

@@ -151,12 +151,6 @@ def wish_of(cli: Cli, args: Args, prefix: str, kind: str) -> Wish:
 
     cli.context.kind(kind)
     on = at_host(args["on"])
-    if (
-        args["agents_per_host"] is not None
-        and "agents_per_host" in args.given
-        and args["agents_per_host"] < 1
-    ):
-        raise UsageError("--agents-per-host must be at least 1", "leave it out for a host for each agent")
     if "agents_per_host" in args.given and on and not on.startswith("@."):
         raise UsageError("--agents-per-host is for hosts that are made", "write --on .PROVIDER")
     if on:

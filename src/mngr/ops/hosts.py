@@ -240,7 +240,7 @@ def end_interrupted(ctx: Context, provider: str) -> list[str]:
         return [f"{provider} could not be asked what was left half made: {error.message}"]
     for left in found:
         try:
-            if left.what == "interrupted create" and left.act is not None:
+            if left.is_half_made and left.act is not None:
                 left.act()
         except MngrError as error:
             problems.append(f"{left.name} is left half made: {error.message}; see: mngr gc")

@@ -27,7 +27,8 @@ def find(home: Home, provider: str, engine: Engine, key: str, undo: Undo) -> lis
             known[host] = facts.get("volume")
             if what and not store.is_alive(facts.get("owner")):
                 act = clearing(home, provider, host, phase, facts, undo)
-                found.append(Leftover(what=what, name=f"@{host}.{provider}", act=act))
+                name = f"@{host}.{provider}"
+                found.append(Leftover(what=what, name=name, act=act, is_half_made=phase == "making"))
     mine = ["--filter", f"label=mngr.home={key}", "--format"]
     containers = engine.must("containers could not be listed", "ps", "-a", *mine, "{{.Names}}").split()
     volumes = engine.must("volumes could not be listed", "volume", "ls", *mine, "{{.Name}}").split()

@@ -202,7 +202,8 @@ class RentedProvider:
             verb = facts.get("doing") or {"making": "create", "ending": "destroy"}.get(phase)
             if verb and not store.is_alive(facts.get("owner")):
                 act = self._finish(phase, host, facts)
-                found.append(Leftover(what=f"interrupted {verb}", name=f"@{host}.{self.name}", act=act))
+                what, name = f"interrupted {verb}", f"@{host}.{self.name}"
+                found.append(Leftover(what=what, name=name, act=act, is_half_made=phase == "making"))
         return found + [_unknown(one) for one in there if one.tag not in tags]
 
     def _notes(self) -> builtins.list[tuple[str, str, dict[str, Any]]]:
