@@ -174,7 +174,9 @@ def _changes(ctx: Context) -> Candidates:
     from mngr.tmr.changes import load
 
     try:
-        return [(one.id, one.title) for one in load(find_run(find_project_root(ctx.cwd) or ctx.cwd))]
+        return [
+            (one.id, one.title) for one in load(find_run(find_project_root(ctx.cwd) or ctx.cwd, kind="tmr"))
+        ]
     except (MngrError, ValueError):
         return []
 

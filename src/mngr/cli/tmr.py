@@ -100,8 +100,8 @@ def _integrated(cli: Cli, place: RunDir) -> dict[str, Any] | None:
     return {**kept, "is_whole": is_whole(data), "summary": told(data)}
 
 
-def run_of(cli: Cli, args: Args) -> RunDir:
-    """The run that is meant; raises NotFound."""
+def run_of(cli: Cli, args: Args, kind: str | None = None) -> RunDir:
+    """The run that is meant, by default the latest of its kind; raises NotFound."""
     from mngr.mapreduce.rundir import find_run
 
-    return find_run(root_of(cli), args["run"])
+    return find_run(root_of(cli), args["run"], kind)

@@ -86,8 +86,8 @@ def _meant(cli: Cli, args: Args) -> tuple[RunDir, str | None]:
 
     root, word, change = root_of(cli), args["run"], args["change"]
     if word is not None and change is None and word not in list_runs(root):
-        return find_run(root), word
-    return find_run(root, word), change
+        return find_run(root, kind="tmr"), word
+    return find_run(root, word, "tmr"), change
 
 
 def _one(place: RunDir, changes: Sequence[Change], word: str, given: str | None) -> Change:

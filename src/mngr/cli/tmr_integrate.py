@@ -56,7 +56,7 @@ COMMAND = Command(
 
 def run(cli: Cli, args: Args) -> int:
     """Make the branch."""
-    place = run_of(cli, args)
+    place = run_of(cli, args, "tmr")
     for one, other in (("reason", "without"), ("rewrite", "update_pr")):
         if args[one] and not args[other]:
             flag, with_ = (name.replace("_", "-") for name in (one, other))

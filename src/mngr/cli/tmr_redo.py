@@ -51,7 +51,7 @@ def run(cli: Cli, args: Args) -> int:
 
     if not (args["message"] or "").strip():
         raise UsageError("mngr tmr redo needs -m", "say what you want otherwise: -m 'keep the old name, too'")
-    place = find_run(root_of(cli), args["run"])
+    place = find_run(root_of(cli), args["run"], "tmr")
     limits = kept_limits(place, args)
     commits = (integration(place) or {}).get("commits") or []
     changes = find(gather(cli.context.local, place).changes, args["change"], commits)

@@ -34,7 +34,7 @@ def run(cli: Cli, args: Args) -> int:
     """Go on."""
     from mngr.mapreduce.journal import read_journal
 
-    place = run_of(cli, args)
+    place = run_of(cli, args, "tmr")
     cli.say(f"run {place.name}")
     limits = kept_limits(place, args)
     say = Progress(cli, notify=args["notify"], rows=read_journal(place.journal))

@@ -50,7 +50,7 @@ def run(cli: Cli, args: Args) -> int:
     from mngr.mapreduce.rundir import find_run
     from mngr.tmr.control import AGAIN, again
 
-    place = find_run(root_of(cli), args["run"])
+    place = find_run(root_of(cli), args["run"], "tmr")
     limits = kept_limits(place, args)
     if args["agent"] is not None:
         cli.context.kind(args["agent"])

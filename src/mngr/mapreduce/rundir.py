@@ -52,9 +52,9 @@ def new_run(root: str, name: str | None = None) -> RunDir:
     try:
         os.mkdir(run.path, 0o700)
     except FileExistsError:
+        go_on = f"mngr map --resume {name}" if _kind(run) == "map" else f"mngr tmr resume {name}"
         raise MngrError(
-            f"there is a run {name!r} already",
-            f"go on with it: mngr tmr resume {name}, or choose another name",
+            f"there is a run {name!r} already", f"go on with it: {go_on}, or choose another name"
         ) from None
     os.mkdir(run.tasks)
     return run
@@ -77,14 +77,29 @@ def list_runs(root: str) -> list[str]:
     return sorted(names, key=begun)
 
 
-def find_run(root: str, name: str | None = None) -> RunDir:
-    """A run by name, the latest without one; raises NotFound."""
+def find_run(root: str, name: str | None = None, kind: str | None = None) -> RunDir:
+    """A run by name, without one the latest, or the latest of a kind; raises NotFound."""
     known = list_runs(root)
+    if name is None and kind is not None and known:
+        known = [one for one in known if _kind(RunDir(root, one)) in (kind, None)]
+        if not known:
+            raise NotFound(f"there is no run of {kind} in {root}", "see: mngr tmr list")
     if not known:
         raise NotFound(f"there is no run in {root}", "make one: mngr tmr run, or mngr map")
     if name is not None and name not in known:
         raise NotFound(f"there is no run {name!r}", closest(name, known) or "see: mngr tmr list")
     return RunDir(root, name or known[-1])
+
+
+def _kind(run: RunDir) -> str | None:
+    """What the run is of; None when its plan cannot be read."""
+    import json
+
+    try:
+        with open(run.plan, encoding="utf-8") as file:
+            return str(json.load(file)["kind"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
 
 
 def slug_of(title: str, more: str = "") -> str:
