@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -19,7 +20,7 @@ from mngr.mapreduce.rundir import RunDir
 from mngr.paths import Home
 from tests.conftest import BIN, FULL, SEED, Mngr, git, wait_for
 from tests.contract.test_ray import settings
-from tests.hosts.ray import Cluster
+from tests.hosts.ray import ENGINES, Cluster
 
 RUN = ("--", "sleep", "1000")
 
@@ -306,6 +307,14 @@ def test_a_host_that_its_home_has_forgotten_can_be_used_as_before(mngr: Mngr, cl
     mngr("create", "baz@box.ray", *RUN)
     mngr("destroy", "--force", "@box.ray")
     assert cluster_of.ask()["actors"] == [] and cluster_of.hosts("n1") == cluster_of.hosts("n2") == []
+
+
+@pytest.mark.sampled(4)
+def test_a_cluster_that_takes_connections_and_says_nothing_does_not_answer(mngr: Mngr) -> None:
+    mngr.env["MNGR__PROVIDERS__RAY__PYTHON"] = str(ENGINES / "ray/bin/python")
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        mngr.env["MNGR__PROVIDERS__RAY__ADDRESS"] = f"127.0.0.1:{mute.getsockname()[1]}"
+        assert "cannot be reached: no answer within 10s" in mngr("create", "foo@.ray", *RUN, code=6).err
 
 
 @pytest.mark.sampled(4)

@@ -7,7 +7,7 @@ import os
 import re
 import time
 
-from mngr.bridge.protocol import Refused
+from mngr.bridge.protocol import HELLO, SAY, Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,9 +20,7 @@ DEFAULT = "https://api.modal.com"
 SOON = 1.0  # seconds after which an answer is late
 CONNECT = 1.5  # seconds that a connection may take
 AGAIN = 3.0  # seconds between two looks while an answer is late
-SAY = 10.0  # seconds that the first word of a connection may take
 LATE = 10.0  # seconds after which who takes connections must say something, too
-_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))  # with no settings of ours
 # By the names of exceptions, for classes move between versions; what an older one lets through has a status instead.
 _KINDS = {
     "AuthError": "auth", "PermissionDeniedError": "auth", "NotFoundError": "not_found", "ResourceExhaustedError": "busy",
@@ -97,7 +95,7 @@ async def _greet(host: str, port: int) -> None:
         context.set_alpn_protocols(["h2"])
     reader, writer = await asyncio.open_connection(host, port, ssl=context)
     try:
-        writer.write(_HELLO)
+        writer.write(HELLO)
         if not await reader.read(1):
             raise OSError("it ends the connection without a word")
     finally:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
-import time
 
 import ray  # type: ignore[import-not-found, unused-ignore]
 from ray import cloudpickle
@@ -24,6 +22,7 @@ from ray.util.scheduling_strategies import (  # type: ignore[import-not-found, u
 
 from mngr.bridge import ray_host, ray_keep, ray_room
 from mngr.bridge.protocol import Refused
+from mngr.bridge.ray_reach import knock, resolved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from mngr.bridge.protocol import Note
 
 NAMESPACE = "mngr"
-KNOCK = 3.0  # seconds in which a cluster must take a connection
 ANSWER = 10.0  # seconds in which an actor must say something
 ROOM = 60.0  # seconds that Ray may take to start an actor where there is room for it
 HELD = 4  # portions of a stream that wait for whoever reads it
@@ -222,7 +220,7 @@ class Engine:
     def _connect(self) -> None:
         if ray.is_initialized():
             return
-        _knock(_resolved(self._address))
+        knock(resolved(self._address))
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
             ray.init(address=self._address, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
@@ -403,37 +401,6 @@ async def _within(seconds: float, ref: Any) -> Any:
 
 async def _value(ref: Any) -> Any:
     return await ref
-
-
-def _resolved(address: str) -> str:
-    """What `auto` is for Ray now: RAY_ADDRESS, else a cluster on this machine; as it was given when that cannot be told."""
-    if address != "auto":
-        return address
-    try:
-        from ray._private.services import (  # type: ignore[import-not-found, unused-ignore]
-            get_ray_address_from_environment,
-        )
-
-        return str(get_ray_address_from_environment(address, None))
-    except (ImportError, TypeError, ConnectionError):  # of another version, or it will say so itself
-        return os.environ.get("RAY_ADDRESS") or address
-
-
-def _knock(address: str) -> None:
-    """Refused when nobody listens there: Ray itself would try for a minute."""
-    host, colon, port = (
-        address.partition("://")[2].partition("/")[0].rpartition(":")
-        if "://" in address
-        else address.rpartition(":")
-    )
-    if not colon or not port.isdigit():
-        return
-    began = time.monotonic()
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK).close()
-    except OSError as error:
-        why = error.strerror or f"no answer within {time.monotonic() - began:.0f}s"
-        raise Refused("unreachable", f"Ray at {address} cannot be reached: {why}") from None
 
 
 def _source(module: Any) -> str:
