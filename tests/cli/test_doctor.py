@@ -293,3 +293,4 @@ def test_what_makes_hosts_is_asked(mngr: Mngr, tmp_path: Path) -> None:
     assert "Modal cannot be reached: 127.0.0.1:1" in ran.out + ran.err
     ran = mngr("doctor", "@.modal", "-S", "providers.modal.cpus=lots", code=1)
     assert "cpus cannot be 'lots'" in ran.out + ran.err
+    assert not (mngr.home / "agents").exists()  # it changes nothing

@@ -71,10 +71,8 @@ def _process(record: AgentRecord, evidence: Evidence) -> State | None:
     if not evidence.tmux_answers:
         return State(state="UNKNOWN", reason="tmux does not answer", source="process")
     if is_running(evidence):
-        began = clock.stamp(
-            float(str((evidence.pane or {}).get("created") or 0))
-        )  # of its terminal: at its last start
-        return State(state="RUNNING", source="process", since=max(began, record.created_at))
+        made = float(str((evidence.pane or {}).get("created") or 0))  # its terminal, at its last start
+        return State(state="RUNNING", source="process", since=max(clock.stamp(made), record.created_at))
     return State(state="FAILED", reason="lost", source="process")
 
 

@@ -10,11 +10,11 @@ else:
     Protocol = object
 
 SAY = 10.0  # seconds that the first word of a connection may take
-HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(
-    (0, 0, 0, 4, 0, 0, 0, 0, 0)
-)  # of HTTP/2, with no settings of ours
+# Of HTTP/2: that it is spoken, and a frame with no settings of ours.
+HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 # busy: not now, for it is asked too much of; gone: the machine surely is no more; stopped: it can be started again;
-# unreachable: the engine does not answer; auth: it does not know us; missing: the library is not there; ended: what was asked of the machine, it cannot do any more.
+# unreachable: the engine does not answer; auth: it does not know us; missing: the library is not there;
+# ended: the machine cannot do it any more.
 KINDS = ("busy", "gone", "stopped", "unreachable", "auth", "not_found", "usage", "missing", "ended", "other")
 
 

@@ -81,7 +81,6 @@ class Dock:
         self._leaving: set[str] = set()  # hosts that are being given back
         self._later: dict[str, float] = {}  # hosts that could not be given back: when to try again
         self._tries: dict[str, int] = {}
-        self._is_preparing = False
         self._preparing_since: str | None = None
         self._can_prepare = False
         if self.provider is not None:
@@ -163,7 +162,7 @@ class Dock:
         state = self._state()
         if not self._can_prepare or state.snapshot is not None:
             return True
-        if not self._is_preparing:
+        if self._preparing_since is None:
             new = -(-waiting // max(1, self._wish.per_host))
             if len(state.hosts) + new < _WORTH:
                 return True
@@ -179,16 +178,14 @@ class Dock:
         snapshot = f"{self._wish.prefix}-{self._run.name}-{os.urandom(2).hex()}"
         self._preparing_since = clock.stamp()
         self._write("prepare", snapshot=snapshot, provider=self.provider)
-        self._is_preparing = True
         self._crew.do("prepare", snapshot, lambda: prepare(self._fleet.context, request, snapshot))
 
     def after_prepare(self, snapshot: str, result: str | MngrError) -> None:
         """Others start from it; where it could not be had, each is prepared on its own. While it is Busy it is tried again."""
-        self._is_preparing = False
+        since, self._preparing_since = self._preparing_since, None
         if isinstance(result, Busy):
             return
-        since, first = self._preparing_since, f"{snapshot}-first"  # of no name that anybody else needs
-        until = clock.stamp()
+        first, until = f"{snapshot}-first", clock.stamp()  # of no name that anybody else needs
         self._write("host", host=first, provider=self.provider, since=since, until=until, rate=self._rate)
         if isinstance(result, MngrError):
             self._can_prepare = False

@@ -92,7 +92,6 @@ def _engine(ctx: Context, name: str) -> Check:
     try:
         provider = ctx.provider(name)
         getattr(provider, "check", lambda options: None)({})
-        ctx.home.make()
         getattr(provider, "leftovers", list)()
     except MngrError as error:
         return Check(name=name, status=ERROR, problem=error.message, hint=error.hint)

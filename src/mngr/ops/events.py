@@ -12,7 +12,7 @@ from mngr.errors import Unreachable, UsageError
 from mngr.model import Record
 from mngr.ops import list as listing
 from mngr.ops.tail import Tail, Tails, every_second
-from mngr.ops.targets import once, resolve
+from mngr.ops.targets import meant
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _agents(ctx: Context, names: list[str]) -> list[tuple[Host, list[Seen]]]:
         hosts = [ctx.host(*place) for place in ctx.places()]
         return [(host, listing.look(ctx, host)) for host in hosts]
     found: dict[int, tuple[Host, list[Seen]]] = {}
-    for _, seen in once(list(zip(names, resolve(ctx, names), strict=True))):
+    for _, seen in meant(ctx, names):
         if isinstance(seen, Exception):
             raise seen
         found.setdefault(id(seen.host), (seen.host, []))[1].append(seen)

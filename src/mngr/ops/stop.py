@@ -8,7 +8,7 @@ from mngr.fanout import fanout
 from mngr.model import Outcome
 from mngr.ops import hosts
 from mngr.ops.discard import end_processes
-from mngr.ops.targets import LIVE, failed, once, record_of, resolve
+from mngr.ops.targets import LIVE, failed, meant, record_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def _stop_agents(ctx: Context, wanted: list[str], grace: float) -> dict[str, Out
     """All of a host in one go; by the words that named them first."""
     outcomes: dict[str, Outcome] = {}
     live: dict[int, tuple[Host, list[Seen]]] = {}
-    for name, seen in once(list(zip(wanted, resolve(ctx, wanted), strict=True))):
+    for name, seen in meant(ctx, wanted):
         if isinstance(seen, HostStopped):
             outcomes[name] = Outcome(id=store.find_id(ctx.home, name), name=name, extra={"was": "STOPPED"})
             continue

@@ -92,6 +92,11 @@ def each(
     ]
 
 
+def meant(ctx: Context, wanted: list[str]) -> list[tuple[str, Seen | MngrError]]:
+    """Names and what they stand for, or why they stand for nothing; of several names for one agent the first."""
+    return once(list(zip(wanted, resolve(ctx, wanted), strict=True)))
+
+
 def once(pairs: list[tuple[str, Seen | MngrError]]) -> list[tuple[str, Seen | MngrError]]:
     """Those with another agent than all before: a name, an id and an address can stand for one."""
     first: dict[str, tuple[str, Seen | MngrError]] = {}

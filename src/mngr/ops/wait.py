@@ -6,7 +6,7 @@ import time
 
 from mngr.errors import MngrError, TimedOut, UsageError, closest
 from mngr.model import STATES, Outcome, Record, State
-from mngr.ops.targets import failed, once, record_of, resolve
+from mngr.ops.targets import failed, meant, record_of
 from mngr.ops.watch import Watch
 
 TYPE_CHECKING = False
@@ -44,7 +44,7 @@ def wait(
     deadline = None if timeout is None else time.monotonic() + timeout
     done: dict[str, Outcome] = {}
     left: dict[str, Target] = {}
-    pairs = once(list(zip(names, resolve(ctx, names), strict=True)))
+    pairs = meant(ctx, names)
     names = [name for name, _ in pairs]
     for name, seen in pairs:
         try:

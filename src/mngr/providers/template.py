@@ -9,7 +9,7 @@ from mngr import clock, onhost, pipehost, registry, shell
 from mngr.errors import Busy, HostGone, HostStopped, MngrError, TimedOut, Unreachable, UsageError
 from mngr.paths import OF_AGENTS
 from mngr.providers.rented import Found, RentedProvider
-from mngr.providers.template_words import OWN, Sign, Template
+from mngr.providers.template_words import OWN, Sign, Template, complaint
 from mngr.providers.wishes import author
 
 TYPE_CHECKING = False
@@ -257,9 +257,3 @@ class TemplateWire:
 
     def close(self) -> None:
         pass
-
-
-def complaint(said: str) -> str:
-    """The last line of what a program wrote."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return lines[-1] if lines else "it does not say why"

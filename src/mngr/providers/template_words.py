@@ -150,6 +150,11 @@ class Sign:
 
     def line(self, said: str) -> str:
         """The line that says so, else the last."""
-        lines = [line.strip() for line in said.splitlines() if line.strip()]
-        telling = [line for line in lines if any(text.search(line) for text in self._texts)]
-        return (telling or lines or ["it does not say why"])[-1]
+        telling = [line for line in said.splitlines() if any(text.search(line) for text in self._texts)]
+        return complaint("\n".join(telling) or said)
+
+
+def complaint(said: str) -> str:
+    """The last line of what a program wrote."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return lines[-1] if lines else "it does not say why"
