@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pwd
+import socket
 import subprocess
 import uuid
 from pathlib import Path
@@ -83,8 +84,17 @@ class Machine:
         _run([*self._inside(), "ip", "link", "set", "eth0", "down"])
 
     def heal(self) -> None:
-        """Put the plug back."""
+        """Put the plug back; the kernel takes a moment to believe it."""
         _run([*self._inside(), "ip", "link", "set", "eth0", "up"])
+        assert self._boot is not None
+        wait_until(self._is_reached, self._boot, self.site.log)
+
+    def _is_reached(self) -> bool:
+        try:
+            socket.create_connection((str(self.address), 22), timeout=1).close()
+        except OSError:
+            return False
+        return True
 
     def stop(self) -> None:
         """Take it away with its network."""
