@@ -2,25 +2,31 @@
 PYTHON = .venv/bin/python
 # For two cores: tests wait for programs more than they compute.
 JOBS ?= 3
-SHELLS = bash=bash dash=dash zsh=zsh fish=fish rsync=rsync
-HOSTS = ssh=openssh-client sshd=openssh-server dockerd=docker.io docker=docker.io podman=podman runc=runc \
-	catatonit=catatonit bwrap=bubblewrap socat=socat busybox=busybox-static ip=iproute2 unshare=util-linux gh=gh \
+# Small programs, which `make test` installs; each other target installs what its tests need in addition.
+LIGHT = bash=bash dash=dash zsh=zsh fish=fish busybox=busybox-static rsync=rsync ssh=openssh-client sshd=openssh-server \
+	bwrap=bubblewrap unshare=util-linux
+HOSTS = dockerd=docker.io docker=docker.io podman=podman runc=runc catatonit=catatonit ip=iproute2 \
 	slurmctld=slurm-wlm munged=munge
+NODE = node=nodejs npm=npm
+WEB = $(NODE) chromium=chromium gh=gh
 
-# Pinned in scripts/agents.sh; older ones by their version.
+# The coding agents, with the versions that scripts/agents.sh pins; `make test-all` adds older versions and other agents.
 AGENTS = claude codex opencode
 OLDER = claude@2.1.197 codex@0.150.0 opencode@1.15.0
 OTHERS = gemini pi aider gemini@0.47.0 pi@0.67.1 aider@0.84.0
 
-# Libraries of engines, pinned in engines/: the newest that we support, and the oldest.
+# The libraries of engines that engines/ pins: the newest supported version, and of Modal the oldest too.
 ENGINES = modal modal@1.5.5 ray
 
-# What a stub in the place of the program shows of our own tests; in `test`, of those that changed and of some others.
+# pytest keeps compiled tests, even where the environment says otherwise: that saves a quarter of a minute.
+PYTEST = PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n $(JOBS) --dist worksteal
+
+# Runs tests with a stub in place of the program: a test that still passes checks nothing.
 AUDIT = MNGR_TEST_SCALE= .venv/bin/mngr -q e2e audit --jobs $(JOBS)
-AUDITED = tests/e2e/tutorial tests/cli
+AUDITED = tests/docs/tutorial tests/agents
 SINCE = $$(git merge-base HEAD origin/HEAD 2>/dev/null || git rev-parse -q --verify HEAD~1 || echo HEAD)
 
-.PHONY: setup demo test test-all test-agents check bench docs lock clean
+.PHONY: setup demo test test-hosts test-agents test-web test-all check bench docs lock clean
 .NOTPARALLEL:
 
 setup:
@@ -29,25 +35,37 @@ setup:
 demo: setup
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" sh examples/demo.sh
 
+# Every package, with light programs only: at most 5 minutes on two cores.
+test: JOBS = 4
 test:
-	@sh scripts/setup.sh $(SHELLS) $(HOSTS) node=nodejs npm=npm chromium=chromium
-	@sh scripts/agents.sh $(AGENTS)
+	@sh scripts/setup.sh $(LIGHT)
+	@$(PYTEST) -m "not hosts and not agents and not web"
+
+# Containers, Modal, Ray, Slurm, machines that crash, and ssh at length.
+test-hosts:
+	@sh scripts/setup.sh $(LIGHT) $(HOSTS)
 	@sh scripts/engines.sh $(ENGINES)
-	@$(PYTHON) -m pytest -n $(JOBS) --dist worksteal --agents "$(AGENTS)"
-	@$(AUDIT) $(AUDITED) --modes nop,help --within 30s --sample 8 --seed "$${MNGR_TEST_SEED:-0}" --changed-since "$(SINCE)"
+	@$(PYTEST) -m "hosts and not agents"
 
-test-all: export MNGR_TEST_SCALE = full
-test-all: AGENTS += $(OLDER)
-test-all: test
-	@$(AUDIT) $(AUDITED) --modes nop,help
-	@$(AUDIT) tests/e2e/tutorial
-
-# All coding agents for real, each in two versions.
-test-agents: AGENTS += $(OLDER) $(OTHERS)
+# Coding agents with a scripted model. Some of these tests run in containers too, but only in `make test-all`.
 test-agents:
-	@sh scripts/setup.sh node=nodejs npm=npm
+	@sh scripts/setup.sh $(LIGHT) $(NODE) $(if $(filter full,$(MNGR_TEST_SCALE)),$(HOSTS))
 	@sh scripts/agents.sh $(AGENTS)
-	@$(PYTHON) -m pytest -n $(JOBS) --dist worksteal --agents "$(AGENTS)" tests/agents
+	@$(PYTEST) -m "agents" --agents "$(AGENTS)"
+
+# Pages in a browser, pull requests by the GitHub CLI, and a stub in place of mngr in tests that changed and in some others.
+test-web:
+	@sh scripts/setup.sh $(LIGHT) $(WEB)
+	@$(PYTEST) -m "web and not hosts and not agents"
+	@$(AUDIT) $(AUDITED) --modes nop,help --within 30s --sample 8 --seed "$${MNGR_TEST_SEED:-0}" \
+		--changed-since "$(SINCE)" -- -m "not hosts and not agents"
+
+# All targets with every count, every version and every agent.
+test-all: export MNGR_TEST_SCALE = full
+test-all: AGENTS += $(OLDER) $(OTHERS)
+test-all: test test-hosts test-agents test-web
+	@$(AUDIT) $(AUDITED) --modes nop,help
+	@$(AUDIT) tests/docs/tutorial
 
 check: setup
 	@$(PYTHON) -m ruff check .
@@ -57,7 +75,7 @@ check: setup
 
 # All of it, or some: make bench PARTS="hosts modal".
 bench:
-	@sh scripts/setup.sh $(HOSTS) node=nodejs npm=npm
+	@sh scripts/setup.sh $(LIGHT) $(HOSTS) $(NODE)
 	@sh scripts/agents.sh claude
 	@sh scripts/engines.sh modal ray
 	@$(PYTHON) -m tests.bench $(PARTS)

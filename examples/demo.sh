@@ -76,7 +76,7 @@ run 'mngr transcript fixer --format "{role}: {text}"'
 run 'mngr list --fields name,state,branch,labels'
 
 say 'And now many at once: a small program with a tutorial, a test for every block of it, and a dozen seeded troubles.'
-cp -R "$here/../src/mngr/sample" "$place/pantry"
+cp -R "$here/../src/mngr/testkit/sample" "$place/pantry"
 cd "$place/pantry"
 git init -q .
 git config user.name Demo

@@ -8,11 +8,13 @@ import re
 import sys
 from pathlib import Path
 
-from mngr import __version__, config, fleet, hookspecs
-from mngr.cli.help import usage
-from mngr.cli.spec import COMMON, Command, Option
-from mngr.cli.table import ALIASES, COMMANDS, GROUPS, SECTIONS, module_name
-from mngr.cli.topics import TOPICS
+from mngr import __version__, api
+from mngr.base import config
+from mngr.cli.framework.help import usage
+from mngr.cli.framework.spec import COMMON, Command, Option
+from mngr.cli.framework.table import ALIASES, COMMANDS, GROUPS, SECTIONS, module_name
+from mngr.cli.framework.topics import TOPICS
+from mngr.plugins import hooks
 
 MADE = "<!-- Made from the code by `make docs`; changes here are lost. -->\n"
 
@@ -92,7 +94,7 @@ def index_page() -> str:
     for section in SECTIONS:
         rows = [
             f"- [`mngr {n}`]({page_of(n)}.md): {what}"
-            for n, (where, what) in COMMANDS.items()
+            for n, (where, what, _) in COMMANDS.items()
             if where == section
         ]
         parts.append(f"## {section}\n\n" + "\n".join(rows) + "\n")
@@ -153,8 +155,8 @@ def functions(holder: object) -> list[tuple[str, str, str]]:
 
 
 def hooks_page() -> str:
-    parts = [MADE, "# Hooks\n", (inspect.getdoc(hookspecs) or "") + "\n"]
-    for name, signature, text in functions(hookspecs):
+    parts = [MADE, "# Hooks\n", (inspect.getdoc(hooks) or "") + "\n"]
+    for name, signature, text in functions(hooks):
         if name.startswith("mngr_"):
             parts.append(f"## {name}\n\n```python\n{name}{signature}\n```\n\n{text}\n")
     parts.append("A plugin that uses them all is in [examples](../../examples).\n")
@@ -166,9 +168,9 @@ def fleet_page() -> str:
         MADE,
         "# Fleet\n",
         "```python\nfrom mngr import Fleet\n```\n",
-        (inspect.getdoc(fleet.Fleet) or "") + "\n",
+        (inspect.getdoc(api.Fleet) or "") + "\n",
     ]
-    for name, signature, text in functions(fleet.Fleet):
+    for name, signature, text in functions(api.Fleet):
         parts.append(f"## {name}\n\n```python\nFleet.{name}{signature}\n```\n\n{text}\n")
     return "\n".join(parts)
 
@@ -232,7 +234,7 @@ def main_man() -> str:
     lines = roff_head("mngr", "run coding agents, many at a time, each with its own copy of a repository")
     lines += [".SH SYNOPSIS", ".B mngr COMMAND [NAME] [OPTIONS]", ".SH COMMANDS"]
     for section in SECTIONS:
-        rows = [(f"mngr {name}", what) for name, (where, what) in COMMANDS.items() if where == section]
+        rows = [(f"mngr {name}", what) for name, (where, what, _) in COMMANDS.items() if where == section]
         lines += [f".SS {section}", *roff_list(rows)]
     lines += [".SH OPTIONS", *roff_list([(option_words(o), option_text(o)) for o in COMMON])]
     for name, text in TOPICS.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from mngr.contract.program import (
+from mngr.testkit.contract.program import (
     BIN,
     FULL,
     Mngr,
@@ -23,8 +24,9 @@ from mngr.contract.program import (
     new_repo,
     wait_for,
 )
+from tests.support import targets
 
-pytest_plugins = ["tests.hosts.fixtures"]
+pytest_plugins = ["tests.support.hosts.fixtures"]
 
 __all__ = ["BIN", "FULL", "Mngr", "Ran", "end_servers", "git", "wait_for"]
 
@@ -36,6 +38,22 @@ settings.load_profile("mngr")
 
 ROOT = os.getcwd()
 SEED = os.environ.get("MNGR_TEST_SEED", "0")
+
+
+def reset_signals() -> None:
+    """Give the programs that tests start the default SIGINT, SIGQUIT and SIGHUP.
+
+    A shell starts its background jobs with SIGINT and SIGQUIT ignored, and nohup ignores SIGHUP. Programs inherit ignored
+    signals, and a shell cannot trap them. No program inherits a handler, so this process may still survive a hangup.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ  # it ends with the process that started it
+    if is_worker or signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
+
+
+reset_signals()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -52,6 +70,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "full: long, and much of it is checked elsewhere; in make test-all only"
     )
+    for name, meaning in targets.MARKERS.items():
+        config.addinivalue_line("markers", f"{name}: {meaning}")
     config.addinivalue_line(
         "markers", "sampled(n): one of n is run, chosen by MNGR_TEST_SEED; in make test-all, all are"
     )
@@ -59,6 +79,25 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header() -> str:
     return f"scale: {'full' if FULL else f'a sample, MNGR_TEST_SEED={SEED}'}"
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark a test by the fixtures it uses and by the folder it is in."""
+    for name in targets.find_markers(getattr(item, "fixturenames", ())):
+        item.add_marker(name)
+    if marker := targets.find_folder_marker(item.nodeid):
+        item.add_marker(marker)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest) -> None:
+    """Reject a test that asks for a fixture by name while it runs, and so has not got its marker."""
+    for name in targets.find_markers([fixturedef.argname]):
+        test = request._pyfuncitem
+        if test.get_closest_marker(name) is None:
+            pytest.fail(
+                f"{test.nodeid} uses {fixturedef.argname}: mark it with pytest.mark.{name}", pytrace=False
+            )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -6,11 +6,11 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mngr.errors import MngrError as MngrError
-    from mngr.fleet import Fleet as Fleet
-    from mngr.model import AgentView as AgentView
+    from mngr.api import Fleet as Fleet
+    from mngr.base.errors import MngrError as MngrError
+    from mngr.base.model import AgentView as AgentView
 
-_EXPORTS = {"Fleet": "mngr.fleet", "AgentView": "mngr.model", "MngrError": "mngr.errors"}
+_EXPORTS = {"Fleet": "mngr.api", "AgentView": "mngr.base.model", "MngrError": "mngr.base.errors"}
 
 
 def __getattr__(name: str) -> object:

@@ -11,14 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from mngr import config, hookspecs
-from mngr.cli import candidates
-from mngr.cli.parse import parse
-from mngr.cli.spec import COMMON, Command
-from mngr.cli.table import ALIASES, COMMANDS, GROUPS, SECTIONS, module_name
-from mngr.errors import UsageError
+from mngr.base import config
+from mngr.base.errors import UsageError
+from mngr.cli.framework import candidates
+from mngr.cli.framework.parse import parse
+from mngr.cli.framework.spec import COMMON, Command
+from mngr.cli.framework.table import ALIASES, COMMANDS, GROUPS, SECTIONS, module_name
+from mngr.plugins import hooks as hookspecs
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
+TESTS = sorted(ROOT.glob("tests/**/test_*.py"))
 
 
 def declared(name: str) -> Command:
@@ -47,7 +49,7 @@ def command_lines(line: str) -> list[list[str]]:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_is_what_the_table_says(name: str) -> None:
     command = declared(name)
-    section, summary = COMMANDS[name]
+    section, summary, _ = COMMANDS[name]
     assert (command.name, command.summary) == (name, summary)
     assert section in SECTIONS
     assert callable(importlib.import_module(module_name(name)).run)
@@ -89,10 +91,10 @@ def test_the_options_of_a_command_do_not_collide(name: str) -> None:
 def test_a_command_is_tested(name: str) -> None:
     found = [
         path
-        for path in ROOT.glob("tests/**/test_*.py")
+        for path in TESTS
         if path.stem in (f"test_{name.split(maxsplit=1)[0]}", f"test_{re.sub('[ -]', '_', name)}")
     ]
-    assert found, f"tests/cli/test_{name.split(maxsplit=1)[0]}.py"
+    assert found, f"no test file is called test_{name.split(maxsplit=1)[0]}.py"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -101,7 +103,8 @@ def test_a_command_reads_every_option_it_declares(name: str) -> None:
     command = declared(name)
     source = Path(str(importlib.import_module(module_name(name)).__file__)).read_text()
     shared = "".join(
-        (ROOT / f"src/mngr/cli/{name}.py").read_text() for name in ("settings", "tutorial_sync", "pipeline")
+        (ROOT / f"src/mngr/cli/{name}.py").read_text()
+        for name in ("settings/shared", "tutorial/sync", "runs/shared")
     )
     for option in command.options:
         assert f'"{option.key}"' in source + shared, option.flags

@@ -7,12 +7,21 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
+
 SOURCES = [
     path
     for path in sorted((ROOT / "src/mngr").rglob("*.py"))
     if "sample" not in path.parts  # a project of its own, which lies there to be copied
 ]
+# Programs that mngr writes to a host as single files.
+SENT_TO_HOSTS = (
+    "agents/sandbox/gate.py",
+    "kinds/aider/aider_inside.py",
+    "kinds/player/acts.py",
+    "kinds/player/faults.py",
+    "kinds/player/player.py",
+)
 
 
 def test_the_layers_hold() -> None:
@@ -38,33 +47,40 @@ def test_processes_are_started_in_one_place() -> None:
         if imports(path) & {"subprocess", "pty", "multiprocessing", "asyncio"}
         and not {"contract", "e2e", "mechanic", "bridge"}
         & set(path.parts)  # these stand alone, beside the program
-        and path.name not in ("probe.py", "stub.py", "stubbing.py")  # run in the project's own Python
+        and path.name
+        not in ("pytest_probe.py", "stub.py", "stub_plugin.py")  # run in the project's own Python
     }
-    assert starters <= {"shell.py", "onhost/player.py", "onhost/acts.py"}
+    in_bridges = {  # they run in the Python that has an engine's library, or on its hosts
+        "providers/modal/bridge.py",
+        "providers/modal/reachability.py",
+        "providers/modal/sandbox_command.py",
+        "providers/ray/bridge.py",
+        "providers/ray/host_actor.py",
+        "providers/ray/work_keeper.py",
+    }
+    assert starters <= {"base/shell.py", "kinds/player/player.py", "kinds/player/acts.py"} | in_bridges
 
 
 def test_what_runs_on_a_host_alone_needs_nothing_of_mngr() -> None:
-    for path in (ROOT / "src/mngr/onhost").glob("*.py"):
-        if path.name != "__init__.py":
-            allowed = (
-                {"mngr"} if "if TYPE_CHECKING:" in path.read_text() else set()
-            )  # a name for mypy is no need
-            outside = {name.split(".")[0] for name in imports(path)} - set(sys.stdlib_module_names)
-            assert outside <= allowed, path
-            alone = [
-                sys.executable,
-                "-I",
-                "-S",
-                "-c",
-                f"exec(compile(open({str(path)!r}).read(), 'x', 'exec'), {{'__name__': 'x', '__file__': {str(path)!r}}})",
-            ]
-            assert subprocess.run(alone, capture_output=True, check=False).returncode == 0, path
+    for name in SENT_TO_HOSTS:
+        path = ROOT / "src/mngr" / name
+        allowed = {"mngr"} if "if TYPE_CHECKING:" in path.read_text() else set()  # a name for mypy is no need
+        outside = {name.split(".")[0] for name in imports(path)} - set(sys.stdlib_module_names)
+        assert outside <= allowed, path
+        alone = [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            f"exec(compile(open({str(path)!r}).read(), 'x', 'exec'), {{'__name__': 'x', '__file__': {str(path)!r}}})",
+        ]
+        assert subprocess.run(alone, capture_output=True, check=False).returncode == 0, path
 
 
 def test_operations_do_not_print() -> None:
     printers = []
     for path in SOURCES:
-        if "cli" in path.parts or "onhost" in path.parts:
+        if "cli" in path.parts or str(path.relative_to(ROOT / "src/mngr")) in SENT_TO_HOSTS:
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":

@@ -6,11 +6,10 @@ import importlib
 import os
 import re
 import subprocess
-from pathlib import Path
 
-from tests.agents.kit import AgentContract
+from tests.kinds.real.kit import AgentContract
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 TOLD = {
     kind: (pinned, older)
     for kind, pinned, older in re.findall(
@@ -44,14 +43,13 @@ def test_the_pinned_versions_are_told() -> None:
 
 def test_the_older_versions_are_told() -> None:
     tried = set()
-    for path in (ROOT / "tests/agents").glob("test_*.py"):
-        for one in vars(importlib.import_module(f"tests.agents.{path.stem}")).values():
+    for path in (ROOT / "tests/kinds/real").glob("test_*.py"):
+        for one in vars(importlib.import_module(f"tests.kinds.real.{path.stem}")).values():
             if isinstance(one, type) and issubclass(one, AgentContract) and one.version:
                 tried.add((one.kind, one.version))
     assert tried == {(kind, versions[1]) for kind, versions in TOLD.items()}
 
 
 def test_both_versions_are_run() -> None:
-    assert run_by("test") == {"claude", "codex", "opencode"}
-    assert run_by("test-all") == both("claude", "codex", "opencode")
-    assert run_by("test-agents") == both(*TOLD)
+    assert run_by("test-agents") == {"claude", "codex", "opencode"}
+    assert run_by("test-all") == both(*TOLD)

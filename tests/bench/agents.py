@@ -8,12 +8,13 @@ import subprocess
 import time
 from pathlib import Path
 
-from mngr import clock
-from mngr.modelserver import ModelServer
+from mngr.base import clock
+from mngr.testkit.modelserver import ModelServer
 from tests.bench.measure import Case, Delay
 from tests.bench.world import BIN, World
+from tests.support.paths import ROOT
 
-PLACE = Path(__file__).parents[2] / ".agents"
+PLACE = ROOT / ".agents"
 # By hand: the same program with the same configuration, and the same first message as soon as it can be typed.
 BARE = """
 export MNGR_AGENT_DIR=$dir CLAUDE_CONFIG_DIR=$dir/claude

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mngr import clock
+from mngr.base import clock
 from mngr.mapreduce.journal import read_journal
 from tests.bench.runs import STEPS
 from tests.bench.world import BIN, World
-from tests.contract.test_ray import settings as ray_settings
-from tests.contract.test_slurm import settings as slurm_settings
-from tests.hosts.ray import Cluster
-from tests.hosts.slurm import Slurm
+from tests.providers.ray.test_contract import settings as ray_settings
+from tests.providers.slurm.test_contract import settings as slurm_settings
+from tests.support.hosts.ray import Cluster
+from tests.support.hosts.slurm import Slurm
 
 TEST = "def test_one():\n    assert 1 + 1 == 2\n"
 THINKS = 2.0  # seconds that an agent takes before it does something, so that there is something to lose

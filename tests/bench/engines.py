@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from mngr import onhost
-from mngr.agents.scenario import parse_scenario
-from mngr.onhost import player
+from mngr.host import scripts
+from mngr.kinds.player import player
+from mngr.kinds.player.scenario import parse_scenario
 from tests.bench.measure import Case
 from tests.bench.world import BIN, World
-from tests.hosts.modal.server import Modal, python
+from tests.support.hosts.modal.server import Modal, python
 
 AT_ONCE = 32  # as many hosts as `create` makes and `list` asks at a time
 BOOTS = 1.0  # seconds that a sandbox takes to boot where that is not nothing
@@ -136,7 +136,16 @@ def _made(
 def _by_hand() -> list[str]:
     """One command that starts the same agent in tmux and types the same message, with nothing of ours around it."""
     scenario = json.dumps(parse_scenario("[]"))
-    return ["sh", "-c", _BY_HAND, "agent", onhost.program("player.py"), scenario, HELLO, player.digest(HELLO)]
+    return [
+        "sh",
+        "-c",
+        _BY_HAND,
+        "agent",
+        scripts.program_beside(player.__file__, "player.py"),
+        scenario,
+        HELLO,
+        player.digest(HELLO),
+    ]
 
 
 _BY_HAND = """

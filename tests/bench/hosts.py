@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.bench.measure import Case
 from tests.bench.world import World
-from tests.hosts.sshd import Farm
+from tests.support.hosts.sshd import Farm
 
 
 class Away:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tests.bench.measure import Case
 from tests.bench.world import BIN, World
-from tests.reduce_judge import judge
-from tests.reduce_world import PYTEST, make_world
+from tests.support.reduce_judge import judge
+from tests.support.reduce_world import PYTEST, make_world
 
 WORDS = "tmr integrate r -q --format json"
 

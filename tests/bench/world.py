@@ -11,10 +11,11 @@ import tempfile
 from pathlib import Path
 
 from tests.bench.measure import seconds
+from tests.support.paths import ROOT
 
 BIN = Path(sys.executable).parent
 SITE = "example-1.0.dist-info"
-EXAMPLE = Path(__file__).parents[2] / "examples"
+EXAMPLE = ROOT / "examples"
 
 
 class World:

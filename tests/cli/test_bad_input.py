@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import BIN, Mngr, Ran, git, wait_for
-from tests.repos import refs
+from tests.support.repos import refs
 
 RUN = ("--", "sleep", "1000")
 
@@ -93,6 +93,7 @@ UNKNOWN = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("code", "said", "line"), UNKNOWN, ids=[row[2] for row in UNKNOWN])
 def test_what_is_not_known(mngr: Mngr, code: int, said: str, line: str) -> None:
     ran = mngr(*line.split(), code=code)
@@ -414,7 +415,7 @@ def plugin(place: Path, body: str) -> dict[str, str]:
 
 
 COMMAND = """
-from mngr.cli.spec import Argument, Command, Option
+from mngr.cli.framework.spec import Argument, Command, Option
 COMMAND = Command(name="boom", summary="x", arguments=(Argument(name="WHAT", help="x", required=False),),
     options=(Option(flags=("--token",), metavar="T", help="x"),))
 def run(cli, args):

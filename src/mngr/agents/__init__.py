@@ -1,1 +1,4 @@
-"""Agent kinds, one module a kind: `mngr.agents.NAME` has a `KIND`."""
+"""The operations on agents, one folder per topic. They never print and never parse a command line.
+
+Start with `context.py`, which every operation is given, then `create/create.py` and `inspect/list.py`.
+"""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
-from mngr.cli.table import ALIASES, COMMANDS, GROUPS, module_name
-from mngr.errors import MngrError, UsageError, closest
+from mngr.base.errors import MngrError, UsageError, closest
+from mngr.cli.framework.table import ALIASES, COMMANDS, GROUPS, module_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from mngr.cli.run import Cli
+    from mngr.cli.framework.command_line import Cli
 
 # Common options may stand before the command; these take a value.
 _VALUED = ("--format", "--home", "-S", "--set")
@@ -69,7 +69,7 @@ def entry() -> None:
 def _dispatch(words: list[str]) -> int:
     before, words = _split_common(words)
     if not words or words[0] in ("-h", "--help"):
-        from mngr.cli.help import print_overview
+        from mngr.cli.framework.help import print_overview
 
         if not words and before:
             raise UsageError(f"mngr {' '.join(before)} names no command", "see: mngr --help")
@@ -81,7 +81,8 @@ def _dispatch(words: list[str]) -> int:
     if words[0] == "--version":
         words[0] = "version"
     name, rest = _name(words)
-    from mngr.cli.run import Cli, execute
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.run import execute
 
     cli = Cli(name, [*before, *rest])
     return execute(cli, _module(name, cli))
@@ -132,14 +133,14 @@ def report(error: MngrError, words: list[str]) -> None:
         code = {"message": error.message, "hint": hint, "code": error.exit_code}
         print(json.dumps({"v": 1, "error": code}), file=sys.stderr)
         return
-    from mngr.cli.render import clean
+    from mngr.cli.framework.terminal_text import clean
 
     print(f"Error: {clean(error.message)}", file=sys.stderr)
     print(f"Hint: {clean(hint)}", file=sys.stderr)
 
 
 def _wants_json(words: list[str]) -> bool:
-    run = sys.modules.get("mngr.cli.run")
+    run = sys.modules.get("mngr.cli.framework.run")
     if run is not None and run.Cli.chosen is not None:  # settings can choose it, too
         return run.Cli.chosen in ("json", "jsonl")
     for at, word in enumerate(words):
@@ -160,7 +161,7 @@ def crash(error: BaseException, words: list[str]) -> int:
     import traceback
 
     from mngr import __version__
-    from mngr.paths import default_home
+    from mngr.base.paths import default_home
 
     shown = [word if word.startswith("-") and "=" not in word else "…" for word in words[1:]]
     lines = [

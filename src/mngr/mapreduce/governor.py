@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
-from mngr.model import Record
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from mngr.base.model import Record
 
 _GIB = 1 << 30
 _LEAST_WINDOW = 1.0

@@ -6,13 +6,10 @@ import errno
 import fcntl
 import json
 import os
+from typing import Any
 
-from mngr import clock
-from mngr.errors import MngrError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from mngr.base import clock
+from mngr.base.errors import MngrError
 
 
 class Journal:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from mngr.mapreduce.state import RunState, TaskState
-from mngr.model import Record
+from mngr.base.model import Record
+from mngr.mapreduce.run_state import RunState, TaskState
 
 
 class Wish(Record):

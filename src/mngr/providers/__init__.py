@@ -1,1 +1,4 @@
-"""Where agents can live, one module a provider."""
+"""Providers: where hosts come from, a folder each. No provider knows another.
+
+Start with `local.py`, then `ssh/provider.py`. `shared/` holds what several providers need.
+"""

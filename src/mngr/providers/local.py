@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 
-from mngr import shell, tmux
-from mngr.errors import MngrError, NotFound
-from mngr.lock import Lock
+from mngr.base import shell
+from mngr.base.errors import MngrError, NotFound
+from mngr.base.lock import Lock
+from mngr.host import tmux
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from mngr.host import Host
-    from mngr.paths import Home
-    from mngr.shell import Process, Result, Stream
+    from mngr.base.paths import Home
+    from mngr.base.shell import Process, Result, Stream
+    from mngr.host.protocol import Host
 
 # A git that is run from a hook would otherwise act on the repository of that hook.
 _GIT_LOCAL = (

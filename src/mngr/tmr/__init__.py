@@ -1,1 +1,4 @@
-"""The recipe for tests: what runs them, judges them and says why they fail. Built on `mngr.mapreduce` and `mngr.Fleet`."""
+"""The recipe for tests: one agent per test, every claim re-run, one branch. Built on `mngr.mapreduce` and `Fleet`.
+
+Start with `run.py`, a run from plan to end, and `recipe.py`, what it brings to the scheduler.
+"""

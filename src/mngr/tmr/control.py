@@ -5,22 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Sequence
+from typing import Any
 
-from mngr.errors import MngrError, NotFound, closest
-from mngr.mapreduce.dock import drop_snapshot
+from mngr.api import Fleet
+from mngr.base.errors import MngrError, NotFound, closest
+from mngr.base.model import AgentView, Outcome, Record
+from mngr.mapreduce.hosts.pool import drop_snapshot
 from mngr.mapreduce.journal import Journal, find_writer, read_journal
-from mngr.mapreduce.state import fold
-from mngr.model import Record
+from mngr.mapreduce.run_dir import RunDir
+from mngr.mapreduce.run_state import fold
 from mngr.tmr.plan import load_plan
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from mngr.fleet import Fleet
-    from mngr.mapreduce.rundir import RunDir
-    from mngr.model import AgentView, Outcome
 
 _GRACE = 10.0  # seconds for an orchestrator to end
 _LIVE = ("STARTING", "RUNNING", "WAITING", "PARKED")

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import shlex
+import shutil
+import sys
 
-from mngr import git
-from mngr.errors import MngrError
-from mngr.mapreduce.repo import begin
+from mngr.api import Fleet
+from mngr.base.errors import MngrError
+from mngr.host import git
+from mngr.mapreduce.run_dir import RunDir
+from mngr.mapreduce.run_repo import begin
+from mngr.tmr.commits.trees import OURS
 from mngr.tmr.plan import Plan, save_plan
-from mngr.tmr.trees import OURS
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from mngr.fleet import Fleet
-    from mngr.mapreduce.rundir import RunDir
-
-SAMPLE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "sample")
+SAMPLE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "testkit", "sample")
 _NEVER = ("__pycache__", "e2e", "runs", "outputs", "cache")  # what working in there would have left
 # Whatever the user's own git does to every repository: hooks, signatures, line ends, files left out.
 _PLAIN = ("core.hooksPath=/dev/null", "commit.gpgSign=false", "core.autocrlf=false", "core.excludesFile=/dev/null")  # fmt: skip
@@ -23,9 +24,6 @@ _PLAIN = ("core.hooksPath=/dev/null", "commit.gpgSign=false", "core.autocrlf=fal
 
 def check(fleet: Fleet) -> None:
     """MngrError with the next step for what would be missing on the way."""
-    import importlib.util
-    import sys
-
     for one in fleet.doctor("mechanic"):
         if one.status == "error":
             raise MngrError(f"{one.name}: {one.problem}", one.hint)
@@ -37,9 +35,6 @@ def check(fleet: Fleet) -> None:
 
 def lay_out(fleet: Fleet, place: str) -> None:
     """Make the repository in a directory that is empty or not there: one commit, tested by the Python that has mngr."""
-    import shlex
-    import shutil
-
     shutil.copytree(SAMPLE, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*_NEVER))
     os.chmod(os.path.join(place, "bin", "pantry"), 0o755)
     local = fleet.context.local
@@ -62,6 +57,4 @@ def begin_run(fleet: Fleet, place: str, paths: list[str]) -> RunDir:
 
 
 def _pytest() -> list[str]:
-    import sys
-
     return [sys.executable, "-m", "pytest"]

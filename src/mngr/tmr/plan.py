@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from typing import Any
 
-from mngr.errors import MngrError
-from mngr.model import Record
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from mngr.mapreduce.rundir import RunDir
+from mngr.base.errors import MngrError
+from mngr.base.model import Record
+from mngr.mapreduce.run_dir import RunDir
 
 
 class Plan(Record):

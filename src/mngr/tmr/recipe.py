@@ -6,34 +6,26 @@ import functools
 import hashlib
 import json
 import os
+from typing import Any
 
+from mngr.host.protocol import Host
 from mngr.mapreduce.recipe import Judgement
-from mngr.mapreduce.rundir import slug_of
-from mngr.mapreduce.state import Task
-from mngr.tmr import brief
-from mngr.tmr.base import add_fix
-from mngr.tmr.memory import Memory
-from mngr.tmr.prepare import Standing
-from mngr.tmr.reasons import Reasons, concerning
-from mngr.tmr.receipt import Receipt
-from mngr.tmr.result import read_result
-from mngr.tmr.shelf import Shelf
-from mngr.tmr.testing import command
-from mngr.tmr.verify import Claim, How, verify
-from mngr.trust.policy import DEFAULT, merged
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from mngr.host import Host
-    from mngr.mapreduce.rundir import RunDir
-    from mngr.mapreduce.state import RunState, TaskState
-    from mngr.tmr.collect import Test
-    from mngr.tmr.plan import Plan
-    from mngr.tmr.prepare import Prepared
-    from mngr.tmr.rooms import Rooms
-    from mngr.tmr.testing import TestRun
+from mngr.mapreduce.run_dir import RunDir, slug_of
+from mngr.mapreduce.run_state import RunState, Task, TaskState
+from mngr.tmr.changes.rejections import Reasons, concerning
+from mngr.tmr.cleanroom.rooms import Rooms
+from mngr.tmr.cleanroom.test_run import Test, TestRun, command
+from mngr.tmr.commits.task_base import add_fix
+from mngr.tmr.plan import Plan
+from mngr.tmr.prepare import prompt as brief
+from mngr.tmr.prepare.history import Memory
+from mngr.tmr.prepare.prepare import Prepared, Standing
+from mngr.tmr.result_cache import Shelf
+from mngr.tmr.verify.claim import read_result
+from mngr.tmr.verify.legacy.policy import DEFAULT, merged
+from mngr.tmr.verify.receipt import Receipt
+from mngr.tmr.verify.request import Claim, How
+from mngr.tmr.verify.verify import verify
 
 _NOT_WELL = ("blocked", "refuted", "flaky", "failed")
 _CLAIMS = ("fixed", "improved", "unchanged")  # say that the test passes

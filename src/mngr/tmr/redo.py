@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from mngr import git
-from mngr.errors import MngrError, NotFound
-from mngr.mapreduce.dock import saved_agents
+from collections.abc import Sequence
+from typing import Any
+
+from mngr.agents.inspect.trash import Grave
+from mngr.api import Fleet
+from mngr.base.errors import MngrError, NotFound
+from mngr.base.model import AgentView, Record
+from mngr.host import git
+from mngr.host.protocol import Host
+from mngr.mapreduce.hosts.pool import saved_agents
 from mngr.mapreduce.journal import Journal
-from mngr.mapreduce.repo import keep
-from mngr.mapreduce.state import fold
-from mngr.model import Record
-from mngr.tmr.asking import MINDLESS
-from mngr.tmr.hostile import clean
+from mngr.mapreduce.run_dir import RunDir
+from mngr.mapreduce.run_repo import keep
+from mngr.mapreduce.run_state import TaskState, fold
+from mngr.tmr.changes.changes import Change
+from mngr.tmr.commits.hostile import clean
+from mngr.tmr.integrate.questions import MINDLESS
 from mngr.tmr.plan import load_plan
 from mngr.tmr.recipe import print_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from mngr.fleet import Fleet
-    from mngr.host import Host
-    from mngr.mapreduce.rundir import RunDir
-    from mngr.mapreduce.state import TaskState
-    from mngr.model import AgentView
-    from mngr.ops.undestroy import Grave
-    from mngr.tmr.changes import Change
 
 _TEXT = """Your work on {task} was looked at by a person, who wants it otherwise:
 

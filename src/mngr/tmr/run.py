@@ -4,38 +4,31 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from mngr import clock, git
-from mngr.mapreduce.engine import Engine
+from mngr.api import Fleet
+from mngr.base import clock
+from mngr.host import git
+from mngr.host.protocol import Host
+from mngr.mapreduce.governor import Limits
 from mngr.mapreduce.journal import Journal
 from mngr.mapreduce.recipe import Wish
-from mngr.mapreduce.state import fold
-from mngr.tmr.citing import cited
-from mngr.tmr.estimate import Estimate, estimate
-from mngr.tmr.flaky import FlakyList, is_mixed
-from mngr.tmr.memory import Known, Memory, Prints
+from mngr.mapreduce.run_dir import RunDir
+from mngr.mapreduce.run_state import RunState, fold
+from mngr.mapreduce.scheduler import Engine
+from mngr.tmr.cited_blocks import cited
+from mngr.tmr.cleanroom.rooms import Rooms
+from mngr.tmr.cleanroom.sandbox import Walls, walls_of
+from mngr.tmr.cleanroom.test_run import TestRun
 from mngr.tmr.plan import Plan, load_plan
-from mngr.tmr.prepare import baseline_runs, prepare
+from mngr.tmr.prepare.estimate import Estimate, estimate
+from mngr.tmr.prepare.flaky import Flaky, FlakyList, is_mixed
+from mngr.tmr.prepare.history import Known, Memory, Prints
+from mngr.tmr.prepare.prepare import Prepared, baseline_runs, prepare
 from mngr.tmr.recipe import Tests
-from mngr.tmr.rooms import Rooms
-from mngr.tmr.walls import walls_of
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from mngr.fleet import Fleet
-    from mngr.host import Host
-    from mngr.mapreduce.governor import Limits
-    from mngr.mapreduce.rundir import RunDir
-    from mngr.mapreduce.state import RunState
-    from mngr.tmr.flaky import Flaky
-    from mngr.tmr.prepare import Prepared
-    from mngr.tmr.testing import TestRun
-    from mngr.tmr.walls import Walls
-
-    Say = Callable[[dict[str, Any]], None]
+Say = Callable[[dict[str, Any]], None]
 
 
 def go(

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 import time
+from typing import Any
 
-from mngr import clock, registry
-from mngr.errors import MngrError
-from mngr.mapreduce import rent
+from mngr.base import clock
+from mngr.base.errors import MngrError
+from mngr.host import registry
+from mngr.host.protocol import Host
+from mngr.mapreduce import host_costs
+from mngr.mapreduce.host_costs import Rented
 from mngr.mapreduce.journal import find_writer, read_journal
-from mngr.mapreduce.state import add_usage, fold
-from mngr.tmr.leftout import held
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from mngr.host import Host
-    from mngr.mapreduce.rent import Rented
-    from mngr.mapreduce.rundir import RunDir
-    from mngr.mapreduce.state import RunState, TaskState
+from mngr.mapreduce.run_dir import RunDir
+from mngr.mapreduce.run_state import RunState, TaskState, add_usage, fold
+from mngr.tmr.changes.conflict_graph import converging
+from mngr.tmr.changes.excluded import held
+from mngr.tmr.commits.hostile import clean, is_commit
+from mngr.tmr.plan import load_plan
 
 _HEADS = 500  # commits that are compared
 _PREPARING = "a host is being prepared, which all others are made from"
@@ -57,10 +56,6 @@ def status(run: RunDir, local: Host | None = None) -> dict[str, Any]:
 
 def _converging(local: Host, run: RunDir, state: RunState) -> list[dict[str, Any]]:
     """Where several agents work on the same lines, by what was brought home so far; those of one base are compared."""
-    from mngr.tmr.graph import converging
-    from mngr.tmr.hostile import clean, is_commit
-    from mngr.tmr.plan import load_plan
-
     try:
         plan = load_plan(run)
         bases: dict[str, dict[str, str]] = {}
@@ -143,5 +138,5 @@ def _budget(tasks: list[dict[str, Any]], hosts: list[Rented], asked: list[TaskSt
         **(total or {"input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0}),
         "spend": spend,
         "before_edit": round(sum(before) / len(before)) if before else None,
-        "hosts": rent.bill(hosts),
+        "hosts": host_costs.bill(hosts),
     }

@@ -1,1 +1,4 @@
-"""From a tutorial script to the tests that cite it: blocks, citations, what is missing between them."""
+"""From a tutorial script to the tests that cite it: blocks, citations, what is missing between them.
+
+Start with `blocks.py` and `check.py`.
+"""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import hashlib
 import re
+import warnings
+from collections.abc import Iterator
 
-from mngr.errors import MngrError, NotFound
-from mngr.model import Record
+from mngr.base import shell
+from mngr.base.errors import MngrError, NotFound
+from mngr.base.model import Record
 from mngr.tutorial.lexer import Lexer
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _MOST_PROBLEMS = 20  # after so many the rest is cut at empty lines alone
 _RULE = r"(?:={3,}|-{3,}|\*{3,}|~{3,}|_{3,}|\+{3,}|[─━═]{2,})"
@@ -154,8 +155,6 @@ def normal(text: str) -> str:
 
 def block_id(text: str) -> str:
     """What a block is known by: the hash of what it says."""
-    import hashlib
-
     return hashlib.sha256(normal(text).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
@@ -174,9 +173,6 @@ def _stranger(text: str) -> str | None:
         return "JSON"
     if not _PYTHON.search(text):
         return None
-    import ast
-    import warnings
-
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -190,8 +186,6 @@ def _refused(text: str, shown: str) -> list[Problem]:
     """What bash says that is no shell, where it is there to ask; nothing of the script is run."""
     if _OTHERS.match(text):
         return []
-    from mngr import shell
-
     said = shell.run(
         ["sh", "-c", "command -v bash >/dev/null && LC_ALL=C exec bash -O extglob -n"],
         stdin="\n".join(lines_of(text)).encode("utf-8", "replace"),

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import difflib
 import heapq
+from typing import Any
 
-from mngr.model import Record
-from mngr.tutorial.blocks import Block, Problem, block_id, normal, parse, read_script
-from mngr.tutorial.citations import read_tests
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from mngr.tutorial.blocks import Script
-    from mngr.tutorial.citations import Citation, Citations
-    from mngr.tutorial.places import Places
+from mngr.base.model import Record
+from mngr.tutorial.blocks import Block, Problem, Script, block_id, normal, parse, read_script
+from mngr.tutorial.citations import Citation, Citations, read_tests
+from mngr.tutorial.locate import Places
 
 NEAR = 0.6  # how much of a citation must be left in a block for it to be the one that was meant
 _CLEARLY = 0.05  # by how much it must be nearer than any other for it to be rewritten

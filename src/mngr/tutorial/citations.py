@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import ast
+import io
 import os
 import re
 import textwrap
+import tokenize
+import warnings
+from collections.abc import Callable, Iterator
 
-from mngr.errors import NotFound
-from mngr.model import Record
+from mngr.base.errors import NotFound
+from mngr.base.model import Record
 from mngr.tutorial.blocks import Problem, block_id, lines_of, normal
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Holder = ast.Module | ast.ClassDef | Function
 
-    Function = ast.FunctionDef | ast.AsyncFunctionDef
-    Holder = ast.Module | ast.ClassDef | Function
 
 CALL = "write_tutorial_block"
 _LABEL = re.compile(r"[A-Za-z][A-Za-z0-9_ -]*:(?P<rest>\s+\S.*)?$")
@@ -106,7 +107,6 @@ def _read(path: str, shown: str) -> Citations:
 
 def parse_tests(data: bytes, path: str) -> Citations:
     """The citations in the source of one file; never raises."""
-    import warnings
 
     def broken(line: int, message: str) -> Citations:
         problem = Problem(path=path, line=line, message=f"does not parse: {message}")
@@ -128,9 +128,6 @@ def parse_tests(data: bytes, path: str) -> Citations:
 
 def source_of(data: bytes) -> str:
     """The text of a file of Python, its line ends as they are."""
-    import io
-    import tokenize
-
     encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     return data.decode(encoding)
 

@@ -7,18 +7,12 @@ import os
 import re
 import textwrap
 import tokenize
+from collections.abc import Callable
 
-from mngr.model import Record
-from mngr.tutorial.blocks import block_id, lines_of
-from mngr.tutorial.citations import Source, parse_tests, source_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mngr.tutorial.blocks import Block
-    from mngr.tutorial.check import Stale
-    from mngr.tutorial.citations import Citation
+from mngr.base.model import Record
+from mngr.tutorial.blocks import Block, block_id, lines_of
+from mngr.tutorial.check import Stale
+from mngr.tutorial.citations import Citation, Source, parse_tests, source_of
 
 _TOKEN = re.compile(r"([A-Za-z]*)(\"\"\"|'''|\"|')(.*)\2", re.DOTALL)
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from mngr.model import Record
+from collections.abc import Callable
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from mngr.base.model import Record
 
 _OPENS = {"if", "case", "for", "while", "until", "select", "{"}
 _CLOSES = {"fi": "if", "esac": "case", "done": "for while until select", "}": "{"}

@@ -1,1 +1,4 @@
-"""Pages for people: what tests did, with transcripts and recordings; served, or written as files."""
+"""Pages for people: test runs with transcripts and recordings, and the report of a run.
+
+Start with `report/report.py`; `live/` serves pages to this machine.
+"""

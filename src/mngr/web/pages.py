@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from mngr.web import player
-from mngr.web.runs import STATUS, Recording, Run, Test
+from mngr.web.artifacts import STATUS, Recording, Run, Test
 from mngr.web.text import plain as escape
 from mngr.web.text import straight
 

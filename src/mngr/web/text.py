@@ -7,9 +7,7 @@ import os
 import re
 from html import escape
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from mngr.e2e.redact import Redactor
+from mngr.e2e.redact import Redactor
 
 _TURNING = (
     0x61C,
@@ -31,8 +29,6 @@ _WORD = re.compile(r"[a-z][a-z_-]{0,30}")
 
 @functools.cache
 def _redactor() -> Redactor:
-    from mngr.e2e.redact import Redactor
-
     return Redactor(os.environ)
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 
-from mngr.hookspecs import hookimpl
+from mngr.plugins.hooks import hookimpl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from mngr.agents.protocol import AgentKind
-    from mngr.config import Settings
-    from mngr.host import Provider
-    from mngr.model import AgentRecord
-    from mngr.paths import Home
+    from mngr.base.config import Settings
+    from mngr.base.model import AgentRecord
+    from mngr.base.paths import Home
+    from mngr.host.protocol import Provider
+    from mngr.kinds.protocol import AgentKind
 
 
 @hookimpl

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 
-from mngr.agents.delivery import Delivery
-from mngr.agents.evidence import state_of
-from mngr.errors import UsageError
+from mngr.base.errors import UsageError
+from mngr.kinds.agent_state import state_of
+from mngr.kinds.delivery import Delivery
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from mngr.host import Host
-    from mngr.model import AgentRecord, Evidence, State
+    from mngr.base.model import AgentRecord, Evidence, State
+    from mngr.host.protocol import Host
 
 _PROGRAM = """\
 printf '%s\\n' "$*"

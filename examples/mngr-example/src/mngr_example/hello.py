@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mngr.cli import render
-from mngr.cli.spec import Command, Option
+from mngr.cli.framework import render
+from mngr.cli.framework.spec import Command, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mngr.cli.parse import Args
-    from mngr.cli.run import Cli
+    from mngr.cli.framework.parse import Args
+    from mngr.cli.framework.run import Cli
 
 COMMAND = Command(
     name="hello",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 
-from mngr.errors import MngrError, NotFound
-from mngr.paths import Home
+from mngr.base.errors import MngrError, NotFound
+from mngr.base.paths import Home
 from mngr.providers.local import LocalHost
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mngr.host import Host
+    from mngr.host.protocol import Host
 
 
 class ScratchHost(LocalHost):

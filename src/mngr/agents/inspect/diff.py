@@ -1,0 +1,38 @@
+"""`diff`: an agent's work since its base, uncommitted and new files included."""
+
+from __future__ import annotations
+
+from mngr.agents.context import Context
+from mngr.agents.inspect import find
+from mngr.agents.sandbox import bubblewrap
+from mngr.base.errors import MngrError
+from mngr.base.model import AgentRecord
+from mngr.host import scripts
+
+LONGEST = 300.0  # seconds
+
+
+def diff(ctx: Context, name: str, *, committed: bool = False, options: tuple[str, ...] = ()) -> bytes:
+    """What git prints; `options` are those of `git diff`."""
+    host, record = find.find(ctx, name)
+    if record.base is None:
+        raise MngrError(
+            f"{record.name} has no base to compare with ({record.transfer})",
+            "only work in git can be compared",
+        )
+    whose = "own" if record.transfer == "mirror" else "shared"
+    argv = ["sh", "-c", scripts.program("diff.sh"), "diff.sh", whose, record.work_dir, record.base]
+    argv += ["committed" if committed else "all", *options]
+    result = bubblewrap.inside(host, record).run(argv, timeout=LONGEST)
+    if result.code == 9:
+        raise gone(record)
+    if result.code:
+        raise MngrError(f"git diff failed: {result.problem}", f"look: mngr exec {record.name} -- git status")
+    return result.out
+
+
+def gone(record: AgentRecord) -> MngrError:
+    """The error for a work dir that is not there."""
+    return MngrError(
+        f"the work dir of {record.name} is gone: {record.work_dir}", f"mngr destroy {record.name}"
+    )

@@ -1,0 +1,4 @@
+"""Reach a running agent: messages, commands, terminals, ssh.
+
+Start with `message.py`.
+"""

@@ -1,0 +1,156 @@
+"""`pipe`: one ssh connection to an agent or a host, served by an `sshd -i` through the host's own pipe. Nothing listens."""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+
+from mngr.agents.context import Context
+from mngr.agents.inspect import find
+from mngr.base import shell
+from mngr.base.errors import MngrError
+from mngr.base.lock import Lock
+from mngr.base.paths import Home
+from mngr.host import registry, scripts
+from mngr.host.protocol import Host
+from mngr.providers.shared import first_contact
+
+_OPTIONS = (
+    "AuthenticationMethods=publickey",
+    "PasswordAuthentication=no",
+    "KbdInteractiveAuthentication=no",
+    "StrictModes=no",
+    "PermitUserEnvironment=no",
+    "PermitUserRC=no",
+    "AllowTcpForwarding=yes",
+    "AllowAgentForwarding=no",
+    "X11Forwarding=no",
+    "MaxSessions=100",
+    "PrintMotd=no",
+    "PrintLastLog=no",
+    "LogLevel=ERROR",
+)
+_PLAIN = str.maketrans("", "", "/._-")
+_KEPT = 'TERM="${TERM:-dumb}" SSH_CONNECTION="$SSH_CONNECTION" ${SSH_TTY:+SSH_TTY="$SSH_TTY"}'
+
+
+def serve(ctx: Context, address: str) -> int:
+    """Be the server of an ssh client on this process's streams; once something was sent, no error but Lost."""
+    host, agent_id = _find(ctx, address)
+    key = client_key(ctx.home)
+    _learn_key(ctx, host)
+    client = f"client-{zlib.crc32(key.encode()):08x}"
+    options = [*_OPTIONS, f"AuthorizedKeysFile={quote(os.path.join(host.home.ssh, client))}"]
+    if agent_id is None:
+        options.append("Subsystem=sftp internal-sftp")
+    else:  # SHLVL keeps bash from reading ~/.bashrc for every session: nothing of it would reach the agent's place
+        options += [
+            "Subsystem=sftp sftp-server",
+            "SetEnv=SHLVL=1",
+            f"ForceCommand={_session(host, agent_id)}",
+        ]
+    words = [word for option in options for word in ("-o", option)]
+    code = host.run_here([*_program(host), "serve", client, key, *words])
+    if code == 9:
+        os.unlink(registry.known_hosts(ctx.home, host.provider, host.name))
+    _raise_failed(host, code, "")
+    return code
+
+
+def alias(host: str, provider: str) -> str:
+    """What a host's key is known under."""
+    return f"{host}.{provider}.mngr".lower()
+
+
+def client_key(home: Home) -> str:
+    """The public half of the key that hosts let us in with, and nobody else; made when it is first needed."""
+    path = os.path.join(home.ssh, "id_ed25519")
+    if not os.path.exists(path + ".pub"):
+        home.make()
+        os.makedirs(home.ssh, mode=0o700, exist_ok=True)
+        with Lock(path + ".lock"):
+            if not os.path.exists(path + ".pub"):
+                _make_key(path)
+    with open(path + ".pub", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def refusal(text: str) -> bytes:
+    """What an ssh client shows as the reason why it is refused: often our standard error is not to be seen."""
+    said = text.encode()[:1000]
+    payload = b"\1" + (7).to_bytes(4, "big") + len(said).to_bytes(4, "big") + said + bytes(4)
+    padding = 16 - (5 + len(payload)) % 8  # the whole is a multiple of 8
+    return (
+        b"SSH-2.0-mngr\r\n"
+        + (1 + len(payload) + padding).to_bytes(4, "big")
+        + bytes([padding])
+        + payload
+        + bytes(padding)
+    )
+
+
+def quote(path: str) -> str:
+    """A path as one word of an ssh or sshd configuration, where % has a meaning."""
+    if path.isascii() and path.translate(_PLAIN).isalnum():
+        return path
+    return '"' + path.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
+
+
+def _find(ctx: Context, address: str) -> tuple[Host, str | None]:
+    wanted = find.address(ctx, address)
+    if wanted.name is not None:
+        return find.locate(ctx, address)
+    host = find.get_host(ctx, wanted)
+    first_contact.move_in(ctx.home, host)
+    return host, None
+
+
+def _program(host: Host) -> list[str]:
+    return ["sh", "-c", scripts.program("pipe.sh"), "pipe.sh", host.home.ssh]
+
+
+def _session(host: Host, agent_id: str) -> str:
+    """What every session runs, whatever it asks for: it is entered like any command of `exec`."""
+    argv = ["sh", "-c", scripts.program("enter.sh"), "enter.sh", host.home.agent(agent_id)]
+    argv += ["sh", "-c", scripts.program("session.sh"), "session.sh"]
+    return scripts.line(f'exec env -i {_KEPT} {shell.join(argv)} "${{SSH_ORIGINAL_COMMAND-}}"')
+
+
+def _learn_key(ctx: Context, host: Host) -> None:
+    """Ask for the host's key, once: the pipe is trusted already, and from now on ssh insists on that key."""
+    path = registry.known_hosts(ctx.home, host.provider, host.name)
+    if os.path.exists(path):
+        return
+    result = host.run([*_program(host), "key"], timeout=60.0)
+    _raise_failed(host, result.code, result.problem)
+    key = re.match(r"ssh-ed25519 [A-Za-z0-9+/=]+(?= |$)", result.text)
+    if result.code or key is None:
+        raise MngrError(f"{host.name} tells no host key: {result.problem}", f"see: mngr doctor @{host.name}")
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    ctx.local.write(path, f"{alias(host.name, host.provider)} {key[0]}\n".encode())
+
+
+def _raise_failed(host: Host, code: int, said: str) -> None:
+    name, more = host.name, f": {said}" if said else ""
+    if code == 3:
+        hint = f"install openssh-server there; mngr doctor @{name} says how"
+        raise MngrError(f"{name} has no sshd", hint)
+    if code == 4:
+        raise MngrError(f"your user has no name on {name}, and sshd needs one", "add it to /etc/passwd there")
+    if code == 5:
+        hint = "as root there: mkdir -p /run/sshd; or use a user who is not root"
+        raise MngrError(f"sshd does not work on {name}{more}", hint)
+    if code == 6:
+        raise MngrError(f"cannot write to {host.home.ssh} on {name}{more}", f"see: mngr doctor @{name}")
+    if code == 9:
+        raise MngrError(f"the key of {name} is no longer there", "try again: a new one is made")
+
+
+def _make_key(path: str) -> None:
+    fresh = f"{path}.{os.getpid()}.new"
+    made = shell.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "mngr", "-f", fresh])
+    if made.code:
+        raise MngrError(f"no key could be made: {made.problem}", f"check the permissions of {path}")
+    os.replace(fresh, path)
+    os.replace(fresh + ".pub", path + ".pub")

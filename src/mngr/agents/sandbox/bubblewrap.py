@@ -1,0 +1,186 @@
+"""An agent behind walls: everything of it is entered through bubblewrap, with a view of the machine made for it.
+
+`agents/ID/sandbox`, which only we can write, holds the walls as a shell function; `enter.sh` goes through it, and so
+does `inside`, for git and other programs of ours that read what the agent has written.
+"""
+
+from __future__ import annotations
+
+import os
+
+from mngr.base import names
+from mngr.base.errors import Unreachable
+from mngr.base.shell import ProgramMissing, fixed_path, join, quote
+from mngr.host import git, scripts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mngr.agents.context import Context
+    from mngr.base.model import AgentRecord
+    from mngr.host.protocol import Host
+
+# As root only all of these together hold: any capability that is left can undo the rest.
+WALLS = ("--unshare-user", "--unshare-all", "--disable-userns", "--cap-drop", "ALL", "--die-with-parent")
+_PROXY = "http://127.0.0.1:3128"  # where gate.py listens
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+# What an agent's program writes in the agent's directory.
+_SHARED = ("status", "events.jsonl", "transcript.jsonl")
+
+# `env` gives the signals back that the part outside ignores: those end the program inside, and it ends the rest.
+# A file as standard input could be opened again, to write, so its contents come through a pipe.
+_FUNCTION = """\
+# Made by mngr for every start. What enters here: enter.sh; and, alone and perhaps with a directory of ours to write to,
+# mngr's own programs that look at the work dir.
+_mngr_walls() {{
+    for _mngr_file in {shared}; do
+        [ -e "$_mngr_file" ] || (umask 077 && : >"$_mngr_file")
+    done
+    _mngr_how=--new-session
+    if [ -t 0 ] && [ -z "${{_mngr_alone:-}}" ]; then _mngr_how=; fi
+    set -- /usr/bin/env --default-signal "$@"
+    [ -n "${{_mngr_alone:-}}" ] || set -- {within}"$@"
+    set -- {closed}--seccomp 9 $_mngr_how -- "$@"
+    [ -z "${{_mngr_also:-}}" ] || set -- --bind "$_mngr_also" "$_mngr_also" "$@"
+    [ -n "${{_mngr_alone:-}}" ] || set -- {network}"$@"
+    set -- {bwrap} {words} "$@"
+    [ -n "${{_mngr_alone:-}}" ] || set -- {around}"$@"
+    exec 9<{filter}
+    cd / # of all programs only those that are named by their whole path are started from here on
+    trap '' INT QUIT TERM # not HUP: the end of the terminal is the end of it all, also while this starts
+    if [ -f /dev/stdin ] || [ -d /dev/stdin ]; then
+        command -p cat | "$@"
+        exit
+    fi
+    exec "$@"
+}}
+"""
+
+
+def is_needed(record: AgentRecord) -> bool:
+    """Whether the agent is behind walls of ours."""
+    return record.provider == "local" and (record.sandbox or record.network != "on")
+
+
+def write(ctx: Context, host: Host, record: AgentRecord) -> None:
+    """Put the walls down as they shall be from the next start on."""
+    if not is_needed(record):
+        return
+    from mngr.agents.sandbox import seccomp, view
+
+    directory = host.home.agent(record.id)
+    _make_home(host, directory)
+    kind = ctx.kind_of(record)
+    shared = [os.path.join(directory, name) for name in (*_SHARED, *getattr(kind, "writes", ()))]
+    if record.sandbox:
+        path = host.run(
+            ["sh", "-c", '. "$1"; printf %s "$PATH"', "path", os.path.join(directory, "env")]
+        ).text
+        program = (*kind.programs, *kind.command(host, record, resume=False))[0]
+        show = [os.path.expanduser(p) for p in ctx.settings_at(None).get("sandbox.show") or []]
+        words = view.private(host.home, record, shared, view.programs(host.home, path, program), show)
+    else:
+        words = view.whole(host, record)
+    text = _FUNCTION.format(
+        bwrap=quote(_find_bwrap()), shared=join(shared), words=join([*WALLS, *words]), filter=quote(os.path.join(directory, "seccomp")),
+        closed="--remount-ro / " if record.sandbox else "", **_network(host, record, directory),
+    )  # fmt: skip
+    host.write(os.path.join(directory, "seccomp"), seccomp.program())
+    host.write(os.path.join(directory, "sandbox"), text.encode("utf-8", "surrogateescape"))
+    seal()
+
+
+def _find_bwrap() -> str:
+    """Where it is: nothing that the agent can write to may stand in front of it."""
+    import shutil
+
+    found = shutil.which("bwrap", path=fixed_path())
+    if found is None:
+        raise ProgramMissing("bwrap")
+    return found
+
+
+def _make_home(host: Host, directory: str) -> None:
+    """A home of its own, in which the agent commits under the user's name."""
+    place = os.path.join(directory, "home")
+    if os.path.isdir(place):
+        return
+    os.mkdir(place, mode=0o700)
+    for key in ("user.name", "user.email"):
+        value = host.run(["git", "config", "--global", key])
+        if value.code == 0:
+            git.must(host, place, "config", "--file", os.path.join(place, ".gitconfig"), key, value.text)
+
+
+def _network(host: Host, record: AgentRecord, directory: str) -> dict[str, str]:
+    """What goes around bwrap, into its words and in front of the program, for the network that was asked for."""
+    mode, places = names.parse_network(record.network)
+    if mode != "allow":
+        return {"around": "", "network": "--share-net " if mode == "on" else "", "within": ""}
+    import sys
+
+    from mngr.agents.sandbox import view
+
+    program = os.path.join(directory, "gate.py")
+    host.write(program, scripts.program_beside(__file__, "gate.py").encode())
+    gate = [os.path.realpath(sys.executable), "-I", "-S", program]
+    rules = ",".join(
+        f"{f'[{name}]' if ':' in name else name}:{'*' if port is None else port}" for name, port in places
+    )
+    words = [word for key in _PROXIES for word in ("--setenv", key, _PROXY)]
+    # Its own loopback it reaches itself; of ours, what it may reach comes through the proxy too.
+    given = {name for name, _ in places}
+    own = [name for name in ("localhost", "127.0.0.1", "::1") if name not in given]
+    words += ["--setenv", "NO_PROXY", ",".join(own), "--setenv", "NODE_USE_ENV_PROXY", "1"]
+    words += view.of_python(gate[0])
+    return {
+        "around": join([*gate, directory, rules]) + " ",
+        "network": join(words) + " ",
+        "within": join([*gate, "in"]) + " ",
+    }
+
+
+def inside(host: Host, record: AgentRecord, also: str = "") -> Host:
+    """The host as the agent sees it, without any network: where our own programs may touch what it has written.
+
+    `also` is a directory of ours that they may write to.
+    """
+    directory = host.home.agent(record.id)
+    if not is_needed(record) or not record.sandbox or not host.has(os.path.join(directory, "env")):
+        return host  # without its variables nothing of it has run yet
+    from mngr.host.remote_host import PipeHost
+
+    seal()
+    return PipeHost(host.name, host.provider, _Door(directory, also), host.home.root, os.getuid())
+
+
+class _Door:
+    """How to start a command within an agent's walls. Nothing of our own environment comes along."""
+
+    def __init__(self, directory: str, also: str) -> None:
+        self._directory = directory
+        self._also = also
+
+    def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
+        line = '_mngr_alone=1 _mngr_also=$2; . "$1/sandbox" && shift 2 && _mngr_walls "$@"'
+        words = ["env", "-i", f"PATH={fixed_path()}", "TERM=dumb", "sh", "-c", line, "inside"]
+        clean = [] if only is None else ["env", "-i", *only]
+        return [*words, self._directory, self._also, *clean, "sh", "-c", program]
+
+    def lost(self, said: str) -> Unreachable:
+        last = said.splitlines()[-1] if said else "it ended"
+        return Unreachable(f"the sandbox could not be entered: {last}", "start the agent: that makes it anew")
+
+    def close(self) -> None:
+        pass
+
+
+def seal() -> None:
+    """Keep what this process has open from everything it starts from now on."""
+    for name in os.listdir("/dev/fd") if os.path.isdir("/dev/fd") else ():
+        if int(name) > 2:
+            try:
+                os.set_inheritable(int(name), False)
+            except OSError:
+                pass  # the listing's own

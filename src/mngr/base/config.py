@@ -1,0 +1,260 @@
+"""Settings in layers; every value knows where it came from."""
+
+from __future__ import annotations
+
+import os
+
+from mngr.base.clock import parse_length
+from mngr.base.errors import MngrError, UsageError, closest
+from mngr.base.model import Record
+from mngr.base.paths import LOCAL_SETTINGS, SETTINGS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# What may stand in a settings file: `*` is a name the user chooses, the text says what the value is for.
+SCHEMA: dict[str, tuple[type, str]] = {
+    "project.setup": (str, "the command that makes a fresh copy of the project runnable"),
+    "project.carry": (list, "ignored files an agent needs, as glob patterns"),
+    "project.lock": (list, "more files whose contents decide whether setup must run again"),
+    "project.program": (str, "the command-line program the project is about"),
+    "project.pytest": (str, "the command that runs the project's tests"),
+    "project.lint": (str, "a command that must succeed on what is integrated, beside the tests"),
+    "tutorial.file": (str, "the tutorial script"),
+    "tutorial.tests": (str, "the tests that cite it"),
+    "tutorial.timeout": (str, "how long a block may take, with what comes before it, when it is tried"),
+    "tmr.merge_tool": (
+        str,
+        "the command that merges one file where git cannot, with {base} {ours} {theirs} {out} {path} (mergiraf, if there is one)",
+    ),
+    "tmr.*": (object, "the default of an option of `tmr run`"),
+    "policy.*": (object, "which files an edit may touch: rules of the project's own"),
+    "tmux.source": (str, "a tmux configuration of the user's own, read after ours"),
+    "stop.grace": (str, "how long an agent may take to end before it is killed"),
+    "graveyard.keep": (str, "how long destroyed agents are kept"),
+    "pull.max_bytes": (
+        int,
+        "bytes that may come from an agent at once (10 GiB); only your own settings count",
+    ),
+    "pull.max_file_bytes": (
+        int,
+        "bytes that one file of an agent's may have (1 GiB); only your own settings count",
+    ),
+    "pull.max_files": (
+        int,
+        "files that may come from an agent at once; only your own settings count",
+    ),
+    "pull.timeout": (str, "how long they may take to come; only your own settings count"),
+    "sandbox.show": (
+        list,
+        "what else a sandboxed agent may read of this machine; only your own settings count",
+    ),
+    "usage.prices": (str, "a file of prices that `usage` counts with beside its own"),
+    "yolo.anywhere": (
+        bool,
+        "whether agents that ask nobody may run where more than their own host is in reach; only your own settings count",
+    ),
+    "agents.*.*": (object, "an agent kind: parent, program, args, env, carry, login"),
+    "commands.*.*": (object, "the default of an option of a command"),
+    "templates.*.*": (object, "options of create that `-t NAME` stands for"),
+    "providers.*.*": (object, "what a provider that a plugin adds wants to know"),
+}
+_LENGTHS = ("stop.grace", "graveyard.keep", "pull.timeout", "tutorial.timeout")
+DEFAULTS: dict[str, Any] = {
+    "stop": {"grace": "2s"},
+    "graveyard": {"keep": "30d"},
+    "pull": {
+        "max_bytes": 10 * 1024**3,
+        "max_file_bytes": 1024**3,
+        "max_files": 100_000,
+        "timeout": "1h",
+    },
+    "tutorial": {"timeout": "30s"},
+}
+
+
+class Layer(Record):
+    """One source of settings."""
+
+    source: str  # default | user | project | local | env | -S
+    path: str | None = None
+    data: dict[str, Any]
+
+
+class Settings:
+    """All layers merged, each leaf with the layer that set it."""
+
+    def __init__(self, layers: list[Layer]) -> None:
+        self.layers = layers
+        self.values: dict[str, Any] = {}
+        self.sources: dict[str, Layer] = {}
+        for layer in layers:
+            for key, value in flatten(layer.data):
+                if key.endswith("+="):
+                    plain = key.removesuffix("+=").rstrip()
+                    self.values[plain] = [*as_list(self.values.get(plain)), *as_list(value)]
+                    self.sources[plain] = layer
+                else:
+                    self.values[key] = value
+                    self.sources[key] = layer
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of `a.b.c`, else `default`."""
+        return self.values.get(key, default)
+
+    def table(self, prefix: str) -> dict[str, Any]:
+        """Everything directly or deeper under `prefix`, by the rest of its key."""
+        start = prefix + "."
+        return {key[len(start) :]: value for key, value in self.values.items() if key.startswith(start)}
+
+    def source(self, key: str) -> str:
+        """Where a value came from: the layer and, for files, the path."""
+        layer = self.sources[key]
+        return f"{layer.source} ({layer.path})" if layer.path else layer.source
+
+
+def load(
+    home_settings: str,
+    project_root: str | None,
+    assignments: list[str],
+    environ: dict[str, str],
+    project: tuple[str, bytes] | None = None,
+) -> Settings:
+    """Read every layer that exists; nothing is imported to parse files that are not there.
+
+    `project` is the text of a project's settings that are not on this machine, and where they are.
+    """
+    layers = [Layer(source="default", data=DEFAULTS)]
+    files = [("user", home_settings)]
+    if project_root is not None:
+        files.append(("project", os.path.join(project_root, SETTINGS)))
+        files.append(("local", os.path.join(project_root, LOCAL_SETTINGS)))
+    for source, path in files:
+        data = read_file(path)
+        if data is not None:
+            layers.append(Layer(source=source, path=path, data=data))
+    if project is not None:
+        layers.append(Layer(source="project", path=project[0], data=parse(*project)))
+    for name, value in environ.items():
+        if name.startswith("MNGR__"):
+            key = name[6:].lower().replace("__", ".")
+            extends = value.startswith("+=")
+            parsed = parse_value(value.removeprefix("+="), kind_of(key) or object)
+            layers.append(_given("env", name, key + "+=" if extends else key, parsed))
+    for text in assignments:
+        layers.append(_given("-S", "-S", *parse_assignment(text)))
+    return Settings(layers)
+
+
+def _given(source: str, where: str, key: str, value: Any) -> Layer:
+    check_key(key.removesuffix("+="), where, value)
+    return Layer(source=source, data={key: value})
+
+
+def read_file(path: str) -> dict[str, Any] | None:
+    """The checked contents of a settings file, None when there is none."""
+    if not os.path.exists(path):
+        return None
+    try:
+        with open(path, "rb") as file:
+            return parse(path, file.read())
+    except OSError as error:
+        raise MngrError(f"cannot read {path}: {error.strerror}", "mend the file, or move it away") from None
+
+
+def parse(path: str, text: bytes) -> dict[str, Any]:
+    """The checked settings in a text."""
+    import tomllib
+
+    try:
+        data = tomllib.loads(text.decode())
+    except tomllib.TOMLDecodeError as error:
+        raise MngrError(f"{path} is not valid TOML: {error}", "mend the file, or move it away") from None
+    except UnicodeDecodeError as error:
+        raise MngrError(f"cannot read {path}: {error}", "mend the file, or move it away") from None
+    for key, value in flatten(data):
+        check_key(key.removesuffix("+="), path, value)
+    return data
+
+
+def flatten(data: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Leaves as `a.b.c`; an empty table vanishes."""
+    found: list[tuple[str, Any]] = []
+    for key, value in data.items():
+        if isinstance(value, dict):
+            found.extend(flatten(value, f"{prefix}{key}."))
+        else:
+            found.append((f"{prefix}{key}", value))
+    return found
+
+
+def kind_of(key: str) -> type | None:
+    """What the value of a setting must be; None when there is no such setting."""
+    parts = key.split(".")
+    for known, (kind, _) in SCHEMA.items():
+        wanted = known.split(".")
+        if len(parts) < len(wanted) or (len(parts) > len(wanted) and wanted[-1] != "*"):
+            continue
+        if all(part and w in ("*", part) for w, part in zip(wanted, parts, strict=False)):
+            return kind
+    return None
+
+
+def check_key(key: str, where: str, value: Any = None) -> str:
+    """`key` if the schema has it; the error names the nearest one. What was typed just now is wrong usage, a file is not."""
+    kind = kind_of(key)
+    wrong = UsageError if where in _TYPED else MngrError
+    if kind is None:
+        hint = closest(key, list(SCHEMA)) or "known keys: " + ", ".join(SCHEMA)
+        raise wrong(f"{where}: there is no setting {key!r}", hint)
+    if value is not None and not isinstance(value, kind):
+        hint = f"give it a {_NOUNS[kind]}" if wrong is UsageError else f"mend it in {where}"
+        raise wrong(f"{where}: {key} must be a {_NOUNS[kind]}, not {value!r}", hint)
+    if value is not None and key in _LENGTHS:
+        try:
+            parse_length(str(value))
+        except UsageError as error:
+            raise wrong(f"{where}: {key}: {error}", error.hint) from None
+    return key
+
+
+_TYPED = ("-S", "config get", "config set", "config unset")
+
+
+_NOUNS: dict[type, str] = {
+    bool: "yes or no, true or false",
+    str: "text",
+    int: "number",
+    list: "list",
+    object: "value",
+}
+
+
+def parse_assignment(text: str) -> tuple[str, Any]:
+    """`key=value` or `key+=value` as given to -S and `config set`."""
+    key, eq, value = text.partition("=")
+    plain = key.strip().removesuffix("+").strip()
+    if not eq or not plain:
+        raise UsageError(f"{text!r} is not KEY=VALUE", "for example: -S project.setup='uv sync'")
+    parsed = parse_value(value, kind_of(plain) or object)
+    return (plain + "+=", as_list(parsed)) if key.strip().endswith("+") else (plain, parsed)
+
+
+def parse_value(text: str, kind: type = object) -> Any:
+    """A TOML value where `text` is one of this kind, else the text itself; one item is a list of one."""
+    import tomllib
+
+    try:
+        table = tomllib.loads(f"v = {text}")
+    except tomllib.TOMLDecodeError:
+        table = {}
+    value = table["v"] if len(table) == 1 and isinstance(table["v"], kind) else text
+    return as_list(value) if kind is list else value
+
+
+def as_list(value: Any) -> list[Any]:
+    """A value that may stand for a list of one."""
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]

@@ -1,0 +1,161 @@
+"""Every path we use, in one place."""
+
+from __future__ import annotations
+
+import os
+
+from mngr.base.errors import MngrError
+
+HOME_VERSION = 1
+SETTINGS = os.path.join(".mngr", "settings.toml")
+# Of a home on a host, what is its agents' own, and so no part of a snapshot of the host.
+OF_AGENTS = (
+    "agents",
+    "names",
+    "work",
+    "graveyard",
+    "snapshots",
+    "hosts",
+    "ssh",
+    "crashes",
+    "settings.toml",
+    "tmux.socket",
+)
+LOCAL_SETTINGS = os.path.join(".mngr", "settings.local.toml")
+
+
+class Home:
+    """The directory that holds everything we know: `~/.mngr` unless told otherwise."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root if os.path.isabs(root) else os.path.normpath(os.path.join(current_dir(), root))
+        self.agents = os.path.join(self.root, "agents")
+        self.names = os.path.join(self.root, "names")
+        self.work = os.path.join(self.root, "work")
+        self.graveyard = os.path.join(self.root, "graveyard")
+        self.snapshots = os.path.join(self.root, "snapshots")
+        self.cache = os.path.join(self.root, "cache")
+        self.lib = os.path.join(self.root, "lib")
+        self.hosts = os.path.join(self.root, "hosts")
+        self.ssh = os.path.join(self.root, "ssh")
+        self.ssh_config = os.path.join(self.ssh, "config")
+        self.crashes = os.path.join(self.root, "crashes")
+        self.settings = os.path.join(self.root, "settings.toml")
+        self.marker = os.path.join(self.root, "version")
+        self.socket_link = os.path.join(self.root, "tmux.socket")
+        self.tmux_conf = os.path.join(self.root, "tmux.conf")
+
+    def agent(self, agent_id: str) -> str:
+        """The directory of an agent's own files."""
+        return os.path.join(self.agents, agent_id)
+
+    def exists(self) -> bool:
+        """Whether this home was ever used; MngrError when it is not ours to use."""
+        try:
+            with open(self.marker, encoding="utf-8") as file:
+                text = file.read().split()
+        except FileNotFoundError:
+            self._refuse_strangers()
+            return False
+        except OSError as error:
+            raise MngrError(
+                f"cannot read {self.marker}: {error.strerror}", "choose another home with --home"
+            ) from None
+        if text[:1] != ["mngr"] or len(text) != 2 or not text[1].isdigit():
+            raise MngrError(f"{self.root} is the home of another program", "choose another home with --home")
+        if int(text[1]) > HOME_VERSION:
+            raise MngrError(
+                f"{self.root} was written by a newer mngr (layout {text[1]}, this one knows {HOME_VERSION})",
+                "update mngr, or choose another home with --home",
+            )
+        return True
+
+    def make(self) -> None:
+        """Create what is missing; every command that writes calls this first."""
+        if self.exists():
+            return
+        try:
+            for path in (
+                self.root,
+                self.agents,
+                self.names,
+                self.work,
+                self.graveyard,
+                self.snapshots,
+                self.cache,
+                self.lib,
+            ):
+                os.makedirs(path, mode=0o700, exist_ok=True)
+            fresh = f"{self.marker}.{os.getpid()}"
+            with open(fresh, "w", encoding="utf-8") as file:
+                file.write(f"mngr {HOME_VERSION}\n")
+            os.replace(fresh, self.marker)
+        except OSError as error:
+            raise MngrError(
+                f"cannot write to {self.root}: {error.strerror}",
+                "choose a writable home with --home or MNGR_HOME",
+            ) from None
+
+    def _refuse_strangers(self) -> None:
+        """A directory with contents but without our marker belongs to somebody else."""
+        try:
+            inside = set(os.listdir(self.root))
+        except FileNotFoundError:
+            return
+        except NotADirectoryError:
+            raise MngrError(f"{self.root} is not a directory", "choose another home with --home") from None
+        except OSError as error:
+            raise MngrError(
+                f"cannot read {self.root}: {error.strerror}", "choose another home with --home"
+            ) from None
+        ours = {
+            "agents",
+            "names",
+            "work",
+            "graveyard",
+            "snapshots",
+            "cache",
+            "lib",
+            "hosts",
+            "crashes",
+            "settings.toml",
+        }
+        ours |= {"settings.local.toml", "runs", "outputs", "e2e", "tmux.conf", "tmux.socket", "ssh"}
+        strange = sorted(name for name in inside - ours if not name.startswith("version"))
+        if strange:
+            raise MngrError(
+                f"{self.root} is the home of another program (it holds {strange[0]!r} and no mngr marker)",
+                "choose another home with --home",
+            )
+
+
+def socket_for(root: str, uid: int) -> str:
+    """`/tmp/mngr-UID/HASH12` of a home's real path: short enough for a socket."""
+    import hashlib
+
+    return f"/tmp/mngr-{uid}/{hashlib.sha256(root.encode()).hexdigest()[:12]}"
+
+
+def default_home() -> str:
+    """`MNGR_HOME`, else `~/.mngr`."""
+    return os.environ.get("MNGR_HOME") or os.path.join(os.path.expanduser("~"), ".mngr")
+
+
+def current_dir() -> str:
+    """Where we are; MngrError when that directory was deleted."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        raise MngrError("the current directory is gone", "go to one that exists: cd") from None
+
+
+def find_project_root(start: str) -> str | None:
+    """The nearest directory at or above `start` with a `.git` or a `.mngr/settings.toml`."""
+    here = os.path.abspath(start)
+    while True:
+        if os.path.exists(os.path.join(here, ".git")) or os.path.exists(os.path.join(here, SETTINGS)):
+            return here
+        above = os.path.dirname(here)
+        if above == here:
+            return None
+        here = above

@@ -1,0 +1,4 @@
+"""Commands for agents, from `create` to `destroy`.
+
+Each module holds `COMMAND`, a declaration, and `run(cli, args)`.
+"""

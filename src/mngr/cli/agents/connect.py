@@ -1,0 +1,82 @@
+"""`mngr connect`."""
+
+from __future__ import annotations
+
+import os
+
+from mngr.base import shell
+from mngr.base.errors import MngrError, UsageError
+from mngr.cli.framework.command_line import raise_if_alone
+from mngr.cli.framework.run import is_terminal, refresh_ssh_entries
+from mngr.cli.framework.spec import Argument, Command, Option
+from mngr.cli.framework.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+CONNECT_COMMAND = Option(
+    flags=("--connect-command",),
+    metavar="CMD",
+    help="what to run instead of attaching; MNGR_AGENT_NAME is set for it",
+)
+COMMAND = Command(
+    name="connect",
+    summary=COMMANDS["connect"][1],
+    description=(
+        "Without NAME you choose from a list. The status line says how to detach; the agent goes on.\n"
+        "Instead of attaching, a command of yours can be run: --connect-command, or the setting\n"
+        "commands.connect.connect_command, or commands.create.connect_command."
+    ),
+    arguments=(Argument(name="NAME", help="an agent's name or id", required=False, complete="agents"),),
+    options=(Option(flags=("--start",), help="start it first if it is stopped"), CONNECT_COMMAND),
+    examples=(
+        ("mngr connect foo", "attach to foo"),
+        ("mngr connect", "choose from a list"),
+        ("mngr connect foo --connect-command 'code \"$MNGR_WORK_DIR\"'", "open an editor instead"),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Attach, or run the user's own command."""
+    name = args["name"]
+    if name is None:
+        from mngr.cli.framework.picker import pick
+
+        name = pick(cli.fleet.list().agents)
+    if args["start"]:
+        raise_if_alone(cli.fleet.start([name]))
+    return connect(cli, name, args["connect_command"])
+
+
+def connect(cli: Cli, name: str, command: str | None) -> int:
+    """Become the agent's terminal; does not return when it works."""
+    refresh_ssh_entries(cli.context)
+    command = command or _command(cli)
+    if command:
+        variables = cli.fleet.connect_variables(name)
+        shell.replace(["sh", "-c", command], {**os.environ, **variables})
+    if not is_terminal():
+        raise MngrError("connect needs a terminal", f"look at its screen with: mngr capture {name}")
+    argv = cli.fleet.attach_argv(name)
+    shell.replace(argv, {key: value for key, value in os.environ.items() if key not in ("TMUX", "TMUX_PANE")})
+
+
+def _command(cli: Cli) -> str | None:
+    settings = cli.context.settings
+    found = settings.get("commands.connect.connect_command") or settings.get(
+        "commands.create.connect_command"
+    )
+    return str(found) if found else None
+
+
+def check_connect(cli: Cli, count: int, command: str | None) -> None:
+    """One terminal shows one agent, and there must be one; UsageError or MngrError."""
+    if count != 1:
+        raise UsageError("--connect goes with one agent", "leave out --count, or use --no-connect")
+    if not is_terminal() and not command and not _command(cli):
+        raise MngrError(
+            "connect needs a terminal", "leave out --connect, and look at the screen with: mngr capture"
+        )

@@ -1,0 +1,350 @@
+"""`mngr create`."""
+
+from __future__ import annotations
+
+import sys
+
+from mngr.base.config import as_list
+from mngr.base.errors import MngrError, PartialFailure, UsageError, closest
+from mngr.base.model import TRANSFERS, AgentView
+from mngr.cli.agents.connect import CONNECT_COMMAND, check_connect
+from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.command_line import raise_if_alone
+from mngr.cli.framework.parse import Args, parse
+from mngr.cli.framework.spec import ACTIVITY, COMMON, Argument, Command, Option
+from mngr.cli.framework.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.agents.create.request import CreateRequest
+    from mngr.base.model import Outcome
+    from mngr.cli.framework.command_line import Cli
+
+COMMAND = Command(
+    name="create",
+    summary=COMMANDS["create"][1],
+    description=(
+        "Without KIND, a command after -- is run as it is. The agent works in a git worktree of its own on the\n"
+        "branch mngr/NAME, in a session of mngr's own tmux server. It sees only the variables it is given."
+    ),
+    arguments=(
+        Argument(
+            name="ADDRESS",
+            help="NAME, NAME@HOST or NAME@.PROVIDER; a name is made up when missing",
+            required=False,
+        ),
+        Argument(
+            name="KIND", help="what kind of agent: command, player, …", required=False, complete="kinds"
+        ),
+    ),
+    options=(
+        Option(
+            flags=("-m", "--message"),
+            metavar="TEXT",
+            help="the first message; create returns when it has arrived",
+        ),
+        Option(
+            flags=("--message-file",), metavar="FILE", help="the first message from a file", complete="files"
+        ),
+        Option(flags=("--connect",), help="attach when it runs (default: on a terminal)"),
+        CONNECT_COMMAND,
+        Option(
+            flags=("--from",),
+            metavar="PATH|AGENT|URL",
+            help="what to work on (default: this directory)",
+            complete="files",
+        ),
+        Option(
+            flags=("--branch",),
+            metavar="[BASE][:NEW]",
+            help="where to start and what to call the new branch (default: :mngr/*)",
+        ),
+        Option(flags=("--transfer",), metavar="MODE", help="how it gets its copy", choices=TRANSFERS),
+        Option(
+            flags=("--dirty",),
+            metavar="HOW",
+            help="what to do about uncommitted changes",
+            choices=("fail", "ignore", "include"),
+        ),
+        Option(flags=("--env",), metavar="K=V", many=True, help="a variable for the agent"),
+        Option(flags=("--pass-env",), metavar="K", many=True, help="a variable of yours to pass on"),
+        Option(
+            flags=("--env-file",),
+            metavar="FILE",
+            many=True,
+            help="variables from a file of K=V lines",
+            complete="files",
+        ),
+        Option(flags=("--label",), metavar="K=V", many=True, help="a label"),
+        Option(
+            flags=("-t", "--template"),
+            metavar="NAME",
+            many=True,
+            help="options from [templates.NAME]; what can be repeated adds up",
+            complete="templates",
+        ),
+        Option(
+            flags=("-w", "--window"), metavar="NAME=CMD", many=True, help="one more window beside the agent"
+        ),
+        Option(
+            flags=("--idle-timeout",),
+            metavar="TIME",
+            kind="length",
+            help="stop it after so long without activity",
+        ),
+        ACTIVITY,
+        Option(
+            flags=("--resume",),
+            metavar="ID",
+            help="go on with a conversation of the program's that was begun outside; that one stays as it is",
+        ),
+        Option(
+            flags=("--yolo",),
+            help="let a coding agent do everything without asking; where nothing but its own host is at stake",
+        ),
+        Option(
+            flags=("--sandbox",),
+            help="behind walls: it sees the system's programs, its own copy, and no network unless --network says so",
+        ),
+        Option(
+            flags=("--network",),
+            metavar="on|off|allow=HOST[:PORT],…",
+            help="what it may connect to (default: on; off with --sandbox)",
+        ),
+        Option(
+            flags=("-b", "--build-arg"),
+            metavar="KEY=VALUE",
+            many=True,
+            help="what a new host shall be like: a setting of its provider; += adds to a list",
+        ),
+        Option(flags=("--new-host",), help="fail when the host is there already, instead of using it"),
+        Option(flags=("--count",), metavar="N", kind="int", default=1, help="make NAME-1 to NAME-N"),
+        Option(
+            flags=("--agents-per-host",),
+            metavar="N",
+            kind="int",
+            help="with --count and NAME@.PROVIDER: so many on each new host (default: all on one)",
+        ),
+        Option(
+            flags=("--snapshot",),
+            metavar="NAME",
+            help="from a snapshot, as snapshot restore makes one",
+            complete="snapshots",
+        ),
+        Option(
+            flags=("--reuse",),
+            help="take the agent that has this name, if there is one, and start it if it is stopped",
+        ),
+    ),
+    rest="ARGS",
+    examples=(
+        ("mngr create foo -- make test", "run a command in its own worktree, on branch mngr/foo"),
+        ("mngr create foo --dirty include -- ./try.sh", "take uncommitted changes along"),
+        ("mngr create w --count 3 --label team=red -- sleep 1000", "three at once: w-1, w-2, w-3"),
+        (
+            "mngr create foo --env-file .env -w logs='tail -f log' -- ./serve",
+            "variables from a file, and a second window",
+        ),
+        (
+            "mngr create foo --sandbox --network allow=api.example.com:443 -- ./try.sh",
+            "what you do not trust, with one place it may connect to",
+        ),
+    ),
+)
+
+
+_MANY = {option.key for option in COMMAND.options if option.many}
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Make the agents, send the first message, attach."""
+    from mngr.cli.framework.run import is_terminal
+
+    if args["template"]:
+        args = _with_templates(cli, args)
+    connects = args["connect"] if "connect" in args.chosen else _connects_by_itself(cli, args)
+    if connects:
+        check_connect(cli, args["count"], args["connect_command"])
+    if is_terminal() and cli.format == "human":
+        cli.context.ask = cli.ask
+    message = _message(args)
+    made: list[AgentView | Exception]
+    told: list[Outcome] = []
+    if args["snapshot"] is not None:
+        made = [_from_snapshot(cli, args)]
+    else:
+        request = _request(cli, args, on_terminal=is_terminal())
+        request = request.replace(message=message, patience=_patience(request.count))
+        made = cli.fleet.create_many(request, told)
+    agents = [agent for agent in made if not isinstance(agent, Exception)]
+    errors = [error for error in made if isinstance(error, Exception)]
+    if errors and not agents:
+        raise errors[0]
+    _show(cli, agents)
+    if message is not None:
+        names = {outcome.name for outcome in told}
+        told += _send(cli, [agent for agent in agents if agent.name not in names], message)
+        _check_told(cli, told)
+    if errors:
+        stem = f"{args['address'].partition('@')[0]}-" if args["address"] else "number "
+        failed = [f"{stem}{at}: {one}" for at, one in enumerate(made, 1) if isinstance(one, Exception)]
+        hint = getattr(errors[0], "hint", None) or "see: mngr list"
+        raise PartialFailure(
+            _each(cli, f"{len(failed)} of {len(made)} agents could not be made", failed), hint
+        )
+    if connects:
+        from mngr.cli.agents.connect import connect
+
+        return connect(cli, agents[0].id, args["connect_command"])
+    return 0
+
+
+def _from_snapshot(cli: Cli, args: Args) -> AgentView:
+    """What `snapshot restore` makes; what the snapshot says already cannot be said again."""
+    allowed = {"snapshot", "address", "message", "message_file", "connect", "connect_command", "template"}
+    common = {option.key for option in COMMON}
+    other = sorted(args.given - allowed - common) or (["--"] if args.rest else [])
+    if other:
+        raise UsageError(f"{other[0]} has no meaning with --snapshot", "the snapshot says what the agent is")
+    return cli.fleet.restore_snapshot(args["snapshot"], args["address"])
+
+
+def _connects_by_itself(cli: Cli, args: Args) -> bool:
+    from mngr.cli.framework.run import is_terminal
+
+    return cli.format == "human" and (is_terminal() or "connect_command" in args.given)
+
+
+def _patience(count: int) -> float:
+    """Seconds; programs that start side by side take longer."""
+    return 30.0 + 3.0 * (count - 1)
+
+
+def _send(cli: Cli, agents: list[AgentView], message: str) -> list[Outcome]:
+    names = [agent.name for agent in agents]
+    return cli.fleet.message(names, message, timeout=_patience(len(agents))) if names else []
+
+
+def _check_told(cli: Cli, outcomes: list[Outcome]) -> None:
+    """The agents stay although the first message may not have arrived."""
+    raise_if_alone(outcomes)
+    missed = [outcome for outcome in outcomes if not outcome.ok]
+    if missed:
+        failed = [f"{outcome.name}: {outcome.error}" for outcome in missed]
+        said = _each(cli, f"the message did not reach {len(missed)} of {len(outcomes)} agents", failed)
+        raise PartialFailure(said, missed[0].hint or "see: mngr list")
+
+
+def _each(cli: Cli, what: str, failed: list[str]) -> str:
+    """What several came to in one error: for people each is a line of its own before it."""
+    if cli.format != "human":
+        return f"{what}: {'; '.join(failed)}"
+    for line in failed:
+        print(f"Error: {terminal_text.clean(line)}", file=sys.stderr)
+    return what
+
+
+def _request(cli: Cli, args: Args, *, on_terminal: bool) -> CreateRequest:
+    from mngr.agents.create.request import CreateRequest
+
+    dirty = args["dirty"] or ("ignore" if on_terminal else "fail")
+    return CreateRequest(
+        address=args["address"],
+        kind=_kind(args),
+        args=args.rest or [],
+        source=args["from"],
+        branch=args["branch"],
+        transfer=args["transfer"],
+        dirty=dirty,
+        says_ignored=args["dirty"] is None,
+        env=args["env"],
+        pass_env=args["pass_env"],
+        env_file=args["env_file"],
+        labels=pairs(args["label"], "--label"),
+        windows=pairs(args["window"], "--window"),
+        idle_timeout=args["idle_timeout"],
+        activity=args["activity"] or "output",
+        yolo=args["yolo"],
+        resume=args["resume"],
+        confirmed=args["yolo"] and on_terminal and _confirm_yolo(cli, args),
+        sandbox=args["sandbox"],
+        network=args["network"],
+        build_args=args["build_arg"],
+        new_host=args["new_host"],
+        count=args["count"],
+        per_host=args["agents_per_host"],
+        reuse=args["reuse"],
+    )
+
+
+def _confirm_yolo(cli: Cli, args: Args) -> bool:
+    """Ask once, where the agent could reach more than its own host."""
+    address = args["address"] or ""
+    if args["sandbox"] or "@" in address or cli.context.settings_at(None).get("yolo.anywhere") is True:
+        return False
+    return cli.ask(
+        "--yolo lets the agent do anything that you can do here, without asking. Go on?", otherwise=False
+    )
+
+
+def _kind(args: Args) -> str | None:
+    """The kind as given; a kind from the settings only where no command is given."""
+    if "kind" not in args.given and args.rest and not args.rest[0].startswith("-"):
+        return None
+    return str(args["kind"]) if args["kind"] is not None else None
+
+
+def _message(args: Args) -> str | None:
+    path = args["message_file"]
+    if path is None:
+        return str(args["message"]) if args["message"] is not None else None
+    if args["message"] is not None:
+        raise UsageError("-m and --message-file exclude each other", "leave one of them out")
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", error)
+        raise MngrError(f"--message-file: cannot read {path}: {why}", "check the path") from None
+
+
+def _with_templates(cli: Cli, args: Args) -> Args:
+    """The same words with [templates.NAME] between the settings and the flags."""
+    settings = cli.context.settings
+    merged = settings.table("commands.create")
+    for name in args["template"]:
+        values = settings.table(f"templates.{name}")
+        if not values:
+            known = sorted({key.split(".")[1] for key in settings.values if key.startswith("templates.")})
+            hint = (
+                closest(name, known) or f"known: {', '.join(known)}"
+                if known
+                else "make one: [templates.NAME] in the settings"
+            )
+            raise UsageError(f"there is no template {name!r}", hint)
+        for key, value in values.items():
+            merged[key] = [*as_list(merged.get(key)), *as_list(value)] if key in _MANY else value
+    parsed = parse(COMMAND, cli.words, merged)
+    for key in _MANY & set(merged) & parsed.given:  # what can be repeated adds to the template's
+        parsed.values[key] = [*(str(value) for value in as_list(merged[key])), *parsed.values[key]]
+    return parsed
+
+
+def _show(cli: Cli, agents: list[AgentView]) -> None:
+    lines = [
+        f"{agent.name} runs in {agent.work_dir}" + (f" on {agent.branch}" if agent.branch else "")
+        for agent in agents
+    ]
+    render.rows(cli, "agents", [agent.to_dict() for agent in agents], None if cli.quiet else "\n".join(lines))
+
+
+def pairs(words: list[str], flag: str) -> dict[str, str]:
+    """`K=V` words as a mapping."""
+    found: dict[str, str] = {}
+    for word in words:
+        key, eq, value = word.partition("=")
+        if not eq or not key:
+            example = "logs='tail -f log.txt'" if flag == "--window" else "team=red"
+            raise UsageError(f"{flag}: {word!r} is not NAME=VALUE", f"for example: {flag} {example}")
+        found[key] = value
+    return found

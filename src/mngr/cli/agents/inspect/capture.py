@@ -1,0 +1,50 @@
+"""`mngr capture`."""
+
+from __future__ import annotations
+
+from mngr.base.errors import UsageError
+from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.spec import NAME, Command, Option
+from mngr.cli.framework.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="capture",
+    summary=COMMANDS["capture"][1],
+    description="Of a stopped agent it is the screen as it was then. Text only; --ansi keeps colours, and nothing else.",
+    arguments=(NAME,),
+    options=(
+        Option(flags=("--ansi",), help="keep colours, as escape sequences"),
+        Option(flags=("--history",), metavar="N|all", help="so many lines that have scrolled away, too"),
+    ),
+    examples=(
+        ("mngr capture foo", "what its terminal shows now"),
+        ("mngr capture foo --history all > log.txt", "all that its terminal remembers"),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Print the screen."""
+    screen = cli.fleet.capture(args["name"], _history(args["history"]))
+    if not screen.live:
+        cli.say(f"{screen.name} is stopped; this is its screen as it was then")
+        if args["history"] is not None:
+            cli.say("what had scrolled away by then is gone")
+    text = terminal_text.clean_screen(screen.text, colours=args["ansi"])
+    render.one(cli, {**screen.to_dict(), "text": text}, text)
+    return 0
+
+
+def _history(text: str | None) -> int | None:
+    if text == "all":
+        return None
+    if text is None:
+        return 0
+    if not text.isascii() or not text.isdigit():
+        raise UsageError(f"--history wants a number of lines or all, not {text!r}")
+    return int(text)

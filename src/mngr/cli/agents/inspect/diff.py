@@ -1,0 +1,56 @@
+"""`mngr diff`."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+from mngr.base.errors import UsageError
+from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.spec import NAME, Command, Option
+from mngr.cli.framework.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="diff",
+    summary=COMMANDS["diff"][1],
+    description="Committed, uncommitted and new files together; ignored files are left out.",
+    arguments=(NAME,),
+    options=(
+        Option(flags=("--stat",), help="how many lines per file"),
+        Option(flags=("--name-only",), help="the files only"),
+        Option(flags=("--committed",), help="only what is committed"),
+    ),
+    examples=(
+        ("mngr diff foo", "everything foo did"),
+        ("mngr diff foo --committed | git apply", "take it over by hand"),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Print the diff; colours on a terminal, and nothing a terminal would obey."""
+    on_terminal = sys.stdout.isatty() and cli.format == "human"
+    options = [flag for flag, key in (("--stat", "stat"), ("--name-only", "name_only")) if args[key]]
+    if len(options) > 1:
+        raise UsageError("--stat and --name-only exclude each other", "leave one of them out")
+    if on_terminal and terminal_text.coloured(sys.stdout):
+        options.append("--color=always")
+    text = cli.fleet.diff(args["name"], committed=args["committed"], options=tuple(options))
+    if cli.format != "human":
+        render.done(cli, args["name"], diff=text.decode("utf-8", "replace"))
+    elif on_terminal:
+        cli.out(_tame(text.decode("utf-8", "replace")))
+    else:
+        sys.stdout.buffer.write(text)
+    return 0
+
+
+def _tame(text: str) -> str:
+    """Colours stay, every other control goes."""
+    parts = re.split(r"(\x1b\[[0-9;]*m)", text)
+    return "".join(part if at % 2 else terminal_text.clean(part) for at, part in enumerate(parts))

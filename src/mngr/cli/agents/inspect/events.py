@@ -1,0 +1,69 @@
+"""`mngr events`."""
+
+from __future__ import annotations
+
+from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.run import names_of
+from mngr.cli.framework.spec import NAMES, Command, Option
+from mngr.cli.framework.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="events",
+    summary=COMMANDS["events"][1],
+    description=(
+        "Without NAME the events of all agents, in the order they happened. Times are UTC. A row has at, agent (its id),\n"
+        "name (its name), type, source and data: --format '{name} {type}'."
+    ),
+    arguments=(NAMES.replace(required=False),),
+    options=(
+        Option(
+            flags=("-f", "--follow"), help="go on as things happen (with --format human, jsonl or a template)"
+        ),
+        Option(
+            flags=("--since",),
+            metavar="TIME",
+            help="only what happened since: 10m, 2h, 2026-11-15, 2026-11-15T21:30",
+        ),
+        Option(
+            flags=("--type",),
+            metavar="T",
+            many=True,
+            help="only this type of event: created, message, waiting, exited, …",
+        ),
+    ),
+    examples=(
+        ("mngr events foo", "what happened to foo"),
+        ("mngr events --follow --type waiting --format '{name}'", "print who waits for you, as it happens"),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Print the events."""
+    rows = cli.fleet.events(
+        names_of(args), since=args["since"], types=tuple(args["type"]), follow=args["follow"]
+    )
+    if args["follow"]:
+        render.follow(cli, rows, _human)
+    else:
+        found = list(rows)
+        render.rows(cli, "events", found, "".join(_human(row) for row in found))
+    return 0
+
+
+def _human(row: dict[str, Any]) -> str:
+    at = row["at"][:23].replace("T", " ")
+    details = " ".join(f"{key}={_value(value)}" for key, value in row["data"].items() if value is not None)
+    line = f"{at}  {row['name']:12}  {row['type']:12}  {row['source']:8}  {details}"
+    return terminal_text.clean(line).rstrip()[: terminal_text.width()] + "\n"
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) and value and " " not in value else render.dump(value)

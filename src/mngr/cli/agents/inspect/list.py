@@ -1,0 +1,214 @@
+"""`mngr list`."""
+
+from __future__ import annotations
+
+from mngr.base.errors import UsageError, closest
+from mngr.base.model import STATES, AgentView
+from mngr.cli.framework import render
+from mngr.cli.framework.spec import Command, Option
+from mngr.cli.framework.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.agents.inspect.list import Listing
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="list",
+    summary=COMMANDS["list"][1],
+    description=(
+        "Never starts a host and changes nothing. A host that does not answer is shown as such and does not keep\n"
+        "the others from being shown. `unpulled` and `dirty` are filled in only when asked for: they cost a git call each."
+    ),
+    options=(
+        Option(flags=("--state",), metavar="STATE", many=True, help="only these states", complete="states"),
+        Option(flags=("--label",), metavar="K[=V]", many=True, help="only agents with this label"),
+        Option(flags=("--project",), metavar="NAME", help="only agents of this project"),
+        Option(flags=("--host",), metavar="HOST", help="only agents on this host"),
+        Option(flags=("--provider",), metavar="NAME", help="only agents of this provider"),
+        Option(
+            flags=("--filter",), metavar="EXPR", help="FIELD OP VALUE with == != < <= > >= ~, and or not ()"
+        ),
+        Option(flags=("--fields",), metavar="A,B", help="these fields, in this order"),
+        Option(flags=("--sort",), metavar="[-]FIELD", help="order by a field; - for descending"),
+        Option(flags=("--ids",), help="ids only, one a line"),
+        Option(flags=("--hosts",), help="the hosts instead of the agents"),
+        Option(flags=("--git",), help="also how many commits are not pulled and whether work is uncommitted"),
+        Option(flags=("--watch",), help="stay and show every change until interrupted"),
+    ),
+    examples=(
+        ("mngr list --state WAITING --sort state_since", "who has waited longest"),
+        ("mngr list --filter 'labels.team == red and state != DONE'", "a question of your own"),
+        ("mngr list --format '{name} {branch}'", "a line of your own making"),
+        ("mngr list --ids --state DONE | mngr destroy -", "feed another command"),
+    ),
+)
+
+_HUMAN = ("name", "state", "kind", "host", "project", "branch", "activity_at")
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Show the agents once, or again on every change."""
+    _check(cli, args)
+    if args["hosts"]:
+        return _hosts(cli)
+    if args["watch"]:
+        return _watch(cli, args)
+    listing = cli.fleet.list()
+    _show(cli, args, _select(cli, args, listing), listing)
+    return 0
+
+
+def _check(cli: Cli, args: Args) -> None:
+    if args["hosts"]:
+        other = sorted(args.given & {option.key for option in COMMAND.options} - {"hosts"})
+        if other:
+            raise UsageError(f"--{other[0]} has no meaning with --hosts", "leave one of them out")
+        return
+    for state in _states(args):
+        if state not in STATES:
+            raise UsageError(
+                f"there is no state {state!r}", closest(state, list(STATES)) or f"states: {', '.join(STATES)}"
+            )
+    for name in [*_fields(args), (args["sort"] or "name").removeprefix("-"), *render.fields(cli.format)]:
+        first = name.partition(".")[0]
+        if first not in AgentView._fields:
+            hint = closest(first, list(AgentView._fields)) or "fields: " + ", ".join(AgentView._fields)
+            raise UsageError(f"there is no field {first!r}", hint)
+
+
+def _states(args: Args) -> set[str]:
+    return {state.strip().upper() for text in args["state"] for state in text.split(",")}
+
+
+def _fields(args: Args) -> list[str]:
+    return [name.strip() for name in (args["fields"] or "").split(",") if name.strip()]
+
+
+def _select(cli: Cli, args: Args, listing: Listing) -> list[dict[str, Any]]:
+    agents = listing.agents
+    states = _states(args)
+    agents = [a for a in agents if (not states or a.state in states) and args["project"] in (None, a.project)]
+    agents = [a for a in agents if args["host"] in (None, a.host) and args["provider"] in (None, a.provider)]
+    for text in args["label"]:
+        key, eq, value = text.partition("=")
+        agents = [a for a in agents if key in a.labels and (not eq or a.labels[key] == value)]
+    wanted = {*_fields(args), (args["sort"] or "").removeprefix("-")}
+    asks = any(
+        word in (args["filter"] or "") or f"{{{word}}}" in cli.format for word in ("dirty", "unpulled")
+    )
+    if args["git"] or wanted & {"dirty", "unpulled"} or asks:
+        agents = cli.fleet.add_git(agents)
+    if "usage" in {name.partition(".")[0] for name in (*wanted, *render.fields(cli.format))} or "usage." in (
+        args["filter"] or ""
+    ):
+        agents = cli.fleet.add_usage(agents)
+    items = [a.to_dict() for a in agents]
+    if args["filter"]:
+        from mngr.agents.inspect.filter import compile_filter
+
+        test = compile_filter(args["filter"], AgentView._fields)
+        items = [item for item in items if test(item)]
+    if args["sort"]:
+        path = args["sort"].removeprefix("-")
+        items.sort(key=lambda item: _order(render.field(item, path)), reverse=args["sort"].startswith("-"))
+    return items
+
+
+def _order(value: Any) -> tuple[int, float, str]:
+    if isinstance(value, int | float):
+        return (1, float(value), "")
+    return (0, 0.0, "") if value is None else (2, 0.0, str(value))
+
+
+def _show(cli: Cli, args: Args, items: list[dict[str, Any]], listing: Listing) -> None:
+    chosen = ["id"] if args["ids"] else _fields(args)
+    if args["ids"] and cli.format == "human":
+        cli.out("".join(f"{item['id']}\n" for item in items))
+    elif chosen and cli.format in ("json", "jsonl"):
+        cut = [{name: render.field(item, name) for name in chosen} for item in items]
+        render.rows(cli, "agents", cut, errors=listing.errors)
+    else:
+        human = _table(items, chosen or ([*_HUMAN, "unpulled", "dirty"] if args["git"] else list(_HUMAN)))
+        render.rows(cli, "agents", items, human, errors=listing.errors)
+    if cli.format == "human" and not items and not args["ids"]:
+        cli.say("no agent matches" if listing.agents else "no agents; make one: mngr create NAME -- COMMAND")
+    for error in listing.errors:
+        cli.say(f"{error['host']} ({error['provider']}) did not answer: {error['error']}")
+    for note in listing.notes:
+        cli.say(note)
+
+
+def _table(items: list[dict[str, Any]], fields: list[str]) -> str:
+    if not items:
+        return ""
+    import time
+
+    now = time.time()
+    rows = [[_cell(item, name, now) for name in fields] for item in items]
+    heads = [{"activity_at": "ACTIVE"}.get(name, name.upper()) for name in fields]
+    return render.table(heads, rows, state_column=fields.index("state") if "state" in fields else None)
+
+
+def _cell(item: dict[str, Any], name: str, now: float) -> str:
+    value = render.field(item, name)
+    if value is None:
+        return "-"
+    if name == "state" and item["state_reason"]:
+        return f"{value} ({item['state_reason']})"
+    if name.endswith(("_at", "_since", "_until")):
+        from mngr.base.clock import age, parse_stamp
+
+        try:
+            return age(now - parse_stamp(str(value)))
+        except ValueError:  # an agent may write what it likes
+            return str(value)
+    if isinstance(value, dict):
+        return ",".join(f"{k}={v}" for k, v in value.items()) or "-"
+    return str(value).replace("\n", "?")
+
+
+def _hosts(cli: Cli) -> int:
+    hosts = cli.fleet.list_hosts()
+    keys = ["host", "provider", "state", "agents"]
+    if any(host["ends_at"] for host in hosts):
+        keys.append("ends_at")
+    human = render.table(
+        tuple(key.upper().replace("_AT", "") for key in keys),
+        [[str("-" if h[k] is None else h[k]) for k in keys] for h in hosts],
+    )
+    render.rows(cli, "hosts", hosts, human)
+    for host in hosts:
+        if cli.format == "human" and host["state"] == "UNKNOWN":
+            cli.say(f"{host['host']} ({host['provider']}) did not answer: {host['error']}")
+    return 0
+
+
+def _watch(cli: Cli, args: Args) -> int:
+    """Redraw a terminal; append elsewhere. Looks twice a second and speaks only when something changed."""
+    import sys
+    import time
+
+    screen = cli.format == "human" and sys.stdout.isatty()
+    last: list[dict[str, Any]] | None = None
+    known: dict[str, dict[str, Any]] = {}
+    while True:
+        listing = cli.fleet.list()
+        items = _select(cli, args, listing)
+        if screen:
+            sys.stdout.write("\x1b[H\x1b[2J")
+            _show(cli, args, items, listing)
+        elif items != last:
+            changed = [item for item in items if known.get(item["id"]) != item]
+            gone = [
+                {**item, "state": "GONE"}
+                for key, item in known.items()
+                if key not in {i["id"] for i in items}
+            ]
+            _show(cli, args, items if cli.format == "human" else [*changed, *gone], listing)
+        last, known = items, {item["id"]: item for item in items}
+        sys.stdout.flush()
+        time.sleep(0.5)

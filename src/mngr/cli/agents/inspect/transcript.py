@@ -1,0 +1,57 @@
+"""`mngr transcript`."""
+
+from __future__ import annotations
+
+from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.spec import NAME, Command, Option
+from mngr.cli.framework.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="transcript",
+    summary=COMMANDS["transcript"][1],
+    description="One schema for all kinds of agents: who spoke (user, assistant, tool), when, and what was said or done.",
+    arguments=(NAME,),
+    options=(
+        Option(
+            flags=("-f", "--follow"),
+            help="go on as the conversation does (with --format human, jsonl or a template)",
+        ),
+    ),
+    examples=(
+        ("mngr transcript foo", "read the conversation"),
+        ("mngr transcript foo --follow --format jsonl", "feed another program with it"),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Print the conversation."""
+    rows = cli.fleet.transcript(args["name"], follow=args["follow"])
+    if args["follow"]:
+        render.follow(cli, rows, _human)
+    else:
+        found = list(rows)
+        render.rows(cli, "transcript", found, "".join(_human(row) for row in found))
+    return 0
+
+
+def _human(row: dict[str, Any]) -> str:
+    """A heading with who and when, and the text under it."""
+    at = str(row.get("at", ""))[:19].replace("T", " ")
+    if row["role"] != "tool":
+        return f"{row['role']}  {terminal_text.clean(at)}\n{_indent(row['text'])}\n"
+    given, output = row.get("input"), row.get("output")
+    shown = given if isinstance(given, str) else render.dump(given)
+    text = f"{row.get('tool')} {shown}" + (f"\n{output}" if isinstance(output, str) and output else "")
+    return f"tool  {terminal_text.clean(at)}\n{_indent(text)}\n"
+
+
+def _indent(text: str) -> str:
+    return "".join(f"  {line}".rstrip() + "\n" for line in terminal_text.clean(text).split("\n"))

@@ -1,0 +1,55 @@
+"""`mngr wait`."""
+
+from __future__ import annotations
+
+from mngr.base.errors import TimedOut, UsageError
+from mngr.cli.framework import render
+from mngr.cli.framework.run import names_of
+from mngr.cli.framework.spec import NAMES, Command, Option
+from mngr.cli.framework.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.base.model import Outcome
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="wait",
+    summary=COMMANDS["wait"][1],
+    description=(
+        "Without --state it waits until an agent is neither STARTING nor RUNNING. An agent that has ended in another state\n"
+        "than the one asked for ends the waiting at once with exit code 1, or 4 for one of several. Exit code 5 when the time is up."
+    ),
+    arguments=(NAMES,),
+    options=(
+        Option(
+            flags=("--state",), metavar="S[,S]", many=True, help="the states to wait for", complete="states"
+        ),
+        Option(flags=("--any",), help="return as soon as one of the agents is there"),
+        Option(flags=("--all",), help="return when all agents are there (the default)"),
+        Option(flags=("--timeout",), metavar="TIME", kind="length", help="give up after so long"),
+    ),
+    examples=(
+        ("mngr wait foo", "until foo waits for you or has ended"),
+        ("mngr wait foo bar --state DONE --timeout 10m", "until both have ended well"),
+        ("mngr list --ids | mngr wait - --any --state WAITING,FAILED", "until somebody needs you"),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Wait, and say where each agent stands."""
+    if args["any"] and args["all"]:
+        raise UsageError("--any and --all exclude each other", "--all is the default")
+    state = ",".join(args["state"]) if args["state"] else None
+    outcomes = cli.fleet.wait(names_of(args), state, any_of=args["any"], timeout=args["timeout"])
+    code = render.results(cli, outcomes, human=_line)
+    if any(outcome.exit_code == TimedOut.exit_code for outcome in outcomes):
+        return TimedOut.exit_code
+    return code
+
+
+def _line(outcome: Outcome) -> str:
+    reason = outcome.extra["state_reason"]
+    return f"{outcome.name} {outcome.extra['state']}" + (f" ({reason})" if reason else "")

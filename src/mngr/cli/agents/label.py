@@ -1,0 +1,52 @@
+"""`mngr label`."""
+
+from __future__ import annotations
+
+from mngr.base.errors import UsageError
+from mngr.cli.framework import render
+from mngr.cli.framework.run import names_of
+from mngr.cli.framework.spec import Argument, Command
+from mngr.cli.framework.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.base.model import Outcome
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="label",
+    summary=COMMANDS["label"][1],
+    description="Words with = set a label, words that end in - remove one; the others are agents.",
+    arguments=(
+        Argument(name="NAME", help="agents, and K=V or K- for each label", many=True, complete="agents"),
+    ),
+    examples=(
+        ("mngr label foo team=red", "set a label"),
+        ("mngr label foo bar team-", "remove it from two agents"),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Change the labels."""
+    changes: dict[str, str | None] = {}
+    agents: list[str] = []
+    for word in names_of(args):
+        key, eq, value = word.partition("=")
+        if eq:
+            if not key:
+                raise UsageError(f"{word!r} has no key", "write K=V")
+            changes[key] = value
+        elif word.endswith("-") and word != "-":
+            changes[word[:-1]] = None
+        else:
+            agents.append(word)
+    if not agents:
+        raise UsageError("no agent is named", "for example: mngr label foo team=red")
+    return render.results(cli, cli.fleet.label(agents, changes), human=_line)
+
+
+def _line(outcome: Outcome) -> str:
+    labels = outcome.extra["labels"]
+    return f"{outcome.name}: " + (" ".join(f"{k}={v}" for k, v in labels.items()) or "no labels")

@@ -1,0 +1,70 @@
+"""`mngr limit`."""
+
+from __future__ import annotations
+
+from mngr.base.clock import length, parse_length
+from mngr.cli.framework import render
+from mngr.cli.framework.run import names_of
+from mngr.cli.framework.spec import ACTIVITY, NAMES, Command, Option
+from mngr.cli.framework.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.base.model import Outcome
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="limit",
+    summary=COMMANDS["limit"][1],
+    description=(
+        "What counts as activity can be chosen: output (something was written to or typed into its terminal), input (a key\n"
+        "of yours or a message), process (its processes used processor time), or several with commas. A stopped agent keeps\n"
+        "everything and can be started again; a host that mngr can start again stops with its last agent that has a limit.\n"
+        "Without options the limits are shown."
+    ),
+    arguments=(NAMES,),
+    options=(
+        Option(
+            flags=("--idle",),
+            metavar="TIME",
+            help="stop after so long without activity; none takes the limit away",
+        ),
+        Option(
+            flags=("--lifetime",),
+            metavar="TIME",
+            help="stop so long after it was made; none takes the limit away",
+        ),
+        ACTIVITY,
+    ),
+    examples=(
+        ("mngr limit foo --idle 30m", "stop foo when it has been idle for half an hour"),
+        ("mngr limit foo --idle 2h --activity output,process", "a silent computation is no idleness"),
+        ("mngr limit foo --idle none", "no limit"),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Set or show the limits."""
+    changes: dict[str, Any] = {
+        key: None if args[flag] == "none" else parse_length(args[flag])
+        for key, flag in (("idle_timeout", "idle"), ("lifetime", "lifetime"))
+        if args[flag] is not None
+    }
+    if args["activity"] is not None:
+        changes["activity"] = args["activity"]
+    return render.results(cli, cli.fleet.limit(names_of(args), changes), human=_line)
+
+
+def _line(outcome: Outcome) -> str:
+    said = [
+        f"{key} {length(outcome.extra[field])}"
+        for key, field in (("idle", "idle_timeout"), ("lifetime", "lifetime"))
+        if outcome.extra[field]
+    ]
+    if outcome.extra["idle_timeout"] and outcome.extra["activity"] != "output":
+        said.append(f"activity is {outcome.extra['activity']}")
+    return f"{outcome.name}: " + (", ".join(said) or "no limits")

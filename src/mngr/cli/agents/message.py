@@ -1,0 +1,111 @@
+"""`mngr message`."""
+
+from __future__ import annotations
+
+import sys
+
+from mngr.base.errors import MngrError, UsageError
+from mngr.cli.framework import render
+from mngr.cli.framework.run import names_of
+from mngr.cli.framework.spec import NAMES, Command, Option
+from mngr.cli.framework.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.base.model import Outcome
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="message",
+    summary=COMMANDS["message"][1],
+    description=(
+        "Without -m and --message-file the message is read from standard input. Delivered means that the agent's own\n"
+        "transcript or hook shows the message; a plain command can prove nothing, and then the proof is called sent."
+    ),
+    arguments=(NAMES,),
+    options=(
+        Option(flags=("-m", "--message"), metavar="TEXT", help="the message"),
+        Option(flags=("--message-file",), metavar="FILE", help="the message from a file", complete="files"),
+        Option(flags=("--allow",), help="instead of a message: give the permission it asks for"),
+        Option(flags=("--deny",), help="instead of a message: refuse the permission it asks for"),
+        Option(flags=("--start",), help="start agents that do not run"),
+        Option(flags=("--wait",), help="wait until the turn that the message starts has ended"),
+        Option(
+            flags=("--timeout",),
+            metavar="TIME",
+            kind="length",
+            help="how long it may take (default: 30s to arrive)",
+        ),
+        Option(
+            flags=("--raw",),
+            help="send it even if the program would take it for an order of its own, as /exit",
+        ),
+    ),
+    examples=(
+        ("mngr message foo -m 'now run the tests'", "returns when it has arrived"),
+        ("mngr message foo --allow", "give foo the permission it asks for"),
+        ("git diff | mngr message foo bar", "from standard input, to two agents at once"),
+        (
+            "mngr message foo -m 'go on' --start --wait --timeout 10m",
+            "start it, send, and wait for the end of the turn",
+        ),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Send; the exit code says whether it arrived."""
+    names = names_of(args)
+    how = {"start": args["start"], "wait": args["wait"], "timeout": args["timeout"], "raw": args["raw"]}
+    answer = _answer(args)
+    text = None if answer else _text(args)
+    outcomes = cli.fleet.message(names, text, answer=answer, **how)
+    return render.results(cli, outcomes, human=_line)
+
+
+def _answer(args: Args) -> str | None:
+    given = args.given & {"allow", "deny", "message", "message_file"}
+    if given & {"allow", "deny"} and len(given) > 1:
+        raise UsageError("--allow, --deny and a message exclude each other", "see: mngr message --help")
+    return next((key for key in ("allow", "deny") if args[key]), None)
+
+
+def _text(args: Args) -> str:
+    if args["message"] is not None:
+        if args["message_file"] is not None:
+            raise UsageError("-m and --message-file exclude each other", "see: mngr message --help")
+        return str(args["message"])
+    if args["message_file"] is not None:
+        return read_message(args["message_file"])
+    if "-" in args["name"]:
+        raise UsageError(
+            "standard input holds the names, so it cannot hold the message", "give it with -m TEXT"
+        )
+    if sys.stdin.isatty():
+        print("Type the message and end it with Ctrl-D.", file=sys.stderr)
+    return _decode(sys.stdin.buffer.read())
+
+
+def read_message(path: str) -> str:
+    """A message from a file; the line end that closes the file is none of it."""
+    import os
+
+    try:
+        with open(os.path.expanduser(path), "rb") as file:
+            return _decode(file.read())
+    except OSError as error:
+        raise MngrError(f"cannot read {path}: {error.strerror}", "check the path") from None
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape").replace("\r\n", "\n").removesuffix("\n")
+
+
+def _line(outcome: Outcome) -> str:
+    proof = outcome.extra["proof"]
+    text = f"sent to {outcome.name}" if proof == "sent" else f"delivered to {outcome.name} (proof: {proof})"
+    state, reason = outcome.extra.get("state"), outcome.extra.get("state_reason")
+    if state:
+        text += f", now {state}" + (f" ({reason})" if reason else "")
+    return text

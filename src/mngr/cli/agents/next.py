@@ -1,0 +1,29 @@
+"""`mngr next`."""
+
+from __future__ import annotations
+
+from mngr.cli.agents.connect import CONNECT_COMMAND, connect
+from mngr.cli.framework.spec import Command, Option
+from mngr.cli.framework.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="next",
+    summary=COMMANDS["next"][1],
+    description="Waiting means the agent's turn has ended, or it asks a question or a permission.",
+    options=(Option(flags=("--print",), help="print its name instead of attaching"), CONNECT_COMMAND),
+    examples=(("mngr next", "attach to whoever needs you most"), ("mngr next --print", "only say who it is")),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Attach to the agent that has waited longest."""
+    agent = cli.fleet.next_waiting()
+    if args["print"]:
+        cli.out(agent.name)
+        return 0
+    return connect(cli, agent.name, args["connect_command"])

@@ -1,0 +1,69 @@
+"""`mngr pull`."""
+
+from __future__ import annotations
+
+from mngr.base.errors import UsageError
+from mngr.cli.framework import render
+from mngr.cli.framework.spec import Argument, Command, Option
+from mngr.cli.framework.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="pull",
+    summary=COMMANDS["pull"][1],
+    description=(
+        "Commits come under the agent's branch name, fast-forward only: nothing of yours is overwritten. Every object is\n"
+        "checked before it lands, and no hook or setting of the agent's is followed. With a worktree the commits are here\n"
+        "already. Outputs go to .mngr/outputs/NAME/. With AGENT:PATH, files are copied instead. How much may come is set by\n"
+        "pull.max_bytes, pull.max_file_bytes, pull.max_files and pull.timeout; what is more is refused."
+    ),
+    arguments=(
+        Argument(name="AGENT", help="an agent, or AGENT:PATH for files", complete="agents"),
+        Argument(name="DEST", help="where files go (default: here)", required=False, complete="files"),
+    ),
+    options=(Option(flags=("--merge",), help="also merge it into the current branch; a conflict is undone"),),
+    examples=(
+        ("mngr pull foo", "foo's commits and outputs"),
+        ("mngr pull foo --merge", "and merge them here"),
+        ("mngr pull foo:report/out.json .", "one file"),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Pull commits and outputs, or copy files."""
+    name, colon, path = args["agent"].partition(":")
+    if colon:
+        if args["merge"]:
+            raise UsageError("--merge goes with an agent, not with a path")
+        end = cli.fleet.pull_path(name, path, args["dest"] or ".")
+        render.done(cli, name, f"copied to {end}", path=end)
+        return 0
+    if args["dest"] is not None:
+        raise UsageError("a target goes with AGENT:PATH", "for example: mngr pull foo:out.json .")
+    pulled = cli.fleet.pull(name, merge=args["merge"])
+    lines = []
+    if pulled.branch and pulled.commit:
+        lines.append(
+            f"{pulled.branch} is at {pulled.commit[:12]} ({_count(pulled.commits, 'new commit')})"
+            + (", merged" if pulled.merged else "")
+        )
+    if pulled.outputs:
+        lines.append(f"{_count(pulled.outputs, 'output')} in {pulled.outputs_dir}")
+    if not lines:
+        lines.append(f"{pulled.name} has no commits and no outputs")
+    render.rows(
+        cli,
+        "results",
+        [{"ok": True, "error": None, **pulled.to_dict()}],
+        None if cli.quiet else "\n".join(lines),
+    )
+    return 0
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")

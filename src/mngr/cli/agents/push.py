@@ -1,0 +1,56 @@
+"""`mngr push`."""
+
+from __future__ import annotations
+
+from mngr.base.errors import UsageError
+from mngr.cli.framework import render
+from mngr.cli.framework.spec import Argument, Command, Option
+from mngr.cli.framework.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="push",
+    summary=COMMANDS["push"][1],
+    description=(
+        "Fast-forward where possible, else a merge commit in the agent's work dir. A conflict is undone, uncommitted work of\n"
+        "the agent's is not touched. With SRC AGENT:PATH, files are copied instead."
+    ),
+    arguments=(
+        Argument(name="WHAT", help="an agent, or a file or directory to copy", complete="agents"),
+        Argument(name="DEST", help="AGENT:PATH when files are copied", required=False, complete="agents"),
+    ),
+    options=(Option(flags=("--stash",), help="put the agent's uncommitted changes aside and back"),),
+    examples=(
+        ("mngr push foo", "give foo the commits of this branch"),
+        ("mngr push data.csv foo:data/", "copy a file"),
+    ),
+)
+
+_HOW = {
+    "up_to_date": "has it already",
+    "fast_forward": "was brought forward",
+    "merge": "has it in a merge commit",
+}
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Push commits, or copy files."""
+    if args["dest"] is not None:
+        name, colon, path = args["dest"].partition(":")
+        if not colon:
+            raise UsageError(
+                f"{args['dest']!r} is not AGENT:PATH", "for example: mngr push data.csv foo:data/"
+            )
+        end = cli.fleet.push_path(args["what"], name, path)
+        render.done(cli, name, f"copied to {end}", path=end)
+        return 0
+    pushed = cli.fleet.push(args["what"], stash=args["stash"])
+    line = f"{pushed.name} {_HOW[pushed.how]}: {pushed.branch} is at {pushed.commit[:12]}"
+    render.rows(
+        cli, "results", [{"ok": True, "error": None, **pushed.to_dict()}], None if cli.quiet else line
+    )
+    return 0

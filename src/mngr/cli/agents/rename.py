@@ -1,0 +1,30 @@
+"""`mngr rename`."""
+
+from __future__ import annotations
+
+from mngr.cli.framework import render
+from mngr.cli.framework.spec import Argument, Command
+from mngr.cli.framework.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="rename",
+    summary=COMMANDS["rename"][1],
+    description="Its id, branch and work dir stay as they are.",
+    arguments=(
+        Argument(name="NAME", help="an agent's name or id", complete="agents"),
+        Argument(name="NEW", help="the name it shall have"),
+    ),
+    examples=(("mngr rename foo parser-fix", "foo is now parser-fix"),),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Rename the agent."""
+    agent = cli.fleet.rename(args["name"], args["new"])
+    render.rows(cli, "agents", [agent.to_dict()], f"{args['name']} is now {agent.name}")
+    return 0

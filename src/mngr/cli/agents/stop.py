@@ -1,0 +1,51 @@
+"""`mngr stop`."""
+
+from __future__ import annotations
+
+from mngr.cli.framework import render
+from mngr.cli.framework.run import names_of
+from mngr.cli.framework.spec import TARGETS, Command, Option
+from mngr.cli.framework.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.base.model import Outcome
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="stop",
+    summary=COMMANDS["stop"][1],
+    description=(
+        "The process is asked to end; what still runs after the grace time is killed. Work dir, branch and conversation\n"
+        "stay. @HOST stops a host of a provider that can do that, and all agents on it; nothing but start starts it again."
+    ),
+    arguments=(TARGETS,),
+    options=(
+        Option(
+            flags=("--grace",),
+            metavar="TIME",
+            kind="length",
+            help="how long it may take to end (default: stop.grace, 2s)",
+        ),
+    ),
+    examples=(
+        ("mngr stop foo", "stop one"),
+        ("mngr list --ids --label team=red | mngr stop -", "stop many"),
+        ("mngr stop @box.docker", "stop a container and the agents in it"),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Stop the agents."""
+    return render.results(cli, cli.fleet.stop(names_of(args), grace=args["grace"]), human=_line)
+
+
+def _line(outcome: Outcome) -> str:
+    was = outcome.extra.get("was")
+    return (
+        f"{outcome.name} had ended already ({was})"
+        if was in ("DONE", "FAILED", "STOPPED")
+        else f"stopped {outcome.name}"
+    )

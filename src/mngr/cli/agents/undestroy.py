@@ -1,0 +1,66 @@
+"""`mngr undestroy`."""
+
+from __future__ import annotations
+
+from mngr.base.errors import UsageError
+from mngr.cli.framework import render
+from mngr.cli.framework.run import names_of
+from mngr.cli.framework.spec import Argument, Command, Option
+from mngr.cli.framework.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.base.model import Outcome
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="undestroy",
+    summary=COMMANDS["undestroy"][1],
+    description=(
+        "The agent has its id, branch, index, files and conversation again, on the host it was on, and is STOPPED. If its\n"
+        "branch has moved on since, it gets a new branch beside it, and that is said."
+    ),
+    arguments=(
+        Argument(
+            name="NAME", help="a destroyed agent's name or id", many=True, required=False, complete="graves"
+        ),
+    ),
+    options=(
+        Option(flags=("--as",), metavar="NAME", help="another name, if its own is taken by now"),
+        Option(flags=("--on",), metavar="@HOST", help="another host than the one it was on"),
+        Option(flags=("--list",), help="show what is in the graveyard"),
+    ),
+    examples=(
+        ("mngr undestroy --list", "what could be brought back"),
+        ("mngr undestroy foo && mngr start foo", "bring foo back and go on"),
+        ("mngr undestroy foo --on @box", "bring it back on another host"),
+        ("mngr undestroy a-0123456789ab --as old-foo", "one of several that were called foo"),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Bring agents back, or list those that could be."""
+    if args["list"]:
+        return _list(cli)
+    if not args["name"]:
+        raise UsageError("mngr undestroy needs NAME", "see what there is: mngr undestroy --list")
+    return render.results(
+        cli, cli.fleet.undestroy(names_of(args), new_name=args["as"], on=args["on"]), human=_line
+    )
+
+
+def _line(outcome: Outcome) -> str:
+    return f"{outcome.name} is back, STOPPED; go on with: mngr start {outcome.name}"
+
+
+def _list(cli: Cli) -> int:
+    graves = cli.fleet.graves()
+    head = ("NAME", "ID", "KIND", "BRANCH", "DESTROYED", "KEPT UNTIL")
+    lines = [
+        (g.name, g.id, g.kind or "?", g.branch or "-", g.destroyed_at[:19], g.expires_at[:10]) for g in graves
+    ]
+    human = render.table(head, lines) if lines else "the graveyard is empty"
+    render.rows(cli, "graves", [grave.to_dict() for grave in graves], human)
+    return 0

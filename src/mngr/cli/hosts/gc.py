@@ -1,0 +1,49 @@
+"""`mngr gc`."""
+
+from __future__ import annotations
+
+from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.command_line import code_of
+from mngr.cli.framework.spec import Command, Option
+from mngr.cli.framework.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.base.model import Outcome
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="gc",
+    summary=COMMANDS["gc"][1],
+    description=(
+        "Finishes creates and destroys whose process is gone, removes names and sessions without an agent, graves older\n"
+        "than graveyard.keep, and results of set-ups nobody used for 30 days. What another command is at work on is not\n"
+        "touched, an agent that has run goes to the graveyard first, and a directory of unknown origin is only named."
+    ),
+    options=(Option(flags=("--dry-run",), help="say what would be done, and do nothing"),),
+    examples=(("mngr gc --dry-run", "what there is to clean up"), ("mngr gc", "clean it up")),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Clean up and say what was cleaned."""
+    outcomes = cli.fleet.gc(dry_run=args["dry_run"])
+    if cli.format != "human":
+        render.rows(cli, "results", [outcome.to_dict() for outcome in outcomes])
+        return code_of(outcomes)
+    if not outcomes:
+        cli.say("nothing to clean up")
+    for outcome in outcomes:
+        if outcome.ok and not outcome.notes:
+            cli.out(terminal_text.clean(_line(outcome)))
+        for note in outcome.notes:
+            cli.say(note)
+        if not outcome.ok:
+            cli.say(f"Error: {outcome.extra['what']} {outcome.name}: {outcome.error}")
+    return code_of(outcomes)
+
+
+def _line(outcome: Outcome) -> str:
+    which = f" ({outcome.id})" if outcome.id and outcome.id != outcome.name else ""
+    return f"{outcome.extra['action']}: {outcome.extra['what']} {outcome.name}{which}"

@@ -1,0 +1,64 @@
+"""`git-remote-mngr`: lets git itself fetch from any agent, as `mngr::NAME`, through the host's own pipe."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from mngr.agents.context import Context
+from mngr.agents.inspect import find
+from mngr.agents.sandbox import bubblewrap
+from mngr.base.errors import MngrError
+from mngr.cli.main import crash, report
+from mngr.host import git
+
+_SERVICES = ("git-upload-pack", "git-receive-pack")
+
+
+def main() -> int:
+    """Speak git's remote helper protocol: one capability, `connect`."""
+    try:
+        return _serve(sys.argv)
+    except MngrError as error:
+        report(error, [])
+        return error.exit_code
+    except (KeyboardInterrupt, BrokenPipeError):
+        return 130
+    except Exception as error:
+        return crash(error, ["git-remote-mngr"])
+
+
+def _serve(argv: list[str]) -> int:
+    if len(argv) < 3:
+        raise MngrError("git-remote-mngr is run by git", "for example: git fetch mngr::foo")
+    name = argv[2].removeprefix("mngr:").lstrip(":/")
+    while True:
+        line = _line()
+        if line in ("", "\n"):
+            return 0
+        word, _, service = line.strip().partition(" ")
+        if word == "capabilities":
+            os.write(1, b"connect\n\n")
+        elif word == "connect" and service in _SERVICES:
+            ctx = Context(cwd=os.environ.get("GIT_WORK_TREE") or os.getcwd())
+            host, record = find.find(ctx, name)
+            if record.transfer == "copy":
+                raise MngrError(
+                    f"{record.name} has no repository ({record.transfer})", f"mngr pull {record.name}:PATH"
+                )
+            host = bubblewrap.inside(host, record)
+            os.write(1, b"\n")
+            return host.run_here([*git.guard(record.work_dir), service.removeprefix("git-"), record.work_dir])
+        else:
+            os.write(1, b"fallback\n")
+
+
+def _line() -> str:
+    """One line, byte by byte: what follows it belongs to the service."""
+    read = b""
+    while not read.endswith(b"\n"):
+        byte = os.read(0, 1)
+        if not byte:
+            break
+        read += byte
+    return read.decode()

@@ -1,0 +1,60 @@
+"""`mngr pipe`."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+
+from mngr.base.errors import Lost, MngrError, UsageError
+from mngr.cli.framework.spec import Argument, Command
+from mngr.cli.framework.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="pipe",
+    summary=COMMANDS["pipe"][1],
+    description=(
+        "Speaks the ssh protocol on standard input and output: ssh runs it as ProxyCommand, and mngr ssh-config writes\n"
+        "the entries for that. An sshd is started for this one connection, through the host's own pipe, and listens\n"
+        "nowhere. It takes a key of this home only. With an agent's address, sessions are in its work dir with its\n"
+        "environment, as with mngr exec; with @HOST they are those of the user there."
+    ),
+    arguments=(Argument(name="ADDRESS", help="an agent's name or id, or @HOST", complete="agents"),),
+    examples=(
+        (
+            "ssh -o ProxyCommand='mngr pipe foo' foo",
+            "what the entries of mngr ssh-config do, without the keys",
+        ),
+        ("mngr pipe @box < /dev/null", "see which sshd a host has"),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Serve one connection; an error before it began is told to the client in its own protocol too."""
+    if sys.stdin.isatty():
+        raise UsageError("mngr pipe is run by ssh, not by people", "see: mngr ssh-config")
+    try:
+        return cli.fleet.pipe(args["address"])
+    except MngrError as error:
+        if not isinstance(error, Lost):
+            _refuse(error)
+        raise
+
+
+def _refuse(error: MngrError) -> None:
+    from mngr.agents.interact.pipe import refusal
+    from mngr.cli.framework.terminal_text import clean
+
+    hint = f" ({clean(error.hint)})" if error.hint else ""
+    try:
+        os.write(1, refusal(clean(error.message) + hint))
+        while select.select([0], [], [], 5)[0] and os.read(0, 65536):
+            pass  # who is cut off while he speaks does not hear the reason
+    except OSError:
+        pass

@@ -1,0 +1,139 @@
+"""`mngr e2e audit`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+from mngr.base.errors import UsageError, closest
+from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.spec import Argument, Command, Option
+from mngr.cli.framework.table import COMMANDS
+from mngr.cli.runs.shared import from_root, pytest_of, root_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+    from mngr.tmr.verify.audit import Audited, Hole
+    from mngr.tmr.verify.checkout_audit import Report, Wish
+
+_SOME = 4  # the exit code when some of several failed
+COMMAND = Command(
+    name="e2e audit",
+    summary=COMMANDS["e2e audit"][1],
+    description=(
+        "Runs each test as it is, and again with a stub in the place of the program that it is about:\n"
+        "  nop   every command does and prints nothing, and succeeds\n"
+        "  help  every command prints the program's usage, and succeeds\n"
+        "  each  the same as nop for one command at a time, wherever the test gives it\n"
+        "  drop  one option of one command at a time is left out\n"
+        "A test that still passes with nop or help is vacuous. A command or an option that a test does not miss is unguarded:\n"
+        "it is named, with its line. each and drop try the commands that a test cites, or its own where it cites none.\n"
+        "What has not changed, neither test nor program, is not run again. Nothing is left in the checkout but what your tests\n"
+        "leave, and .mngr/cache. Exit code 4 when a test is vacuous or fails as it is; with --strict also for what is unguarded."
+    ),
+    arguments=(Argument(name="TEST", help="the tests, as for pytest (default: the setting tutorial.tests, else tests)", many=True, required=False, complete="files"),),
+    options=(
+        Option(flags=("--program",), metavar="NAME", help="the program that the tests are about (default: the setting project.program, else what the project installs)"),
+        Option(flags=("--pytest",), metavar="CMD", help="the command that runs pytest (default: [project] pytest)"),
+        Option(flags=("--modes",), metavar="A,B", default="nop,help,each,drop", help="what to try (default: all)"),
+        Option(flags=("--changed-since",), metavar="REF", help="only tests that say something else than at this commit"),
+        Option(flags=("--sample",), metavar="N", kind="int", help="so many tests; with --changed-since, so many of the others as well"),
+        Option(flags=("--seed",), metavar="S", default="0", help="what decides which tests those are"),
+        Option(flags=("--within",), metavar="TIME", kind="length", help="nothing is run after this time; the tests that are left are counted"),
+        Option(flags=("--timeout",), metavar="TIME", kind="length", default=600.0, help="how long one run of a test may take"),
+        Option(flags=("--jobs",), metavar="N", kind="int", help="tests at a time (default: one for each processor)"),
+        Option(flags=("--strict",), help="fail also when something is unguarded"),
+    ),
+    rest="PYTEST ARGS",
+    examples=(
+        ("mngr e2e audit", "all tests of the tutorial, in every way"),
+        ("mngr e2e audit tests/e2e/test_list.py --modes drop", "which options would nobody miss?"),
+        ("mngr e2e audit --changed-since main --sample 10 --modes nop,help", "before a merge"),
+    ),
+)  # fmt: skip
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Audit, show, and fail when a test would not notice anything."""
+    from mngr.tmr.verify.checkout_audit import audits
+
+    root = root_of(cli)
+    settings = cli.context.settings
+    tutorial = str(settings.get("tutorial.file") or "tutorial.sh")
+
+    def say(one: Audited, was_known: bool) -> None:
+        if not was_known:
+            cli.say(f"{one.outcome}: {one.test}{f': {one.why}' if one.why else ''}")
+
+    report = audits(cli.context.local, root, _wish(cli, args, root), tutorial, say)
+    holes = [hole for one in report.audited for hole in one.holes]
+    counts = {
+        "tests": len(report.audited), "vacuous": report.count("vacuous"), "failing": report.count("failing"), "unclear": report.count("unclear"), "left": report.count("left"),
+        "no_command": report.count("no-command"), "unguarded_commands": sum(hole.rule == "unguarded-command" for hole in holes),
+        "unguarded_options": sum(hole.rule == "unguarded-option" for hole in holes), "cached": report.cached,
+    }  # fmt: skip
+    tests = [{"test": one.test, "outcome": one.outcome, "why": one.why, "runs": one.runs, "seconds": round(one.seconds, 3)} for one in report.audited]  # fmt: skip
+    said = {"failing": "fails as it is", "unclear": "cannot be told"}
+    failing = [
+        f"{one.test}: {said[one.outcome]}: {one.why}\n" for one in report.audited if one.outcome in said
+    ]
+    text = "".join([*failing, *(f"{_line(hole)}\n" for hole in holes)]) + _summary(report, counts)
+    rows = [hole.to_dict() for hole in holes]
+    render.rows(
+        cli, "findings", rows, terminal_text.clean(text), program=report.program, counts=counts, tests=tests
+    )
+    is_bad = counts["vacuous"] or counts["failing"] or (args["strict"] and holes)
+    return _SOME if is_bad else 0
+
+
+def _line(hole: Hole) -> str:
+    return f"{hole.path}:{hole.line}: {hole.rule.replace('-', ' ')} ({hole.mode}): {hole.what}"
+
+
+def _summary(report: Report, counts: dict[str, int]) -> str:
+    said = [f"{counts['tests']} of {report.known} tests", f"{counts['vacuous']} vacuous"]
+    for key in ("command", "option"):
+        if count := counts[f"unguarded_{key}s"]:
+            said.append(f"{count} {key}{'s' if count > 1 else ''} unguarded")
+    for key, words in (
+        ("failing", "failing as it is"),
+        ("unclear", "unclear"),
+        ("no_command", f"without {report.program}"),
+        ("left", "left for want of time"),
+        ("cached", "known from before"),
+    ):
+        if counts[key]:
+            said.append(f"{counts[key]} {words}")
+    return f"{said[0]}: {', '.join(said[1:])}"
+
+
+def _wish(cli: Cli, args: Args, root: str) -> Wish:
+    from mngr.tmr.verify.audit import MODES
+    from mngr.tmr.verify.checkout_audit import Wish
+
+    settings = cli.context.settings
+    modes = [mode.strip() for mode in args["modes"].split(",") if mode.strip()]
+    for mode in modes:
+        if mode not in MODES:
+            raise UsageError(
+                f"there is no mode {mode!r}", closest(mode, list(MODES)) or f"modes: {', '.join(MODES)}"
+            )
+    if not modes:
+        raise UsageError("--modes: none is given", f"modes: {', '.join(MODES)}")
+    for key in ("sample", "jobs"):
+        if args[key] is not None and args[key] < (key == "jobs"):
+            raise UsageError(f"--{key} is too small", "leave it out for the default")
+    program = args["program"] or settings.get("project.program")
+    try:
+        if program is not None and not shlex.split(program):
+            raise ValueError("it is empty")
+    except ValueError as error:
+        raise UsageError(f"--program: {error}", "for example: --program mngr") from None
+    usual = settings.get("tutorial.tests") or "tests"
+    paths = [from_root(cli, root, path) for path in args["test"] or [os.path.join(root, usual)]]
+    return Wish(
+        pytest=pytest_of(cli, args), paths=paths, args=args.rest or [], program=program, modes=modes, timeout=args["timeout"], jobs=args["jobs"],
+        changed_since=args["changed_since"], sample=args["sample"], seed=args["seed"], within=args["within"],
+    )  # fmt: skip

@@ -1,0 +1,152 @@
+"""`mngr map`."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from mngr.base.errors import MngrError, UsageError
+from mngr.cli.framework import render
+from mngr.cli.framework.spec import Argument, Command, Option
+from mngr.cli.framework.table import COMMANDS
+from mngr.cli.runs.shared import (
+    BOUNDS,
+    NOTIFY,
+    WHO,
+    Progress,
+    exit_code,
+    keep_limits,
+    keep_wish,
+    parked,
+    root_of,
+    summary,
+    wish_of,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+    from mngr.mapreduce.run_dir import RunDir
+
+COMMAND = Command(
+    name="map",
+    summary=COMMANDS["map"][1],
+    description=(
+        "Each item gets an agent with a copy of the project of its own, which is told the prompt with {item} and {number} in\n"
+        "their places. Without a prompt, the command after -- is run for each item. When its turn is over, or it ends, its\n"
+        "commits and outputs are brought to .mngr/runs/RUN/ and it is stopped; nothing is destroyed.\n"
+        "Everything is journaled: --resume goes on after a crash, a reboot or Ctrl-C where it was, with the options that it began with\n"
+        "unless others are given then, but no --deadline, and repeats nothing that is settled.\n"
+        "Exit code 4 when some failed, 5 when time or money ran out and the rest is parked."
+    ),
+    arguments=(Argument(name="ITEM", help="what to work on; - reads one a line from standard input", many=True, required=False),),
+    options=(
+        Option(flags=("-p", "--prompt"), metavar="TEXT", help="what each agent is told"),
+        Option(flags=("--prompt-file",), metavar="FILE", help="the same from a file", complete="files"),
+        Option(flags=("--output",), metavar="FILE", help="what each must leave in $MNGR_OUTPUT_DIR; it is reminded"),
+        Option(flags=("--name",), metavar="RUN", help="what to call the run (default: its time)"),
+        Option(flags=("--resume",), metavar="RUN", help="go on with a run", complete="runs"),
+        NOTIFY,
+        *WHO,
+        *BOUNDS,
+    ),
+    rest="ARGS",
+    examples=(
+        ("mngr map a.py b.py --agent claude -p 'add types to {item}' --yolo --sandbox", "an agent for each file"),
+        ("git ls-files | mngr map - --max-agents 4 -- sh -c 'wc $0 >$MNGR_OUTPUT_DIR/size' {item}", "a command for each"),
+        ("mngr map --resume nightly", "go on"),
+    ),
+)  # fmt: skip
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Make the run or take it up, and see it through."""
+    from mngr.mapreduce.item_recipe import Items
+    from mngr.mapreduce.journal import Journal
+    from mngr.mapreduce.run_dir import find_run
+    from mngr.mapreduce.run_repo import begin
+    from mngr.mapreduce.scheduler import Engine
+
+    root = root_of(cli)
+    if args["resume"] is not None:
+        place = find_run(root, args["resume"])
+        plan = _plan(place)
+    else:
+        plan = _wanted(cli, args)
+    limits = keep_limits(args, plan.get("limits", {}))
+    wish = wish_of(cli, args, "map", args["agent"] or plan["agent"]).replace(args=plan["args"])
+    wish = keep_wish(args, wish, plan.get("wish", {}))
+    if args["resume"] is None:
+        plan |= {"limits": {**limits.to_dict(), "deadline": None}, "wish": wish.to_dict()}
+        place, plan["base"] = begin(cli.fleet, root, args["name"])
+        with open(place.plan, "w", encoding="utf-8") as file:
+            json.dump(plan, file, indent=2)
+    cli.say(f"run {place.name}")
+    recipe = Items(plan["items"], plan["prompt"], plan["args"], plan["base"], plan["output"])
+    with Journal(place.journal) as journal:
+        say = Progress(cli, notify=args["notify"], rows=journal.rows)
+        engine = Engine(cli.fleet, place, journal, recipe, wish, limits, say)
+        try:
+            state = engine.run()
+        except KeyboardInterrupt:
+            say.close()
+            cli.say(f"no more launches; agents go on. Go on: mngr map --resume {place.name}")
+            raise
+        finally:
+            say.close()
+    rows = [{"item": one.task.title, "slug": slug, "outcome": one.outcome, "reason": one.reason, "agent": one.agent,
+             "commit": one.commit, "outputs": place.task(slug, "outputs")} for slug, one in state.tasks.items()]  # fmt: skip
+    if cli.format != "jsonl":
+        render.rows(cli, "tasks", rows, f"{summary(state)}: {place.path}", run=place.name)
+    code = exit_code(state)
+    if code == 5:
+        raise parked(f"mngr map --resume {place.name}", state)
+    return code
+
+
+def _wanted(cli: Cli, args: Args) -> dict[str, Any]:
+    items = [
+        text
+        for item in args["item"] or []
+        for text in (sys.stdin.read().splitlines() if item == "-" else [item])
+    ]
+    items = [item for item in items if item.strip()]
+    if not items:
+        raise UsageError("there is no item", "name some, or give - to read them from standard input")
+    prompt = args["prompt"]
+    if args["prompt_file"] is not None:
+        if prompt is not None:
+            raise UsageError("--prompt and --prompt-file exclude each other", "give one of them")
+        try:
+            with open(cli.context.path(args["prompt_file"]), encoding="utf-8") as file:
+                prompt = file.read()
+        except OSError as error:
+            raise MngrError(
+                f"cannot read {args['prompt_file']}: {error.strerror}", "check the path"
+            ) from None
+    rest = args.rest or []
+    kind = args["agent"] or ("command" if rest and prompt is None else None)
+    if kind is None:
+        raise UsageError("who shall do it?", "--agent KIND with --prompt TEXT, or a command after --")
+    if prompt is None and kind != "command":
+        raise UsageError(f"what shall {kind} be told?", "--prompt TEXT, with {item} for the item")
+    return {
+        "v": 1,
+        "kind": "map",
+        "items": items,
+        "prompt": prompt,
+        "args": rest,
+        "agent": kind,
+        "output": args["output"],
+    }
+
+
+def _plan(place: RunDir) -> dict[str, Any]:
+    with open(place.plan, encoding="utf-8") as file:
+        plan: dict[str, Any] = json.load(file)
+    if plan.get("kind") != "map":
+        raise MngrError(f"{place.name} is no run of map", f"go on with it: mngr tmr resume {place.name}")
+    return plan

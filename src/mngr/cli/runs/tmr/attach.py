@@ -1,0 +1,54 @@
+"""`mngr tmr attach`."""
+
+from __future__ import annotations
+
+import time
+
+from mngr.base.errors import NotFound
+from mngr.cli.framework.spec import Command
+from mngr.cli.framework.table import COMMANDS
+from mngr.cli.runs.shared import Progress
+from mngr.cli.runs.tmr.shared import RUN, run_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+_LOOK = 0.3  # seconds between two looks at the journal
+
+COMMAND = Command(
+    name="tmr attach",
+    summary=COMMANDS["tmr attach"][1],
+    description="Shows the run as it goes on, from its journal, until it ends; Ctrl-C leaves it alone.",
+    arguments=(RUN,),
+    examples=(("mngr tmr attach", "watch the latest run"),),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Show every row as it comes."""
+    from mngr.mapreduce.journal import find_writer, read_journal
+
+    place = run_of(cli, args)
+    say, seen = Progress(cli), 0
+    try:
+        while True:
+            goes_on = find_writer(place.journal) is not None
+            rows = read_journal(place.journal)
+            for row in rows[seen:]:
+                say(row)
+            seen = len(rows)
+            if not goes_on and not (not rows and _will_begin(cli, f"tmr-{place.name}")):
+                return 0
+            time.sleep(_LOOK)
+    finally:
+        say.close()
+
+
+def _will_begin(cli: Cli, name: str) -> bool:
+    """Whether a run that was detached is about to begin."""
+    try:
+        return cli.fleet.get(name).state in ("STARTING", "RUNNING")
+    except NotFound:
+        return False

@@ -1,0 +1,45 @@
+"""`mngr tmr clean`."""
+
+from __future__ import annotations
+
+from mngr.base.errors import PartialFailure
+from mngr.cli.framework import render
+from mngr.cli.framework.spec import Command, Option
+from mngr.cli.framework.table import COMMANDS
+from mngr.cli.runs.tmr.shared import RUN, run_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="tmr clean",
+    summary=COMMANDS["tmr clean"][1],
+    description=(
+        "Its agents go to the graveyard, and the hosts that were made for it go. Its folder stays: results, receipts, transcripts\n"
+        "and the commits themselves; delete that yourself when you are done with it."
+    ),
+    arguments=(RUN,),
+    options=(Option(flags=("--dry-run",), help="say what there is, and change nothing"),),
+    examples=(
+        ("mngr tmr clean --dry-run", "what the latest run still has"),
+        ("mngr tmr clean nightly", "clean up after it"),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Clean up."""
+    from mngr.tmr.control import clean
+
+    place = run_of(cli, args)
+    found = clean(cli.fleet, place, dry_run=args["dry_run"])
+    word = "there are" if args["dry_run"] else "gone:"
+    size = f"{found.bytes / 1e6:.1f} MB"
+    hosts = f" and {len(found.hosts)} hosts" if found.hosts else ""
+    human = f"{word} {len(found.agents)} agents{hosts} of {place.name}; {size} in {place.path}"
+    render.one(cli, {"run": place.name, **found.to_dict()}, human)
+    for problem in found.problems:
+        cli.say(problem)
+    return PartialFailure.exit_code if found.problems else 0

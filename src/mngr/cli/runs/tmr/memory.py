@@ -1,0 +1,133 @@
+"""`mngr tmr memory`."""
+
+from __future__ import annotations
+
+from mngr.base.errors import NotFound, UsageError, closest
+from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.spec import Argument, Command
+from mngr.cli.framework.table import COMMANDS
+from mngr.cli.runs.shared import root_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="tmr memory",
+    summary=COMMANDS["tmr memory"][1],
+    description=(
+        "A run leaves out tests that an earlier one has confirmed and that have not changed since: neither they, nor the\n"
+        "conftest files above them, the tutorial or the code under test. `forget` makes the next run take them up again.\n"
+        "`flaky` shows the tests that passed at one time and failed at another without a change, how often, and what may be behind it.\n"
+        "`reasons` shows why people left changes out; agents that work at the same place are told."
+    ),
+    arguments=(
+        Argument(name="ACTION", help="list, flaky, reasons or forget", required=False),
+        Argument(
+            name="NAME",
+            help="tests, or changes whose reasons are meant (default: all)",
+            many=True,
+            required=False,
+        ),
+    ),
+    examples=(
+        ("mngr tmr memory list", "what is known"),
+        ("mngr tmr memory reasons", "what people did not want"),
+        ("mngr tmr memory forget", "begin anew"),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Show what is known, or forget it."""
+    action = args["action"] or "list"
+    if action not in _ACTIONS:
+        raise UsageError(
+            f"memory cannot {action!r}", closest(action, list(_ACTIONS)) or "list, flaky, reasons or forget"
+        )
+    return _ACTIONS[action](cli, args["name"] or [])
+
+
+def _list(cli: Cli, tests: list[str]) -> int:
+    from mngr.tmr.prepare.history import Memory
+
+    known = [one for one in Memory(root_of(cli)).tests.values() if not tests or one.test in tests]
+    lines = [(one.outcome, one.verdict or "-", one.run, one.test) for one in known]
+    human = (
+        render.table(("OUTCOME", "SEEN", "RUN", "TEST"), lines)
+        if lines
+        else "nothing is known of earlier runs"
+    )
+    render.rows(cli, "tests", [one.to_dict() for one in known], human)
+    return 0
+
+
+def _flaky(cli: Cli, tests: list[str]) -> int:
+    from mngr.tmr.prepare.flaky import FlakyList
+
+    known = [one for one in FlakyList(root_of(cli)).read().values() if not tests or one.test in tests]
+    lines = [
+        (f"{one.rate:.0%} of {one.runs}", one.first_seen, ", ".join(one.suspects) or "-", one.test)
+        for one in known
+    ]
+    human = (
+        render.table(("FAILED", "FIRST SEEN", "SUSPECTS", "TEST"), lines)
+        if lines
+        else "no test was seen to pass only now and then"
+    )
+    render.rows(cli, "tests", [{**one.to_dict(), "rate": round(one.rate, 3)} for one in known], human)
+    return 0
+
+
+def _reasons(cli: Cli, names: list[str]) -> int:
+    from mngr.tmr.changes.rejections import Reasons
+
+    known = sorted(Reasons(root_of(cli)).read().values(), key=lambda one: one.at)
+    known = [
+        one for one in known if not names or any(one.change.startswith(n) or n in one.tests for n in names)
+    ]
+    lines = [
+        (one.change[:6], one.run, terminal_text.fit(one.reason, 80), terminal_text.fit(one.title, 80))
+        for one in known
+    ]
+    human = (
+        render.table(("CHANGE", "RUN", "REASON", "TITLE"), lines)
+        if lines
+        else "nobody gave a reason against a change"
+    )
+    render.rows(cli, "reasons", [one.to_dict() for one in known], human)
+    return 0
+
+
+def _forget(cli: Cli, names: list[str]) -> int:
+    from mngr.tmr.changes.rejections import Reasons
+    from mngr.tmr.prepare.flaky import FlakyList
+    from mngr.tmr.prepare.history import Memory
+
+    memory, flaky, reasons = (kept(root_of(cli)) for kept in (Memory, FlakyList, Reasons))
+    known = {*memory.read(), *flaky.read()}
+    keys = {name: _keys(list(reasons.read()), name) for name in names if name not in known}
+    for name, some in keys.items():
+        if len(some) != 1:
+            near = closest(name, sorted(known)) or "see: mngr tmr memory list, and mngr tmr memory reasons"
+            raise NotFound(
+                f"nothing is known of {name}" if not some else f"{name} may be {len(some)} changes",
+                near if not some else "give more of its digits",
+            )
+    changes = [some[0] for some in keys.values()]
+    gone = list(dict.fromkeys([*memory.forget(names or None), *flaky.forget(names or None)]))
+    refused = reasons.forget(changes if names else None)
+    rows = [{"test": test, "change": None} for test in gone] + [
+        {"test": None, "change": key} for key in refused
+    ]
+    render.rows(cli, "tests", rows, f"{len(rows)} forgotten")
+    return 0
+
+
+def _keys(known: list[str], name: str) -> list[str]:
+    """The changes that begin so."""
+    return [key for key in known if len(name) >= 6 and key.startswith(name)]
+
+
+_ACTIONS = {"list": _list, "flaky": _flaky, "reasons": _reasons, "forget": _forget}

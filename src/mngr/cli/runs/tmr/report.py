@@ -1,0 +1,50 @@
+"""`mngr tmr report`."""
+
+from __future__ import annotations
+
+from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.spec import Command, Option
+from mngr.cli.framework.table import COMMANDS
+from mngr.cli.runs.tmr.shared import RUN, run_of
+from mngr.cli.runs.web import open_page
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="tmr report",
+    summary=COMMANDS["tmr report"][1],
+    description=(
+        "Pages that open from disk and ask nobody for anything: counts, causes, a timeline of all agents, what it cost; and for each\n"
+        "task the claim beside the receipt, the diff by commit, transcripts and terminals, and the conversation. tmr run writes\n"
+        "them as it goes on, and a page that is open loads itself again until the run is settled."
+    ),
+    arguments=(RUN,),
+    options=(
+        Option(flags=("--export",), metavar="FILE", help="a zip of it as well, to send to somebody", complete="files"),
+        Option(flags=("--open",), help="open the first page in a browser"),
+    ),
+    examples=(
+        ("mngr tmr report --open", "look at the latest run"),
+        ("mngr tmr report nightly --export nightly.zip", "one file that a colleague opens"),
+    ),
+)  # fmt: skip
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Write it, and say where it is."""
+    from mngr.web.report.report import export_report, write_report
+
+    place = run_of(cli, args)
+    first = write_report(cli.context.local, place)
+    found, human = {"run": place.name, "path": first}, first
+    if args["export"] is not None:
+        target = cli.context.path(args["export"])
+        export_report(first, target, place.name)
+        found, human = {**found, "export": target}, target
+    render.one(cli, found, terminal_text.clean(human))
+    if args["open"]:
+        open_page(f"file://{first}")
+    return 0

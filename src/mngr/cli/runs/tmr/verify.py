@@ -1,0 +1,207 @@
+"""`mngr tmr verify`."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from mngr.base.errors import MngrError, UsageError
+from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.spec import Argument, Command, Option
+from mngr.cli.framework.table import COMMANDS
+from mngr.cli.runs.shared import WALLS, at_host, from_root, pytest_of, root_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+    from mngr.tmr.cleanroom.sandbox import Walls
+    from mngr.tmr.verify.branch import Branch
+    from mngr.tmr.verify.legacy.policy import Policy
+    from mngr.tmr.verify.receipt import Receipt
+
+_SOME = 4  # the exit code when some of several failed
+COMMAND = Command(
+    name="tmr verify",
+    summary=COMMANDS["tmr verify"][1],
+    description=(
+        "Believes nothing about a branch: reads what its commits do to the tests, checks it out in clean rooms behind walls, and\n"
+        "runs every test that it has changed (or the TESTs named). Says of each:\n"
+        "  confirmed   it passed every time, and no finding speaks against it\n"
+        "  refuted     it fails, or it passes because it was made weaker, or the edit touches what it must not\n"
+        "  flaky       it passed at some times only\n"
+        "  unverified  it could not be run, or the code under test was not the branch's own\n"
+        "A change of the implementation has to be proven: the test must fail when only that change is taken back. --verify full also\n"
+        "replaces the program by one that does nothing, and puts faults into the code that the test runs: what the old test caught,\n"
+        "the new one must catch. With --receipt, a receipt of an earlier check is made once more from the commits alone, and compared.\n"
+        "Exit code 0 when all is confirmed (or the receipt is the same again), else 4."
+    ),
+    arguments=(
+        Argument(name="REF", help="a branch or commit", required=False),
+        Argument(name="TEST", help="the tests to run, as for pytest (default: those that the branch has changed)", many=True, required=False, complete="files"),
+    ),
+    options=(
+        Option(flags=("--base",), metavar="REF", help="since when (default: where it left your branch, its upstream or main)"),
+        Option(flags=("--receipt",), metavar="FILE", help="make this receipt again, and compare"),
+        Option(flags=("--verify",), metavar="LEVEL", choices=("quick", "full"), default="quick", help="full adds an audit, and faults put into the code"),
+        Option(flags=("--runs",), metavar="K", kind="int", default=3, help="how often each test is run"),
+        Option(flags=("--seed",), metavar="N", kind="int", default=0, help="what decides the order of runs, and the faults"),
+        Option(flags=("--pytest",), metavar="CMD", help="the command that runs pytest (default: [project] pytest)"),
+        Option(flags=("--test-timeout",), metavar="TIME", kind="length", default=600.0, help="how long one run may take"),
+        Option(flags=("--on",), metavar="ADDRESS", help="where the rooms are (default: here)"),
+        WALLS,
+        Option(flags=("--trust-setup",), help="run [project] setup as the branch has it, also where the branch has changed that"),
+        Option(flags=("--fresh",), help="run everything, also what was run before"),
+        Option(flags=("--junit",), metavar="FILE", help="write a report for CI"),
+        Option(flags=("--output",), metavar="DIR", help="write each receipt there"),
+    ),
+    rest="PYTEST ARGS",
+    examples=(
+        ("mngr tmr verify feature", "is what this branch does to the tests honest, and do they pass?"),
+        ("mngr tmr verify HEAD --base origin/main --verify full --junit report.xml", "in CI"),
+        ("mngr tmr verify --receipt .mngr/runs/nightly/tasks/test-list-1a2b3c/receipt.json", "see for yourself"),
+    ),
+)  # fmt: skip
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Verify, show, and fail unless everything is confirmed."""
+    from mngr.tmr.cleanroom.sandbox import walls_of
+    from mngr.tmr.result_cache import Shelf
+    from mngr.tmr.verify.legacy.policy import DEFAULT, merged
+    from mngr.tmr.verify.request import How
+
+    root = root_of(cli)
+    policy = merged(DEFAULT, cli.context.settings.table("policy"))
+    pytest = pytest_of(cli, args)
+    walls = walls_of(args["walls"], pytest[0], cli.context.settings.get("sandbox.show") or [])
+    if args["receipt"]:
+        return _again(cli, args, root, policy, walls)
+    if not args["ref"]:
+        raise UsageError("which branch?", "for example: mngr tmr verify HEAD, or --receipt FILE")
+    if args["runs"] < 1:
+        raise UsageError("--runs must be at least 1", "leave it out for the default")
+    from mngr.tmr.verify.branch import verify_branch
+
+    how = How(
+        pytest=pytest, args=args.rest or [], k=args["runs"], timeout=args["test_timeout"],
+        program=cli.context.settings.get("project.program"), level=args["verify"], seed=args["seed"], policy=policy,
+        trusts_setup=args["trust_setup"],
+    )  # fmt: skip
+    paths = [from_root(cli, root, path) for path in args["test"] or []]
+    shelf = None if args["fresh"] else Shelf(root, "verify")
+
+    def say(receipt: Receipt) -> None:
+        if cli.format == "jsonl":
+            print(render.dump(receipt.to_dict()), flush=True)
+        else:
+            cli.say(terminal_text.clean(f"{receipt.test} {receipt.verdict.upper()}: {receipt.reason}"))
+
+    found = verify_branch(
+        cli.fleet,
+        root,
+        args["ref"],
+        args["base"],
+        paths,
+        how,
+        walls=walls,
+        on=at_host(args["on"]),
+        shelf=shelf,
+        say=say,
+    )
+    if args["output"]:
+        _write(cli.context.path(args["output"]), found.receipts)
+    if args["junit"]:
+        with open(cli.context.path(args["junit"]), "w", encoding="utf-8") as file:
+            file.write(junit(found))
+    if cli.format != "jsonl":
+        about = {
+            "ref": found.ref,
+            "commit": found.commit,
+            "base": found.base,
+            "verdict": found.verdict,
+            "findings": found.findings,
+        }
+        render.rows(cli, "receipts", [one.to_dict() for one in found.receipts], _text(found), **about)
+    return 0 if found.verdict == "confirmed" else _SOME
+
+
+def _text(found: Branch) -> str:
+    lines = [f"{place(row)}{row['level']} {row['rule']}: {row['what']}" for row in found.findings]
+    counts = {
+        word: sum(one.verdict == word for one in found.receipts)
+        for word in ("confirmed", "refuted", "flaky", "unverified")
+    }
+    said = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
+    seconds = sum(one.seconds for one in found.receipts)
+    lines.append(
+        f"{found.ref} since {found.base[:10]}: {said or 'nothing to run'}; {len(found.findings)} findings, {seconds:.1f} s of tests"
+    )
+    return "\n".join(map(terminal_text.clean, lines))
+
+
+def place(row: dict[str, Any]) -> str:
+    """Where a finding is, as editors understand it."""
+    return f"{row['path']}:{row['line']} " if row["line"] else f"{row['path']} " if row["path"] else ""
+
+
+def _again(cli: Cli, args: Args, root: str, policy: Policy, walls: Walls | None) -> int:
+    from mngr.tmr.verify.branch import verify_again
+
+    path = cli.context.path(args["receipt"])
+    try:
+        with open(path, encoding="utf-8") as file:
+            data = json.load(file)
+    except (OSError, ValueError) as error:
+        raise MngrError(f"{args['receipt']} cannot be read: {error}", "a receipt.json of a task") from None
+    if not isinstance(data, dict):
+        raise MngrError(f"{args['receipt']} is no receipt", "a receipt.json of a task")
+    found = verify_again(cli.fleet, root, path, data, walls=walls, on=at_host(args["on"]), policy=policy)
+    same = not found.differences
+    human = (
+        f"the same again: {found.after.verdict}, {found.after.reason}"
+        if same
+        else "\n".join(["not the same:", *found.differences])
+    )
+    row = {
+        "is_same": same,
+        "differences": found.differences,
+        "before": found.before.to_dict(),
+        "after": found.after.to_dict(),
+    }
+    render.one(cli, row, terminal_text.clean(human))
+    return 0 if same else _SOME
+
+
+def _write(place: str, receipts: list[Receipt]) -> None:
+    from mngr.mapreduce.run_dir import slug_of
+
+    os.makedirs(place, exist_ok=True)
+    for receipt in receipts:
+        with open(os.path.join(place, f"{slug_of(receipt.test)}.json"), "w", encoding="utf-8") as file:
+            json.dump(receipt.to_dict(), file, indent=1)
+
+
+def junit(found: Branch) -> str:
+    """The receipts as CI systems read results of tests."""
+    from xml.sax.saxutils import escape, quoteattr
+
+    def safe(text: str) -> str:
+        return terminal_text.clean(text)
+
+    bad = [one for one in found.receipts if one.verdict != "confirmed"]
+    rows = [
+        f'<testsuite name="mngr tmr verify" tests="{len(found.receipts)}" failures="{len(bad)}" errors="0">'
+    ]
+    for one in found.receipts:
+        path, _, name = one.test.partition("::")
+        rows.append(
+            f'<testcase classname={quoteattr(safe(path))} name={quoteattr(safe(name))} time="{one.seconds:.3f}">'
+        )
+        if one.verdict != "confirmed":
+            rows.append(f"<failure type={quoteattr(one.verdict)} message={quoteattr(safe(one.reason))}/>")
+        told = "\n".join(f"{place(row)}{row['rule']}: {row['what']}" for row in one.all_findings)
+        rows.append(f"<system-out>{escape(safe(told))}</system-out></testcase>" if told else "</testcase>")
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + "\n".join([*rows, "</testsuite>"]) + "\n"

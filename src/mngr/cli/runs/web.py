@@ -1,0 +1,84 @@
+"""`mngr web`."""
+
+from __future__ import annotations
+
+import os
+
+from mngr.base.errors import UsageError
+from mngr.cli.framework.run import is_terminal
+from mngr.cli.framework.spec import Command, Option
+from mngr.cli.framework.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="web",
+    summary=COMMANDS["web"][1],
+    description=(
+        "Runs of e2e tests, each test with what it is about, its transcript and its recordings side by side; and the project's\n"
+        "tutorial, if it has one: each block with the tests that cite it. The pages are served to this machine alone until the\n"
+        "command is interrupted, or written as files that need nothing else."
+    ),
+    options=(
+        Option(
+            flags=("--e2e",),
+            metavar="DIR",
+            default=os.path.join(".mngr", "e2e"),
+            help="the artifacts of the tests",
+            complete="files",
+        ),
+        Option(
+            flags=("--export",),
+            metavar="DIR",
+            help="write the pages as files instead of serving them",
+            complete="files",
+        ),
+        Option(flags=("--port",), metavar="N", kind="int", default=0, help="the port; 0 takes a free one"),
+        Option(flags=("--open",), help="open the first page in a browser (default: on a terminal)"),
+    ),
+    examples=(
+        ("mngr web", "look at the runs of this project"),
+        ("mngr web --e2e .mngr/e2e --export pages", "pages to send to somebody"),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Serve until a signal comes, or write the pages."""
+    from mngr.tutorial.locate import Places
+
+    place, script = cli.context.path(args["e2e"]), Places(cli.context).file
+    opens = args["open"] if "open" in args.chosen else is_terminal() and args["export"] is None
+    if args["export"] is not None:
+        if "port" in args.given:
+            raise UsageError("--port and --export exclude each other", "leave one of them out")
+        from mngr.web.live.export import export
+
+        first = export(place, cli.context.path(args["export"]), script)
+        cli.out(first)
+        if opens:
+            open_page(f"file://{first}")
+        return 0
+    from mngr.web import artifacts
+    from mngr.web.live.server import Server
+
+    artifacts.list_runs(place)
+    with Server(place, args["port"], script) as server:
+        print(server.url, flush=True)
+        if opens:
+            open_page(server.url)
+        try:
+            server.serve_forever(poll_interval=0.1)
+        except KeyboardInterrupt:
+            cli.say("stopped")
+    return 0
+
+
+def open_page(url: str) -> None:
+    """Show it to the person at this machine."""
+    import webbrowser
+
+    webbrowser.open(url)

@@ -1,0 +1,130 @@
+"""`mngr completion`: the script a shell reads, and the answers it asks for at every TAB."""
+
+from __future__ import annotations
+
+from mngr.base.errors import UsageError
+from mngr.cli.framework.spec import Argument, Command, Option
+from mngr.cli.framework.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="completion",
+    summary=COMMANDS["completion"][1],
+    description=(
+        "Print the script once where the shell finds it. Names of agents, snapshots, templates and settings are looked up\n"
+        "at every TAB."
+    ),
+    arguments=(Argument(name="SHELL", help="bash, zsh or fish", complete="shells"),),
+    options=(
+        Option(
+            flags=("--index",),
+            metavar="N",
+            kind="int",
+            help="print what fits as word N of WORDS; the scripts ask this",
+        ),
+    ),
+    rest="WORDS",
+    examples=(
+        (
+            "mngr completion bash >~/.local/share/bash-completion/completions/mngr",
+            "bash: from the next shell on",
+        ),
+        ("mngr completion zsh >~/.zfunc/_mngr", "zsh: a directory of fpath, set before compinit"),
+        ("mngr completion fish >~/.config/fish/completions/mngr.fish", "fish: at once"),
+        ("mngr completion bash --index 1 -- mngr cre", "what a script asks"),
+    ),
+    mends=True,
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Print the script, or the candidates for one word."""
+    shell = args["shell"]
+    if shell not in _SCRIPTS:
+        raise UsageError(f"there is no completion for {shell!r}", "one of: " + ", ".join(_SCRIPTS))
+    if args["index"] is None:
+        cli.out(_SCRIPTS[shell])
+        return 0
+    from mngr.cli.framework.candidates import candidates
+
+    words = [*(args.rest or []), ""][1 : args["index"] + 1]
+    prefix = ""
+    if shell == "bash":  # which takes --state=RUN apart at the =
+        words, prefix = _rejoin(words)
+    for word, what in candidates(cli.context, words or [""]):
+        cli.out(word.removeprefix(prefix) if shell == "bash" else f"{word}\t{what}")
+    return 0
+
+
+def _rejoin(words: list[str]) -> tuple[list[str], str]:
+    """`--state`, `=`, `RUN` as one word again, and what of it bash holds to be written already."""
+    joined: list[str] = []
+    for word in words:
+        if joined and joined[-1].startswith("--") and (word == "=" or joined[-1].endswith("=")):
+            joined[-1] += word
+        else:
+            joined.append(word)
+    flag, eq, _ = joined[-1].partition("=") if joined else ("", "", "")
+    return joined, flag + eq if eq and words[-1] != joined[-1] else ""
+
+
+_BASH = """\
+# mngr completion for bash
+_mngr() {
+    local word
+    COMPREPLY=()
+    while IFS= read -r word; do
+        if [ "$word" = :files ]; then
+            type compopt >/dev/null 2>&1 && compopt -o default
+            COMPREPLY=()
+            return
+        fi
+        COMPREPLY+=("$word")
+    done < <(mngr completion bash --index "$COMP_CWORD" -- "${COMP_WORDS[@]}" 2>/dev/null)
+}
+complete -F _mngr mngr
+"""
+
+_ZSH = """\
+#compdef mngr
+# mngr completion for zsh
+_mngr() {
+    local line
+    local -a found items
+    found=("${(@f)$(mngr completion zsh --index $((CURRENT - 1)) -- "${words[@]}" 2>/dev/null)}")
+    if [[ $found[1] == :files* ]]; then
+        _files
+        return
+    fi
+    for line in $found; do
+        [[ -n $line ]] && items+=("${${line%%$'\\t'*}//:/\\\\:}:${line#*$'\\t'}")
+    done
+    _describe mngr items
+}
+if [[ $funcstack[1] == _mngr ]]; then
+    _mngr "$@"
+else
+    compdef _mngr mngr
+fi
+"""
+
+_FISH = """\
+# mngr completion for fish
+function __mngr_complete
+    set -l before (commandline -opc)
+    set -l current (commandline -ct)
+    set -l found (mngr completion fish --index (count $before) -- $before $current 2>/dev/null)
+    if string match -q ':files*' -- $found[1]
+        __fish_complete_path $current
+    else
+        printf '%s\\n' $found
+    end
+end
+complete -c mngr -f -a '(__mngr_complete)'
+"""
+
+_SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}

@@ -1,0 +1,30 @@
+"""`mngr config get`."""
+
+from __future__ import annotations
+
+from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.spec import Argument, Command
+from mngr.cli.framework.table import COMMANDS
+from mngr.cli.settings.shared import show
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="config get",
+    summary=COMMANDS["config get"][1],
+    arguments=(Argument(name="KEY", help="a setting, for example project.setup", complete="settings"),),
+    examples=(
+        ("mngr config get stop.grace", "the value alone"),
+        ("mngr config get stop.grace --format '{source}'", "where it comes from"),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Print one value."""
+    setting = cli.fleet.get_setting(args["key"])
+    render.one(cli, setting.to_dict(), terminal_text.clean(show(setting.value)))
+    return 0

@@ -1,0 +1,36 @@
+"""`mngr config list`."""
+
+from __future__ import annotations
+
+from mngr.cli.framework import render
+from mngr.cli.framework.spec import Command
+from mngr.cli.framework.table import COMMANDS
+from mngr.cli.settings.shared import show
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="config list",
+    summary=COMMANDS["config list"][1],
+    description=(
+        "The layers, each replacing the one before: default, user (mngr's home), project (.mngr/settings.toml),\n"
+        "local (.mngr/settings.local.toml), env (MNGR__A__B), -S. Lists can be extended with += instead."
+    ),
+    examples=(
+        ("mngr config list", "every value and its source"),
+        ("MNGR__STOP__GRACE=5s mngr config list", "a setting from the environment"),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Show what is set."""
+    settings = cli.fleet.list_settings()
+    lines = [(s.key, show(s.value), f"{s.source} ({s.path})" if s.path else s.source) for s in settings]
+    render.rows(
+        cli, "settings", [s.to_dict() for s in settings], render.table(("KEY", "VALUE", "SOURCE"), lines)
+    )
+    return 0

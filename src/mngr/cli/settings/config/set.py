@@ -1,0 +1,45 @@
+"""`mngr config set`."""
+
+from __future__ import annotations
+
+from mngr.base import config
+from mngr.cli.framework import render
+from mngr.cli.framework.spec import Argument, Command
+from mngr.cli.framework.table import COMMANDS
+from mngr.cli.settings.shared import SCOPES, check_option, scope_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="config set",
+    summary=COMMANDS["config set"][1],
+    description=(
+        "What describes the project (project.*, tutorial.*) goes to the project's file, all else to yours, unless a\n"
+        "scope is given. A value is TOML where it reads as such, else text. Comments in the file stay."
+    ),
+    arguments=(
+        Argument(
+            name="KEY", help="a setting; KEY+= extends a list; KEY=VALUE is one word", complete="settings"
+        ),
+        Argument(name="VALUE", help="its value", required=False),
+    ),
+    options=SCOPES,
+    examples=(
+        ("mngr config set project.setup 'uv sync'", "how a fresh copy of this project is made runnable"),
+        ("mngr config set project.carry+=.env", "one more ignored file that agents need"),
+        ("mngr config set commands.create.connect false --user", "the default of an option of create"),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Write one value."""
+    text = args["key"] if args["value"] is None else f"{args['key'].removesuffix('=')}={args['value']}"
+    key, value = config.parse_assignment(text)
+    check_option(cli.context, key, value)
+    path = cli.fleet.set_setting(key, value, scope_of(args))
+    render.one(cli, {"key": key, "value": value, "path": path}, f"{key.removesuffix('+=')} is set in {path}")
+    return 0

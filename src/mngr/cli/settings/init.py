@@ -1,0 +1,51 @@
+"""`mngr init`."""
+
+from __future__ import annotations
+
+from mngr.cli.framework import render
+from mngr.cli.framework.spec import Command, Option
+from mngr.cli.framework.table import COMMANDS
+from mngr.cli.settings.shared import show
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="init",
+    summary=COMMANDS["init"][1],
+    description=(
+        "Finds how a fresh copy of the project is made runnable (uv, poetry, requirements, npm, pnpm, yarn, cargo, go,\n"
+        "or a Makefile's own target), the ignored files an agent needs, the program, the way its tests are run and the\n"
+        "tutorial. Writes that one file and changes nothing else."
+    ),
+    options=(
+        Option(flags=("--force",), help="replace the settings that are there"),
+        Option(flags=("-n", "--dry-run"), help="print the file instead of writing it"),
+    ),
+    examples=(
+        ("mngr init", "write .mngr/settings.toml and say what was found"),
+        ("mngr init --dry-run", "only look"),
+    ),
+    mends=True,
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Look, say what was found, write."""
+    project = cli.fleet.init(force=args["force"], dry_run=args["dry_run"])
+    findings = [finding.to_dict() for finding in project.findings]
+    lines = [(f.key, show(f.value), f.because) for f in project.findings]
+    found = (
+        render.table(("SETTING", "VALUE", "BECAUSE OF"), lines)
+        if lines
+        else "found nothing that says how to set the project up\n"
+    )
+    item = {"path": project.path, "written": not args["dry_run"], "findings": findings, "text": project.text}
+    if args["dry_run"] and cli.format == "human":
+        cli.say(found.rstrip("\n"))
+        cli.out(project.text)
+        return 0
+    render.one(cli, item, f"{found}wrote {project.path}")
+    return 0

@@ -1,0 +1,108 @@
+"""`mngr model-server`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from mngr.base.errors import UsageError
+from mngr.cli.framework import render
+from mngr.cli.framework.spec import Argument, Command, Option
+from mngr.cli.framework.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="model-server",
+    summary=COMMANDS["model-server"][1],
+    description=(
+        "Speaks as Anthropic's Messages, OpenAI's Responses and chat completions, and Gemini do, and answers by SCRIPT:\n"
+        "text, calls of the client's own tools, errors, cut streams, silence. It prints its URL and runs until it is\n"
+        "interrupted. Clients of URL/s/NAME are apart from each other: each plays the script from its first step, and\n"
+        "the log names them. The guide docs/guide/model-server.md has all that a step can say."
+    ),
+    arguments=(
+        Argument(
+            name="SCRIPT",
+            help="a JSON file, JSON itself, or - for standard input; [] answers ok to everything",
+            complete="files",
+        ),
+    ),
+    options=(
+        Option(flags=("--port",), metavar="N", kind="int", default=0, help="the port; 0 takes a free one"),
+        Option(
+            flags=("--listen",),
+            metavar="ADDR",
+            default="127.0.0.1",
+            help="the address; any but a loopback one lets other machines in",
+        ),
+        Option(
+            flags=("--log",),
+            metavar="FILE",
+            complete="files",
+            help="add a line of JSON for each request: who, what, how large, how it was answered",
+        ),
+        Option(
+            flags=("--dump",),
+            metavar="DIR",
+            complete="files",
+            help="keep every request whole, without its credentials",
+        ),
+    ),
+    examples=(
+        ("mngr model-server script.json --log requests.jsonl", "play a script to whoever asks"),
+        ("""mngr model-server '[{"text": "hello"}]' --port 8399""", "say hello once, then ok"),
+        (
+            """mngr model-server '[{"fail": {"status": 429, "times": 3}, "text": "at last"}]'""",
+            "see how a program takes a rate limit",
+        ),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Serve until a signal comes."""
+    import signal
+
+    from mngr.testkit.modelserver import ModelServer
+
+    script = _read(args["script"])
+    ends = {signal.SIGTERM}
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:  # a shell's background job is not interrupted by ^C
+        ends.add(signal.SIGINT)
+    signal.pthread_sigmask(
+        signal.SIG_BLOCK, ends
+    )  # before the threads are made, so that none of them takes it
+    if args["port"] > 65535:
+        raise UsageError(f"there is no port {args['port']}", "a port is at most 65535; 0 takes a free one")
+    try:
+        server = ModelServer(
+            script, listen=args["listen"], port=args["port"], log=args["log"], dump=args["dump"]
+        )
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {error.filename}: {error.strerror}", "see: mngr model-server --help"
+        ) from None
+    with server:
+        render.one(cli, {"url": server.url(), "pid": os.getpid()}, server.url())
+        sys.stdout.flush()
+        return 128 + signal.sigwait(ends)
+
+
+def _read(text: str) -> str:
+    """The script that the user named; UsageError when there is none to be read."""
+    if text.strip()[:1] in ("[", "{"):
+        return text
+    try:
+        if text == "-":
+            return sys.stdin.read()
+        with open(os.path.expanduser(text), encoding="utf-8") as file:
+            return file.read()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(
+            f"cannot read the script {text}: {reason}", "give a JSON file, or JSON in one word"
+        ) from None

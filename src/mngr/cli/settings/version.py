@@ -1,0 +1,28 @@
+"""`mngr version`."""
+
+from __future__ import annotations
+
+from mngr import __version__
+from mngr.cli.framework import render
+from mngr.cli.framework.spec import Command
+from mngr.cli.framework.table import COMMANDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+
+COMMAND = Command(
+    name="version",
+    summary=COMMANDS["version"][1],
+    examples=(("mngr version", "also: mngr --version"),),
+    mends=True,
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Print it."""
+    import platform
+
+    render.one(cli, {"version": __version__, "python": platform.python_version()}, f"mngr {__version__}")
+    return 0

@@ -1,0 +1,132 @@
+"""`mngr tutorial check`."""
+
+from __future__ import annotations
+
+import sys
+
+from mngr.base.errors import MngrError
+from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.spec import Argument, Command, Option
+from mngr.cli.framework.table import COMMANDS
+from mngr.cli.tutorial.blocks import FILE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+    from mngr.tutorial.check import Finding, Report
+    from mngr.tutorial.fix import Fixed
+
+TESTS = Argument(
+    name="TESTS",
+    help="a test file or a directory of them (default: the setting tutorial.tests, else tests)",
+    required=False,
+    complete="files",
+)
+_PLURALS = {
+    "gap": "gaps",
+    "stale": "stale",
+    "orphan": "orphans",
+    "duplicate": "duplicates",
+    "unreadable": "unreadable",
+}
+
+COMMAND = Command(
+    name="tutorial check",
+    summary=COMMANDS["tutorial check"][1],
+    description=(
+        "A test cites a block by e2e.write_tutorial_block(...) or by a section `Tutorial block:` of its docstring, word for\n"
+        "word. Exits 0 only when every block with a command is cited and every citation matches. Else it names:\n"
+        "  gap         a block that no test cites\n"
+        "  stale       a citation of a block that is now another, with the nearest and the difference\n"
+        "  orphan      a citation that no block is near to\n"
+        "  unreadable  a part of the script, a test file or a citation that could not be read\n"
+        "and, without failing for it, what is there twice. Tests marked pytest.mark.observed are counted apart: they say\n"
+        "what was seen, and nobody has reviewed it. --format github makes annotations of a pull request."
+    ),
+    arguments=(FILE, TESTS),
+    options=(Option(flags=("--fix",), help="rewrite stale citations whose block is beyond doubt"),),
+    examples=(
+        ("mngr tutorial check", "this project's tutorial and tests"),
+        ("mngr tutorial check docs/tour.sh tests/e2e --format json", "others, for a program"),
+        ("mngr tutorial check --fix", "bring citations up to date"),
+        ("mngr tutorial check --format github", "in a workflow"),
+    ),
+    formats=("github",),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Compare, perhaps mend and compare again, show, and fail when something is missing."""
+    from mngr.tutorial.check import check
+    from mngr.tutorial.fix import fix_all
+    from mngr.tutorial.locate import Places
+
+    places = Places(cli.context, args["file"], args["tests"])
+    report = check(places)
+    fixed: list[Fixed] = []
+    if args["fix"] and report.stale:
+        fixed = fix_all(report.stale, places.full)
+        report = check(places)
+    if cli.format == "github":
+        cli.out("".join(_annotation(finding) for finding in report.findings))
+    else:
+        more = {
+            "ok": report.is_good,
+            "counts": report.counts,
+            "blocks": [one.to_dict() for one in report.blocks],
+            "fixed": [one.to_dict() for one in fixed],
+        }
+        rows = [finding.to_dict() for finding in report.findings]
+        render.rows(cli, "findings", rows, _human(report, fixed), **more)
+    if not report.is_good:
+        sys.stdout.flush()  # what is wrong stands before the error that sums it up
+        raise MngrError(_summary(report), _hint(report))
+    return 0
+
+
+def _human(report: Report, fixed: list[Fixed]) -> str:
+    text = ""
+    for one in fixed:
+        said = f"left as it is: {one.error}" if one.error else "rewritten"
+        text += f"{one.path}:{one.line}: {one.test} {said}\n"
+    for finding in report.findings:
+        text += f"{finding.path}:{finding.line}: {finding.kind}: {finding.message}\n"
+        text += finding.diff or ""
+    counts = report.counts
+    text += f"{counts['cited']} of {counts['blocks']} blocks are cited"
+    text += f"; {counts['observed']} observed, not reviewed" if counts["observed"] else ""
+    text += f"; {counts['blanks']} blank to fill" if counts["blanks"] else ""
+    return terminal_text.clean(text)
+
+
+def _summary(report: Report) -> str:
+    parts = [
+        f"{count} {_PLURALS[kind] if count > 1 else kind}"
+        for kind, count in report.counts.items()
+        if count and kind in _PLURALS
+    ]
+    return f"{report.script.path} is not what its tests say: {', '.join(parts)}"
+
+
+def _hint(report: Report) -> str:
+    counts = report.counts
+    if counts["unreadable"]:
+        return "mend what cannot be read first"
+    if any(not one.finding.fix for one in report.stale):
+        return "bring stale citations up to date with --fix, after a look at the differences"
+    if counts["gap"]:
+        return "write a test that cites the block, word for word: e2e.write_tutorial_block(...)"
+    return "correct the citations that are named"
+
+
+def _annotation(finding: Finding) -> str:
+    """A workflow command of GitHub's; what would end it early is escaped."""
+    level = "warning" if finding.is_warning else "error"
+    path = _escaped(finding.path).replace(":", "%3A").replace(",", "%2C")
+    message = finding.message + (f"\n{finding.diff}" if finding.diff else "")
+    return f"::{level} file={path},line={finding.line},title={finding.kind}::{_escaped(message.rstrip())}\n"
+
+
+def _escaped(text: str) -> str:
+    return terminal_text.clean(text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))

@@ -1,0 +1,116 @@
+"""`mngr tutorial coverage`."""
+
+from __future__ import annotations
+
+import sys
+
+from mngr.base.errors import MngrError, UsageError
+from mngr.cli.framework import render, terminal_text
+from mngr.cli.framework.spec import Command, Option
+from mngr.cli.framework.table import COMMANDS
+from mngr.cli.tutorial.blocks import FILE
+from mngr.cli.tutorial.check import TESTS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.cli.framework.command_line import Cli
+    from mngr.cli.framework.parse import Args
+    from mngr.tutorial.blocks import Problem
+    from mngr.tutorial.coverage.coverage import CommandCover, Coverage
+
+COMMAND = Command(
+    name="tutorial coverage",
+    summary=COMMANDS["tutorial coverage"][1],
+    description=(
+        "Asks the program for its commands and options, each command for its help, in an empty directory and with nothing of\n"
+        "yours. Shown is what stands in a block, run is what a test that cites a block ran, by the transcripts of the newest\n"
+        "run in .mngr/e2e. A block has an unhappy path when something failed, on purpose, in a test that cites it."
+    ),
+    arguments=(FILE, TESTS),
+    options=(
+        Option(
+            flags=("--program",),
+            metavar="NAME",
+            help="the program, with the words before its commands (default: the setting project.program)",
+        ),
+        Option(
+            flags=("--source",),
+            metavar="HOW",
+            choices=("help", "completion"),
+            default="help",
+            help="who tells its commands: its --help (argparse, click and the like), or its completion for bash",
+        ),
+    ),
+    examples=(
+        ("mngr tutorial coverage", "this project's program"),
+        ("mngr tutorial coverage --program git --source completion", "another one"),
+        ("mngr tutorial coverage --format '{command} {shown}'", "each command, and the blocks that show it"),
+    ),
+)
+
+
+def run(cli: Cli, args: Args) -> int:
+    """Ask, read, show, and fail when something did not answer."""
+    import shlex
+
+    from mngr.tutorial.coverage.coverage import cover
+    from mngr.tutorial.locate import Places
+
+    name = args["program"] or cli.context.settings.get("project.program")
+    if not name:
+        hint = "--program NAME, or for good: mngr config set project.program NAME"
+        raise UsageError("which program the tutorial is about is not known", hint)
+    try:
+        program = shlex.split(name)
+    except ValueError:
+        program = []
+    if not program:
+        raise UsageError(f"{name!r} is no program", "for example: --program mngr")
+    found = cover(Places(cli.context, args["file"], args["tests"]), program, args["source"])
+    more = {
+        "program": found.program,
+        "run": found.run,
+        "counts": found.counts,
+        "blocks": [block.to_dict() for block in found.blocks],
+        "problems": [problem.to_dict() for problem in found.problems],
+    }
+    rows = [one.to_dict() for one in found.commands]
+    render.rows(cli, "commands", rows, _human(found), **more)
+    if found.run is None:
+        cli.say("there is no transcript in .mngr/e2e: run the tests to see what they run")
+    if found.problems:
+        sys.stdout.flush()
+        *others, last = map(_said, found.problems)
+        if others:
+            cli.say("\n".join(others))
+        raise MngrError(last, "mend it, and ask again")
+    return 0
+
+
+def _said(problem: Problem) -> str:
+    return str(problem) if problem.line else f"{problem.path}: {problem.message}"
+
+
+def _human(found: Coverage) -> str:
+    text = ""
+    if found.commands:
+        head = ("COMMAND", "SHOWN", "RUN", "OPTIONS", "SHOWN", "RUN", "NEITHER")
+        text = render.table(head, [_row(one) for one in found.commands])
+    lines = [f"no unhappy path: line {b.line}, {b.slug}\n" for b in found.blocks if not b.unhappy]
+    counts = found.counts
+    text += "".join(lines)
+    text += (
+        f"{counts['commands_shown']} of {counts['commands']} commands are shown, {counts['commands_run']} are run; "
+        f"{counts['options_shown']} of {counts['options']} options are shown, {counts['options_run']} are run; "
+        f"{counts['blocks_unhappy']} of {counts['blocks']} blocks have an unhappy path"
+    )
+    return terminal_text.clean(text)
+
+
+def _row(one: CommandCover) -> tuple[str, ...]:
+    shown = [option for option in one.options if option["shown"]]
+    run = [option for option in one.options if option["run"]]
+    neither = [option["flags"][-1] for option in one.options if not option["shown"] and not option["run"]]
+    marks = ("", "") if one.is_group else tuple("yes" if where else "no" for where in (one.shown, one.run))
+    counts = [str(len(options)) if one.options else "" for options in (one.options, shown, run)]
+    return (one.command, *marks, *counts, " ".join(neither))

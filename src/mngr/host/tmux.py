@@ -1,0 +1,113 @@
+"""Our own tmux server: one per home, never the user's."""
+
+from __future__ import annotations
+
+import os
+
+from mngr.base.errors import MngrError
+from mngr.base.paths import socket_for
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mngr.base.paths import Home
+    from mngr.host.protocol import Host
+
+WATCHER = "_watcher"  # the hidden session; no agent can have this name
+
+_CONF = """\
+# Written by mngr; changes here are lost. Your own keys: mngr config set tmux.source FILE
+set -g default-terminal tmux-256color
+set -g default-size 200x50
+set -g history-limit 10000
+set -g remain-on-exit on
+set -gq remain-on-exit-format ""
+set -g update-environment ""
+set -g window-size latest
+set -g mouse on
+set -g focus-events on
+set -s extended-keys on
+set -s escape-time 10
+set -g allow-rename off
+set -g automatic-rename off
+set -g set-titles on
+set -g set-titles-string "#{session_name} - mngr"
+set -g status-style bg=colour236,fg=colour252
+set -g status-left "#[bold] #{session_name} #[default] "
+set -g status-left-length 70
+set -g status-right "#{?pane_dead,#[bold]ended#[default] ,} detach: #{prefix} d "
+set -g window-status-format " #{window_name} "
+set -g window-status-current-format "#[reverse] #{window_name} "
+# A paste into a pane whose program has ended brings the server down (seen with tmux 3.3a).
+bind ] if -F "#{pane_dead}" "" "paste-buffer -p"
+bind = choose-buffer -Z "if -F '#{pane_dead}' '' \\"paste-buffer -p -b '%%'\\""
+bind -n MouseDown2Pane select-pane -t = \\; if -F "#{||:#{pane_in_mode},#{mouse_any_flag}}" "send -M" "if -F '#{pane_dead}' '' 'paste-buffer -p'"
+"""
+
+
+def socket_path(home: Home) -> str:
+    """`/tmp/mngr-UID/HASH12`: short enough for a socket, the same for everyone who uses this home."""
+    try:
+        return os.readlink(home.socket_link)
+    except OSError:
+        return socket_for(os.path.realpath(home.root), os.getuid())
+
+
+def configuration(source: str | None) -> str:
+    """The server's configuration; `source` is a file of the user's own."""
+    return _CONF + (f"source-file -q {_tmux_quote(source)}\n" if source else "")
+
+
+def prepare(home: Home, source: str | None) -> str:
+    """Write the server's configuration and the link to its socket; the socket's path."""
+    socket = socket_path(home)
+    conf = configuration(os.path.expanduser(source) if source else None)
+    try:
+        try:
+            with open(home.tmux_conf, encoding="utf-8") as file:
+                same = file.read() == conf
+        except FileNotFoundError:
+            same = False
+        if not same:
+            fresh = f"{home.tmux_conf}.{os.getpid()}-{os.urandom(3).hex()}"
+            with open(fresh, "w", encoding="utf-8") as file:
+                file.write(conf)
+            os.replace(fresh, home.tmux_conf)
+        if not os.path.islink(home.socket_link):
+            fresh = f"{home.socket_link}.{os.getpid()}-{os.urandom(3).hex()}"
+            os.symlink(socket, fresh)
+            os.replace(fresh, home.socket_link)
+    except OSError as error:
+        raise MngrError(
+            f"cannot write to {home.root}: {error.strerror}", "choose a writable home with --home"
+        ) from None
+    return socket
+
+
+def check_place(host: Host) -> str:
+    """The path of our server's socket; MngrError when the directory it is in is somebody else's."""
+    socket = host.socket
+    place = os.path.dirname(socket)
+    if (
+        host.is_here
+        and os.path.lexists(place)
+        and (os.path.islink(place) or os.stat(place).st_uid != os.getuid())
+    ):
+        raise MngrError(
+            f"{place} is not a directory of yours", "have its owner remove it; mngr makes it anew"
+        )
+    return socket
+
+
+def argv(host: Host, *words: str) -> list[str]:
+    """A call of tmux on our server; MngrError as in `check_place`."""
+    return ["tmux", "-u", "-S", check_place(host), *words]
+
+
+def word(text: str, *, is_format: bool = False) -> str:
+    """`text` as one word of a tmux command line: a `;` at its end is a separator there, and # starts a format."""
+    text = text.replace("#", "##") if is_format else text
+    return text[:-1] + "\\;" if text.endswith(";") else text
+
+
+def _tmux_quote(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$") + '"'

@@ -1,0 +1,4 @@
+"""Kind `claude`: Claude Code.
+
+Start with `kind.py`; `transcript.py` reads its conversations, `screen.json` its screen.
+"""

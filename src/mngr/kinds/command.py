@@ -1,0 +1,53 @@
+"""Kind `command`: any program, as it is."""
+
+from __future__ import annotations
+
+from mngr.base.errors import UsageError
+from mngr.kinds.agent_state import state_of
+from mngr.kinds.coding_agent import refuse
+from mngr.kinds.delivery import Delivery
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from mngr.base.model import AgentRecord, Evidence, State
+    from mngr.host.protocol import Host
+
+
+class CommandKind:
+    """Runs what follows `--`; a single word with spaces in it is a line for the shell."""
+
+    name = "command"
+    summary = "any program: what follows --"
+    answers: dict[str, str] = {}
+    programs: tuple[str, ...] = ()
+    conversation: tuple[str, ...] = ()
+
+    def check(self, args: list[str], options: dict[str, Any]) -> None:
+        refuse(self.name, options)
+        if not args or not args[0].strip():
+            raise UsageError(
+                "there is no command to run", "write it after --, for example: mngr create foo -- make test"
+            )
+
+    def prepare(self, host: Host, record: AgentRecord) -> None:
+        pass
+
+    def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
+        if len(record.command) == 1 and any(c.isspace() for c in record.command[0]):
+            return ["sh", "-c", record.command[0]]
+        return record.command
+
+    def state(self, record: AgentRecord, evidence: Evidence) -> State:
+        return state_of(record, evidence)
+
+    def delivery(self, record: AgentRecord, text: str) -> Delivery:
+        return Delivery(text=text)
+
+    def parse(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+        return iter(())
+
+
+KIND = CommandKind()

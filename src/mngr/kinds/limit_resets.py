@@ -1,0 +1,66 @@
+"""When a limit ends, as programs tell people: `resets 5:48am (UTC)`, `try again at Nov 20th, 2026 5:00 AM`."""
+
+from __future__ import annotations
+
+import re
+
+from mngr.base import clock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import datetime
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_RESETS = re.compile(
+    r"limit\b.*\b(?:resets?(?: at| on)?|try again at) "
+    r"(?:(?P<month>[a-z]{3})[a-z]* (?P<day>\d{1,2})(?:st|nd|rd|th)?,?(?: (?P<year>\d{4}))? (?:at )?)?"
+    r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d))? ?(?P<half>[ap]m)(?: \((?P<zone>[a-z_/+-]+)\))?",
+    re.IGNORECASE,
+)
+
+
+def search(text: str) -> re.Match[str] | None:
+    """The part of a text that says when a limit ends."""
+    return _RESETS.search(text)
+
+
+def parse(found: re.Match[str], since: str | None, now: float, zone: str | None = None) -> str | None:
+    """The stamp of it: the first such time after `since`, in `zone` if it names none itself; None when it is no time."""
+    import datetime
+
+    part = found.groupdict()
+    hour, minute = (
+        int(part["hour"]) % 12 + (12 if part["half"].lower() == "pm" else 0),
+        int(part["minute"] or 0),
+    )
+    if hour > 23 or minute > 59:
+        return None
+    try:
+        start = clock.parse_stamp(since) if since else now
+        begin = datetime.datetime.fromtimestamp(start, _zone(part["zone"] or zone))
+        end = begin.replace(hour=hour, minute=minute, second=0, microsecond=0)
+        if part["month"]:
+            end = end.replace(month=_MONTHS.index(part["month"].lower()) + 1, day=int(part["day"]))
+            if part["year"]:
+                end = end.replace(year=int(part["year"]))
+            elif end < begin:
+                end = end.replace(year=end.year + 1)
+        elif end < begin:
+            end += datetime.timedelta(days=1)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return clock.stamp(end.timestamp())
+
+
+def _zone(name: str | None) -> datetime.tzinfo:
+    import datetime
+    import zoneinfo
+
+    if name in (None, "UTC"):
+        return datetime.UTC
+    try:
+        if str(name)[:1] in "+-":  # as date writes it: +0130
+            return datetime.datetime.strptime(str(name), "%z").tzinfo or datetime.UTC
+        return zoneinfo.ZoneInfo(str(name))
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"no time zone {name}") from None

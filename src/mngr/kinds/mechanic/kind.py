@@ -1,0 +1,67 @@
+"""Kind `mechanic`: an agent that needs no model. It takes jobs as messages and does them mechanically."""
+
+from __future__ import annotations
+
+import os
+
+from mngr.base.errors import UsageError
+from mngr.kinds.coding_agent import refuse
+from mngr.kinds.player.kind import PlayerKind
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.base.model import AgentRecord
+    from mngr.host.protocol import Host
+
+_PROGRAM = "mechanic.pyz"
+_PARTS = ("e2e", "kinds/mechanic/program")  # packages that go along whole
+
+
+class MechanicKind(PlayerKind):
+    """Its program is sent as one archive and needs nothing but Python and git there."""
+
+    name = "mechanic"
+    summary = (
+        "an agent that needs no model: it writes and mends tests for `mngr tutorial sync` and `mngr tmr run`"
+    )
+    programs = ("python3", "git")
+
+    def check(self, args: list[str], options: dict[str, Any]) -> None:
+        refuse(self.name, options)
+        if args:
+            raise UsageError(f"the mechanic takes no arguments, not {args[0]!r}", "its jobs come as messages")
+
+    def prepare(self, host: Host, record: AgentRecord) -> None:
+        host.write(os.path.join(host.home.agent(record.id), _PROGRAM), archive())
+
+    def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
+        return ["python3", os.path.join(host.home.agent(record.id), _PROGRAM)]
+
+
+def archive() -> bytes:
+    """The program with all that it imports of ours."""
+    import io
+    import zipfile
+
+    root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as zipped:
+        zipped.writestr(
+            "__main__.py", "import sys\nfrom mngr.kinds.mechanic.program.main import main\nsys.exit(main())\n"
+        )
+        for package in ("kinds", "kinds/mechanic", "kinds/player"):
+            zipped.writestr(f"mngr/{package}/__init__.py", "")
+        names = ["__init__.py", "kinds/player/player.py"]
+        names += [
+            f"{part}/{name}" for part in _PARTS for name in sorted(os.listdir(os.path.join(root, part)))
+        ]
+        for name in names:
+            if name.endswith(".py"):
+                with open(os.path.join(root, name), "rb") as file:
+                    zipped.writestr(f"mngr/{name}", file.read())
+    return data.getvalue()
+
+
+KIND = MechanicKind()

@@ -1,0 +1,4 @@
+"""Kind `opencode`.
+
+Start with `kind.py`; `opencode.js` is the plugin that runs inside opencode.
+"""

@@ -1,0 +1,115 @@
+"""The user's own opencode: its configuration, its logins, and the models he finds by them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+from mngr.base.errors import MngrError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# Of the providers that it knows by itself: where they are, and the variables by which it finds a login for them.
+PROVIDERS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "anthropic": ("https://api.anthropic.com", ("ANTHROPIC_API_KEY",)),
+    "openai": ("https://api.openai.com", ("OPENAI_API_KEY",)),
+    "openrouter": ("https://openrouter.ai", ("OPENROUTER_API_KEY",)),
+    "opencode": ("https://opencode.ai", ("OPENCODE_API_KEY",)),
+    "google": (
+        "https://generativelanguage.googleapis.com",
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"),
+    ),
+    "groq": ("https://api.groq.com", ("GROQ_API_KEY",)),
+    "mistral": ("https://api.mistral.ai", ("MISTRAL_API_KEY",)),
+    "deepseek": ("https://api.deepseek.com", ("DEEPSEEK_API_KEY",)),
+    "xai": ("https://api.x.ai", ("XAI_API_KEY",)),
+    "github-copilot": ("https://api.githubcopilot.com", ()),
+}
+# How it finds a model is the same for every agent of a user; the rest of his configuration goes along by choice.
+_MODEL = ("provider", "model", "small_model", "enabled_providers", "disabled_providers")
+_CHOSEN = {"mcp": ("mcp",), "plugins": ("plugin",), "agents": ("agent", "mode"), "commands": ("command",)}
+_USUAL = {"CONFIG": "~/.config", "DATA": "~/.local/share", "CACHE": "~/.cache"}
+_NOT_JSON = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
+_FROM_ENV = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+_FROM_FILE = re.compile(r"\{file:([^}]+)\}")
+
+
+def place(kind: str) -> str:
+    """Where he has his files: CONFIG, DATA or CACHE."""
+    top = os.environ.get(f"XDG_{kind}_HOME") or os.path.expanduser(_USUAL[kind])
+    return os.path.join(top, "opencode")
+
+
+def logins() -> dict[str, Any]:
+    """By provider."""
+    return _read(os.path.join(place("DATA"), "auth.json"))
+
+
+def config(wanted: list[str]) -> dict[str, Any]:
+    """How he finds his models, and what he wants to take along of the rest; raises MngrError."""
+    found: dict[str, Any] = {}
+    for name in ("config.json", "opencode.json", "opencode.jsonc"):
+        found.update(_read(os.path.join(place("CONFIG"), name)))
+    chosen = {key for word in wanted for key in _CHOSEN.get(word, ())}
+    others = {key for keys in _CHOSEN.values() for key in keys} - chosen
+    kept = set(found) - others if "settings" in wanted else {*_MODEL, *chosen}
+    filled: dict[str, Any] = json.loads(
+        _FROM_FILE.sub(_contents, json.dumps({key: value for key, value in found.items() if key in kept}))
+    )
+    return filled
+
+
+def variables(config: dict[str, Any]) -> list[str]:
+    """Those that a configuration speaks of."""
+    return _FROM_ENV.findall(json.dumps(config))
+
+
+def urls(config: dict[str, Any], logins: dict[str, Any], variables: dict[str, str]) -> list[str]:
+    """Where the models are that can be used with this."""
+    own = config.get("provider")
+    options = {
+        name: row.get("options") or {}
+        for name, row in (own if isinstance(own, dict) else {}).items()
+        if isinstance(row, dict)
+    }
+    found = {name: str(row["baseURL"]) for name, row in options.items() if row.get("baseURL")}
+    for name, (url, keys) in PROVIDERS.items():
+        if name in options or name in logins or any(variables.get(key) for key in keys):
+            found.setdefault(name, url)
+    wanted = config.get("enabled_providers") or found
+    return [
+        _FROM_ENV.sub(lambda match: variables.get(match[1], ""), url)
+        for name, url in found.items()
+        if name in wanted
+    ]
+
+
+def _contents(match: re.Match[str]) -> str:
+    """Of a file that the configuration speaks of: where the agent is, it may not be there."""
+    path = os.path.join(place("CONFIG"), os.path.expanduser(match[1]))
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.dumps(file.read().strip())[1:-1]
+    except (OSError, ValueError):
+        return match[0]
+
+
+def _read(path: str) -> dict[str, Any]:
+    """A JSON file that may have comments and commas too many; nothing when it is not there."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise MngrError(f"cannot read {path}: {error}", "mend it, or move it away") from None
+    for _ in range(2):  # a comment may stand between a comma and the end
+        text = _NOT_JSON.sub(lambda match: match[1] or "", text)
+    try:
+        found = json.loads(text or "{}")
+    except (ValueError, RecursionError) as error:
+        raise MngrError(f"{path} is not JSON: {error}", "mend it; opencode cannot read it either") from None
+    return found if isinstance(found, dict) else {}

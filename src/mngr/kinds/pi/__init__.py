@@ -1,0 +1,4 @@
+"""Kind `pi`.
+
+Start with `kind.py`; `pi.js` is the extension that runs inside pi.
+"""

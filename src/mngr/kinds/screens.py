@@ -1,0 +1,32 @@
+"""Derives a state from a screen when there is no better evidence. The rules are in `screen.json` of each kind's folder.
+
+A rule is `{"line": REGEX, "state": STATE, "reason": REASON}`: the last line that fits one decides.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+_HERE = os.path.dirname(__file__)
+_LAST = 15  # lines that count: what is above may be anything
+_loaded: dict[str, list[tuple[re.Pattern[str], str, str]]] = {}
+
+
+def read(kind: str, screen: str) -> tuple[str, str] | None:
+    """(state, reason) that a screen of this kind shows, None when it shows nothing we know."""
+    lines = [line for line in screen.splitlines() if line.strip()][-_LAST:]
+    for line in reversed(lines):
+        for pattern, state, reason in _rules(kind):
+            if pattern.search(line):
+                return state, reason
+    return None
+
+
+def _rules(kind: str) -> list[tuple[re.Pattern[str], str, str]]:
+    if kind not in _loaded:
+        with open(os.path.join(_HERE, kind, "screen.json"), encoding="utf-8") as file:
+            rows = json.load(file)
+        _loaded[kind] = [(re.compile(row["line"]), row["state"], row["reason"]) for row in rows]
+    return _loaded[kind]

@@ -1,0 +1,4 @@
+"""The hosts that a run creates, shares, pays for, recovers and releases.
+
+Start with `pool.py`.
+"""

@@ -1,1 +1,0 @@
-"""One verb a file. Nothing here prints or knows a command line."""

@@ -1,0 +1,4 @@
+"""Provider `docker`: containers by the `docker` or `podman` program.
+
+Start with `provider.py`.
+"""

@@ -1,0 +1,63 @@
+"""A container's files: the image by the engine's own commit, what is in its volume as a tar file of ours."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from mngr.base import shell
+from mngr.base.errors import MngrError, NotFound
+from mngr.base.paths import OF_AGENTS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mngr.base.paths import Home
+    from mngr.host.protocol import Host
+    from mngr.providers.docker.program import Engine
+
+HOME_TAR = "home.tar"
+LONGEST = 3600.0  # seconds that a commit may take
+# Agents have snapshots of their own, and their variables are nobody else's; what is cached for all agents is of use to the next.
+_PACK = f"cd ~ && exec tar cf - {' '.join(f'--exclude ./.mngr/{name}' for name in OF_AGENTS)} ."
+_LABELS = "LABEL mngr.home= mngr.user= mngr.volume= mngr.network="  # it is no host of ours
+_FLEETING = (b"changed as we read it", b"removed before we read it", b"socket ignored")
+
+
+def take(engine: Engine, container: str, host: Host, place: str, tag: str) -> dict[str, Any]:
+    """Keep a running host's files; what is to be remembered of it."""
+    path = os.path.join(place, HOME_TAR)
+    with open(path, "wb") as out:
+        process = host.stream(["sh", "-c", _PACK], stdout=out, stderr=shell.PIPE)
+        said = process.communicate()[1]
+    lines = [line for line in said.splitlines() if line.strip()]
+    only_moved = process.returncode == 1 and all(any(word in line for word in _FLEETING) for line in lines)
+    if process.returncode and not only_moved:
+        why = lines[-1].decode("utf-8", "replace") if lines else "the connection ended"
+        raise MngrError(
+            f"the home on {host.name} could not be read: {why}", "start it: mngr start @" + host.name
+        )
+    words = ("commit", "-c", _LABELS, container, tag)
+    engine.must(f"{host.name} could not be kept", *words, timeout=LONGEST)
+    return {"image": tag, "engine": engine.words}
+
+
+def load(home: Home, name: str) -> tuple[str, str]:
+    """Image and tar file of a snapshot; raises NotFound when there is no such snapshot of a host."""
+    place = os.path.join(home.snapshots, name)
+    try:
+        with open(os.path.join(place, "meta.json"), encoding="utf-8") as file:
+            return str(json.load(file)["host"]["image"]), os.path.join(place, HOME_TAR)
+    except (OSError, ValueError, KeyError, TypeError):
+        raise NotFound(f"there is no snapshot {name!r} of a host", "see: mngr snapshot list") from None
+
+
+def fill(host: Host, path: str) -> None:
+    """Put what was kept into the home of a new host."""
+    with open(path, "rb") as kept:
+        process = host.stream(["sh", "-c", "cd ~ && exec tar xpf -"], stdin=kept, stderr=shell.PIPE)
+        said = process.communicate()[1].decode("utf-8", "replace").strip()
+    if process.returncode:
+        why = said.splitlines()[-1] if said else "the connection ended"
+        raise MngrError(f"the home of {host.name} could not be filled: {why}", "check its limits")

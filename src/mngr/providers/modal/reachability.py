@@ -1,0 +1,157 @@
+"""Whether Modal's control plane answers, found out in seconds: its library takes a minute to say that it does not."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+
+from mngr.providers.bridge.protocol import HELLO, SAY, Refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Coroutine
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
+
+DEFAULT = "https://api.modal.com"
+SOON = 1.0  # seconds after which an answer is late
+CONNECT = 1.5  # seconds that a connection may take
+AGAIN = 3.0  # seconds between two looks while an answer is late
+LATE = 10.0  # seconds after which who takes connections must say something, too
+# By the names of exceptions, for classes move between versions; what an older one lets through has a status instead.
+_KINDS = {
+    "AuthError": "auth", "PermissionDeniedError": "auth", "NotFoundError": "not_found", "ResourceExhaustedError": "busy",
+    "ConnectionError": "unreachable", "ServiceError": "unreachable", "SandboxTimeoutError": "ended",
+    "SandboxTerminatedError": "ended", "TimeoutError": "unreachable", "ClientClosed": "unreachable", "StreamTerminatedError": "unreachable",
+    "AlreadyExistsError": "exists", "InvalidError": "usage",
+}  # fmt: skip
+_STATUS = {
+    "UNAUTHENTICATED": "auth", "PERMISSION_DENIED": "auth", "NOT_FOUND": "not_found", "RESOURCE_EXHAUSTED": "busy",
+    "UNAVAILABLE": "unreachable", "DEADLINE_EXCEEDED": "unreachable", "ALREADY_EXISTS": "exists", "INVALID_ARGUMENT": "usage",
+}  # fmt: skip
+
+
+def address() -> tuple[str, int]:
+    """Where the control plane is, or the proxy on the way there; by what the library itself reads."""
+    return _parse(_proxy() or _server())
+
+
+def _proxy() -> str:
+    proxy = os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy") or ""
+    return "" if os.environ.get("MODAL_DISABLE_API_PROXY") else proxy
+
+
+def _server() -> str:
+    return (os.environ.get("MODAL_SERVER_URL") or _configured() or DEFAULT).split(",")[0]
+
+
+def _configured() -> str:
+    """The server that the library's own file of settings names."""
+    place = os.environ.get("MODAL_CONFIG_PATH") or os.path.expanduser("~/.modal.toml")
+    try:
+        with open(place, encoding="utf-8") as file:
+            found = re.search(r"""^\s*server_url\s*=\s*["']([^"']+)""", file.read(), re.MULTILINE)
+    except OSError:
+        return ""
+    return found[1] if found else ""
+
+
+def _parse(url: str) -> tuple[str, int]:
+    scheme, _, rest = url.rpartition("://")
+    place = rest.partition("/")[0].rpartition("@")[2]
+    host, colon, port = place.rpartition(":")
+    if not colon or not port.isdigit():
+        return place, 80 if scheme == "http" else 443
+    return host.strip("[]"), int(port)
+
+
+async def answers(*, says: bool = False) -> str:
+    """Why it cannot be connected to; nothing when it can. `says`: and it must say something, which takes its time."""
+    host, port = address()
+    try:
+        _, writer = await asyncio.wait_for(asyncio.open_connection(host, port), CONNECT)
+        writer.close()
+        if says and not _proxy():
+            await asyncio.wait_for(_greet(host, port), SAY)
+    except asyncio.TimeoutError:
+        return f"{host}:{port} does not answer"
+    except OSError as error:
+        return f"{host}:{port} cannot be reached: {error.strerror or error}"
+    return ""
+
+
+async def _greet(host: str, port: int) -> None:
+    """Speak HTTP/2 until the other side does; what it says does not matter, nor who it is."""
+    import ssl
+
+    context = None
+    if not _server().startswith("http://"):
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        context.set_alpn_protocols(["h2"])
+    reader, writer = await asyncio.open_connection(host, port, ssl=context)
+    try:
+        writer.write(HELLO)
+        if not await reader.read(1):
+            raise OSError("it ends the connection without a word")
+    finally:
+        writer.close()
+
+
+async def reach(work: Awaitable[T]) -> T:
+    """What it gives; Refused when it fails, or takes long and nobody is there."""
+    task = asyncio.ensure_future(work)
+    pause, began = SOON, time.monotonic()
+    try:
+        while not task.done():
+            await asyncio.wait([task], timeout=pause)
+            late = time.monotonic() - began
+            if not task.done() and (why := await answers(says=late > LATE)) and not task.done():
+                raise Refused("unreachable", why)
+            pause = AGAIN
+        return task.result()
+    except (Refused, asyncio.CancelledError):
+        raise
+    except Exception as error:
+        raise refusal(error) from error
+    finally:
+        task.cancel()
+
+
+async def inside(work: Coroutine[Any, Any, T]) -> T:
+    """What it gives, run by the library's own loop: from there its calls need not go from thread to thread, each twice."""
+    loop = _loop()
+    if loop is None:
+        return await work
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
+
+
+def _loop() -> Any:
+    """Where the library runs what it is asked to; None where it does not say."""
+    try:
+        from modal._utils.async_utils import synchronizer  # type: ignore[import-not-found, unused-ignore]
+
+        return synchronizer._get_loop(start=True)
+    except (ImportError, AttributeError, TypeError):
+        return None
+
+
+def refusal(error: BaseException) -> Refused:
+    """What an exception of the library means."""
+    if isinstance(error, Refused):
+        return error
+    said = " ".join(str(error).split()) or type(error).__name__
+    status: Any = getattr(error, "_grpc_status", None)
+    if type(error).__name__ == "GRPCError":
+        status = getattr(error, "status", None)
+        said = str(getattr(error, "message", said))
+    names = [kind.__name__ for kind in type(error).__mro__]
+    kind = next((_KINDS[name] for name in names if name in _KINDS), None)
+    kind = kind or _STATUS.get(getattr(status, "name", ""), "other")
+    if "rate limit" in said.lower() or kind == "busy":
+        return Refused("busy", f"Modal has no room for it now: {said}")
+    return Refused(kind, said)

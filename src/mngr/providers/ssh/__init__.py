@@ -1,0 +1,4 @@
+"""Provider `ssh`: machines reached by the system's own ssh.
+
+Start with `provider.py`.
+"""

@@ -1,0 +1,103 @@
+"""`exec`: the agent's place and environment, the caller's streams, the command's exit code."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import string
+
+from mngr.testkit.contract.place import RUN, Checks, Client, together
+from mngr.testkit.contract.program import Beside, wait_for
+
+# What a shell, a terminal or a protocol on the way could take for its own.
+WORDS = (
+    "", " ", "a b", "it's \"so\"", "$HOME", "`id`", "$(id)", "~", "-n", "--", "!!", "&&", ">x", "%s%d", "{a,b}", "\\n\\0101",
+    "new\nline", "end\n", "tab\t", "return\r", "naïve 日本語 🙂", "\x01\x7f", "x" * 5000,
+    *(f"{mark}1{mark}{mark}z{mark}" for mark in string.punctuation),
+)  # fmt: skip
+
+
+class Running(Checks):
+    """exec."""
+
+    def test_streams_are_apart_bytes_stay_bytes_and_words_words(self, client: Client) -> None:
+        client.create("foo", "--env", "GIVEN=a b", *RUN)
+        said = client(
+            "exec", "foo", "--", "sh", "-c", 'pwd -P; echo "$GIVEN|$SECRET"; echo oops >&2', env={"SECRET": "x"}
+        )  # fmt: skip
+        assert (said.out, said.err) == (f"{client.sh('foo', 'pwd -P')}a b|\n", "oops\n")
+        data = bytes(range(256)) * 400
+        done = client.raw("exec", "foo", "--", "cat", data=data)
+        assert (done.returncode, done.stdout, done.stderr) == (0, data, b"")
+        done = client.raw("exec", "foo", "--", "sh", "-c", "cat >&2", data=data)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", data)
+        assert client.raw("exec", "foo", "--", "cat").stdout == b""
+        client("stop", "foo")
+        assert client("exec", "foo", "--", "echo", "still here").out == "still here\n"
+        data = random.Random(3).randbytes(10_000_000)
+        done = client.raw("exec", "foo", "--", "cat", data=data)
+        assert (done.returncode, len(done.stdout), done.stdout == data) == (0, len(data), True)
+        script = 'for word; do printf "%s\\0" "$word"; done'
+        done = client.raw("exec", "foo", "--", "sh", "-c", script, "sh", *WORDS)
+        assert done.stdout.decode().split("\0")[:-1] == list(WORDS)
+        raw = os.fsdecode(b"caf\xe9")
+        assert client.raw("exec", "foo", "--", "printf", "%s", raw).stdout == b"caf\xe9"
+
+    def test_the_exit_code_is_the_commands_unless_it_could_not_be_started(self, client: Client) -> None:
+        client.create("foo", *RUN)
+        lines = {
+            "exit 0": 0, "exit 1": 1, "exit 6": 6, "exit 125": 125, "exit 127": 127, "exit 255": 255,
+            "kill -TERM $$": 143, "kill -9 $$": 137,
+        }  # fmt: skip
+        for line, code in lines.items():
+            said = client("exec", "foo", "--", "sh", "-c", line, code=code)
+            assert (said.out, said.err) == ("", "")
+        row = client.row("exec", "foo", "--", "sh", "-c", "echo out; echo err >&2; exit 255", code=255)
+        assert (row["started"], row["exit_code"], row["ok"]) == (True, 255, False)
+        assert (row["stdout"], row["stderr"]) == ("out\n", "err\n")
+        for word in ("no-such-program", "./nowhere", "src", "cd"):
+            said = client("exec", "foo", "--", word, code=1)
+            assert said.err == f"Error: foo: {word}: command not found\nHint: nothing was run\n"
+        row = client.row("exec", "foo", "--", "no-such-program", code=1)
+        assert (row["started"], row["exit_code"], row["ok"]) == (False, None, False)
+        client.sh("foo", 'mv "$MNGR_WORK_DIR" "$MNGR_WORK_DIR.moved"')
+        assert "work dir" in client("exec", "foo", "--", "true", code=1).err
+
+    def test_several_targets_and_many_commands_at_once(self, client: Client) -> None:
+        client.create("foo", *RUN)
+        client.create("bar", *RUN)
+        said = client("exec", "foo", "bar", "--", "sh", "-c", 'echo "I am $MNGR_AGENT_NAME"; echo err >&2')
+        assert (said.out, said.err) == ("I am foo\nI am bar\n", "== foo\nerr\n== bar\nerr\n")
+        script = 'echo "$MNGR_AGENT_NAME"; test "$MNGR_AGENT_NAME" = foo'
+        rows = client.json("exec", "foo", "nobody", "bar", "--", "sh", "-c", script, code=4)["results"]
+        assert [(r["name"], r["ok"], r["started"], r["exit_code"], r["stdout"]) for r in rows] == [
+            ("foo", True, True, 0, "foo\n"),
+            ("nobody", False, False, None, ""),
+            ("bar", False, True, 1, "bar\n"),
+        ]
+        count = 8
+        calls = [
+            (client, ("exec", "foo", "--", "sh", "-c", f"echo {n}; sleep 0.2; exit {n}"))
+            for n in range(count)
+        ]
+        assert [(done.returncode, done.stdout) for done in together(*calls)] == [
+            (n, f"{n}\n".encode()) for n in range(count)
+        ]
+
+    def test_an_interrupt_or_a_closed_pipe_ends_the_command(self, client: Client) -> None:
+        client.create("foo", *RUN)
+        with Beside(client, "exec", "foo", "--", "sh", "-c", "echo $$; exec sleep 1000") as process:
+            pid = int(process.line())
+            os.killpg(process.process.pid, signal.SIGINT)
+            ended = process.end()
+        assert ended.code == 130 and "Traceback" not in ended.err
+        alive = f"kill -0 {pid} 2>/dev/null && echo alive || :"
+        wait_for(lambda: client.sh("foo", alive) == "")
+        done = client.raw("exec", "foo", "--", "head", "-c", "3", data=b"x" * 3_000_000)
+        assert (done.returncode, done.stdout) == (0, b"xxx")
+        with Beside(client, "exec", "foo", "--", "yes") as process:
+            assert process.line() == "y"
+            assert process.process.stdout is not None
+            process.process.stdout.close()
+            assert process.process.wait(20) != 3  # whatever it says, it is no bug of ours

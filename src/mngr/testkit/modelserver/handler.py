@@ -1,0 +1,328 @@
+"""HTTP: finds out what is asked, answers by the script, and survives every client."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import Callable, Iterable
+from http.server import BaseHTTPRequestHandler
+from types import ModuleType
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+from mngr.base.errors import UsageError
+from mngr.testkit.modelserver import anthropic, chat, gemini, responses
+from mngr.testkit.modelserver.answer import Answer, Usage, new_id
+from mngr.testkit.modelserver.body import MOST, Refused, parse_body, read_body
+from mngr.testkit.modelserver.listener import Server
+from mngr.testkit.modelserver.play import Part
+from mngr.testkit.modelserver.request import Request, schema_of, tokens_of
+from mngr.testkit.modelserver.tools import calls_of
+
+APIS: dict[str, ModuleType] = {
+    "anthropic": anthropic, "responses": responses, "chat": chat, "gemini": gemini,
+}  # fmt: skip
+_PATHS = {"/messages": "anthropic", "/responses": "responses", "/chat/completions": "chat"}
+_GEMINI = re.compile(r"(?:/v1(?:beta|alpha)?)?/models/([^:/]+):(\w+)")
+_MESSAGES = {
+    401: "invalid x-api-key", 429: "This request would exceed your account's rate limit. Please try again later.",
+    500: "Internal server error", 529: "Overloaded",
+}  # fmt: skip
+_SHOWN = 500  # characters of a text in a row of the log
+_MODEL = {
+    "id": "scripted-model", "object": "model", "created": 0, "owned_by": "mngr", "type": "model",
+    "display_name": "Scripted",
+}  # fmt: skip
+
+
+class Gone(ConnectionError):
+    """The connection was cut on purpose, or the server ends."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection of a client."""
+
+    server: Server
+    protocol_version = "HTTP/1.1"
+    server_version = "mngr-model-server"
+    disable_nagle_algorithm = True
+    timeout = 3600
+    _row: dict[str, Any] | None = None
+    _unread = False
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing on standard error."""
+
+    def do_HEAD(self) -> None:
+        self._serve(self._get)
+
+    def do_GET(self) -> None:
+        self._serve(self._get)
+
+    def do_POST(self) -> None:
+        self._serve(self._post)
+
+    # what every request goes through
+
+    def _serve(self, answer: Callable[[str, str, dict[str, list[str]]], None]) -> None:
+        path, _, query = self.path.partition("?")
+        session = "default"
+        found = re.match(r"/s/([^/]+)(/.*)?$", path)
+        if found:
+            session, path = unquote(found[1]), found[2] or "/"
+        path = re.sub(r"^/v1(?=/)", "", path)
+        self._row = None
+        try:
+            try:
+                answer(session, path, parse_qs(query))
+            except Refused as refused:
+                self._refuse(session, path, refused)
+        except OSError as error:
+            self.close_connection = True
+            self._close_row(gone=str(error) if not isinstance(error, Gone) else None)
+        except Exception as error:  # a client must not be able to end the server
+            self.close_connection = True
+            self._close_row(status=500, error=repr(error))
+
+    def _close_row(self, **fields: Any) -> None:
+        if self._row is not None:
+            said = {name: value for name, value in fields.items() if value is not None}
+            self.server.log.close(self._row, **said)
+            self._row = None
+
+    def _open_row(self, session: str, api: str, **fields: Any) -> dict[str, Any]:
+        self._row = self.server.log.add(
+            session=session, api=api, **fields, client=self.headers.get("User-Agent")
+        )
+        return self._row
+
+    def _refuse(self, session: str, path: str, refused: Refused) -> None:
+        api = _api(path)
+        if self._row is None:
+            self._open_row(session, api or "unknown", path=path[:_SHOWN])
+        shape = APIS.get(api or "", anthropic)
+        self._send(refused.status, shape.error(refused.status, None, refused.message))
+        if self._unread:
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        """End the connection so that a client that is still sending can read the answer."""
+        self.close_connection = True
+        self.connection.shutdown(socket.SHUT_WR)
+        self.connection.settimeout(2)
+        left = 4 * MOST
+        while left > 0 and (data := self.connection.recv(1 << 16)):
+            left -= len(data)
+
+    def _send(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
+        data = (body if isinstance(body, str) else json.dumps(body)).encode("utf-8", "replace")
+        self._close_row(status=status)
+        self._head(status, "application/json", {"Content-Length": str(len(data)), **(headers or {})})
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    def _head(self, status: int, kind: str, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        given = {name.lower() for name in headers}
+        for name, value in (("Content-Type", kind), ("request-id", new_id("req_"))):
+            if name.lower() not in given:
+                self.send_header(name, value)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    # GET
+
+    def _get(self, session: str, path: str, query: dict[str, list[str]]) -> None:
+        log, plays = self.server.log, self.server.plays
+        wanted = query.get("session", [None])[0]
+        if path == "/_health":
+            self._send(200, {"ok": True, "requests": len(log), "trouble": log.trouble})
+        elif path == "/_log":
+            since = query.get("since", ["0"])[0]
+            if not since.isdecimal():
+                raise Refused(400, "since is a number")
+            self._send(200, {"requests": log.rows(wanted, int(since))})
+        elif path == "/_asked":
+            self._send(200, {"asked": plays.asked(wanted or session)})
+        elif path.rstrip("/") in ("/models", "/v1beta/models"):
+            self._open_row(session, "models")
+            self._send(200, {"object": "list", "data": [_MODEL], "has_more": False, "models": []})
+        elif path in ("/", "/api/hello"):
+            self._open_row(session, "hello")
+            self._send(200, {"message": "hello"})
+        else:
+            raise Refused(404, f"there is no {path}")
+
+    # POST
+
+    def _post(self, session: str, path: str, query: dict[str, list[str]]) -> None:
+        self._unread = True
+        raw = read_body(self.rfile, self.headers)
+        self._unread = False
+        if path in ("/_script", "/_named", "/_reset"):
+            self._control(path, parse_body(raw or b"{}"))
+            return
+        found = _GEMINI.fullmatch(path)
+        if path == "/messages/count_tokens" or (found and found[2] == "countTokens"):
+            self._open_row(session, "count_tokens", bytes=len(raw))
+            count = max(1, len(raw) // 4)
+            self._send(200, {"totalTokens": count} if found else {"input_tokens": count})
+            return
+        api = _api(path)
+        if api is None:
+            raise Refused(404, f"there is no {path}")
+        body = parse_body(raw)
+        self._answer(
+            Request(
+                api=api,
+                session=session,
+                model=str(found[1] if found else body.get("model")),
+                stream=found[2] == "streamGenerateContent" if found else body.get("stream") is True,
+                body=body,
+                said=APIS[api].read(body),
+                size=len(raw),
+                tokens={name: tokens_of(part) for name, part in APIS[api].sizes(body).items()},
+            )
+        )
+
+    def _control(self, path: str, body: dict[str, Any]) -> None:
+        plays = self.server.plays
+        key = "name" if path == "/_named" else "session"
+        name = body.get(key, None if path == "/_reset" else "default")
+        if not isinstance(name, str | None):
+            raise Refused(400, f"{key} is a text")
+        try:
+            if path == "/_script":
+                plays.set(str(name), body.get("steps", []), body.get("match", "tools"))
+            elif path == "/_named":
+                plays.set_named(str(name), body.get("steps", []))
+            else:
+                plays.reset(name)
+                if name is None:
+                    self.server.log.clear()
+        except UsageError as error:
+            raise Refused(400, error.message) from None
+        self._send(200, {"ok": True})
+
+    def _answer(self, request: Request) -> None:
+        log, said = self.server.log, request.said
+        last = said.turns[-1] if said.turns else None
+        row = self._open_row(
+            request.session, request.api, model=request.model, stream=request.stream, turns=len(said.turns),
+            last={"role": last.role, "text": last.text[-_SHOWN:]} if last else None,
+            tools=sorted(said.tools), bytes=request.size, tokens=dict(request.tokens),
+            source=None, step=None, asked=None, fault=None, answer=None,
+        )  # fmt: skip
+        log.dump(row, self.path, dict(self.headers), request.body)
+        try:
+            part = self.server.plays.choose(request)
+        except UsageError as error:
+            raise Refused(400, f"the script in the prompt: {error.message}") from None
+        log.change(row, source=part.source, step=part.number, asked=part.asked, fault=part.fault)
+        if part.step.delay and self.server.ended.wait(part.step.delay):
+            raise Gone("the server ends")
+        if part.fault == "fail":
+            self._fail(request, part)
+            return
+        answer = _answer_of(part, request)
+        if part.fault is None:
+            names = [name for name, _ in answer.calls]
+            log.change(row, answer={"text": (answer.text or "")[:_SHOWN], "calls": names})
+        if request.stream:
+            self._stream(request, part, answer)
+        else:
+            self._whole(request, part, answer)
+
+    def _fail(self, request: Request, part: Part) -> None:
+        fail = part.step.fail
+        assert fail is not None
+        message = fail.message or _MESSAGES.get(fail.status, f"scripted error {fail.status}")
+        body = APIS[request.api].error(fail.status, fail.type, message) if fail.body is None else fail.body
+        self._send(fail.status, body, dict(fail.headers))
+
+    def _whole(self, request: Request, part: Part, answer: Answer) -> None:
+        api = APIS[request.api]
+        if part.fault == "hang":
+            self._wait_for_the_client_to_go()
+        elif part.fault == "sse_error":
+            status = 529 if "overload" in str(part.step.sse_error) else 500
+            self._send(status, api.error(status, part.step.sse_error, _MESSAGES[status]))
+        elif part.fault == "cut":
+            data = json.dumps(api.whole(answer)).encode()
+            self._head(200, "application/json", {"Content-Length": str(len(data))})
+            self.wfile.write(data[: len(data) // 2])
+            self._cut()
+        else:
+            self._send(200, api.whole(answer))
+
+    def _stream(self, request: Request, part: Part, answer: Answer) -> None:
+        kind = "text/event-stream; charset=utf-8"
+        self._head(200, kind, {"Cache-Control": "no-cache", "Transfer-Encoding": "chunked"})
+        api = APIS[request.api]
+        if part.fault == "hang":
+            self._chunk(b": nothing follows\n\n")
+            self._wait_for_the_client_to_go()
+        elif part.fault == "cut":
+            self._chunks(api.events(answer), part, part.step.cut)
+            self._cut()
+        elif part.fault == "sse_error":
+            self._chunks(api.events(answer), part, 2)
+            self._chunk(api.stream_error(part.step.sse_error, "Overloaded"))
+            self._end_chunks()
+        else:
+            self._chunks(api.events(answer), part, None)
+            self._end_chunks()
+
+    def _chunks(self, events: Iterable[bytes], part: Part, most: int | None) -> None:
+        for number, data in enumerate(events):
+            if number == most:
+                return
+            if number and part.step.chunk_delay and self.server.ended.wait(part.step.chunk_delay):
+                raise Gone("the server ends")
+            self._chunk(data)
+
+    def _chunk(self, data: bytes) -> None:
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+
+    def _end_chunks(self) -> None:
+        self._close_row(status=200)
+        self.wfile.write(b"0\r\n\r\n")
+
+    def _cut(self) -> None:
+        self._close_row(status=200)
+        self.close_connection = True
+        self.connection.shutdown(socket.SHUT_RDWR)
+
+    def _wait_for_the_client_to_go(self) -> None:
+        self.connection.settimeout(None)
+        while self.connection.recv(1 << 16):
+            pass
+        raise Gone("the client went away")
+
+
+def _api(path: str) -> str | None:
+    found = _GEMINI.fullmatch(path)
+    if found:
+        return "gemini" if found[2] in ("generateContent", "streamGenerateContent") else None
+    return _PATHS.get(path)
+
+
+def _answer_of(part: Part, request: Request) -> Answer:
+    step = part.step
+    calls = calls_of(step.calls, request.said.tools)
+    text = "ok" if step.text is None and not calls else step.text
+    counted = {
+        "input": max(1, sum(request.tokens.values())),
+        "output": max(1, tokens_of([text, step.thinking, calls])),
+    }
+    return Answer(
+        model=request.model,
+        usage=Usage(**{**counted, **step.usage}),
+        text=text,
+        thinking=step.thinking,
+        calls=calls,
+        stop=step.stop,
+        counts=schema_of(request.body.get("stream_options")).get("include_usage") is True,
+    )

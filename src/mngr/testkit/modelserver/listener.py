@@ -1,0 +1,83 @@
+"""Listens on an address of this machine, with a thread for each connection."""
+
+from __future__ import annotations
+
+import errno
+import selectors
+import socket
+import threading
+import time
+from socketserver import BaseRequestHandler, TCPServer, ThreadingMixIn
+from typing import Any
+
+from mngr.testkit.modelserver.log import Log
+from mngr.testkit.modelserver.play import Plays
+
+
+class Server(ThreadingMixIn, TCPServer):
+    """A thread for each connection; none of them can end it."""
+
+    allow_reuse_address = True
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 256
+    timeout = 0
+
+    def __init__(
+        self, listen: str, port: int, plays: Plays, log: Log, handler: type[BaseRequestHandler]
+    ) -> None:
+        self.plays = plays
+        self.log = log
+        self.ended = threading.Event()
+        self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self._wake, self._woken = socket.socketpair()
+        self.address_family = socket.AF_INET6 if ":" in listen else socket.AF_INET
+        super().__init__((listen, port), handler)
+
+    def serve(self) -> None:
+        """Take connections until `stop`; unlike `serve_forever` it wakes for nothing else, and ends at once."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.socket, selectors.EVENT_READ)
+            selector.register(self._woken, selectors.EVENT_READ)
+            while not self.ended.is_set():
+                if any(key.fileobj is self.socket for key, _ in selector.select()):
+                    self.handle_request()
+
+    def stop(self) -> None:
+        """Take no more connections."""
+        self.ended.set()
+        self._wake.send(b".")
+
+    def end_connections(self) -> None:
+        """Wake every thread that waits for a client."""
+        with self._lock:
+            for connection in self._open:
+                try:
+                    connection.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass  # it is gone already
+
+    def server_close(self) -> None:
+        super().server_close()
+        self._wake.close()
+        self._woken.close()
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        try:
+            connection, address = super().get_request()
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                time.sleep(0.1)  # until one of the others ends; without it this would spin
+            raise
+        with self._lock:
+            self._open.add(connection)
+        return connection, address
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._open.discard(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is nobody's concern; anything else stands in the log."""

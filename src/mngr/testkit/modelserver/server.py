@@ -1,0 +1,84 @@
+"""The server: threads of this process, on an address of this machine."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Self
+from urllib.parse import quote
+
+from mngr.base.errors import MngrError
+from mngr.testkit.modelserver.handler import Handler
+from mngr.testkit.modelserver.listener import Server
+from mngr.testkit.modelserver.log import Log
+from mngr.testkit.modelserver.play import Plays
+from mngr.testkit.modelserver.script import parse_script
+
+
+class ModelServer:
+    """A scripted model for the length of a `with` block; `script` is JSON text, or the lists and dicts it stands for."""
+
+    def __init__(
+        self, script: Any = (), *, listen: str = "127.0.0.1", port: int = 0, log: str | None = None,
+        dump: str | None = None,
+    ) -> None:  # fmt: skip
+        self._plays = Plays(parse_script(list(script) if isinstance(script, tuple) else script))
+        self._log = Log(log, dump)
+        try:
+            self._server = Server(listen, port, self._plays, self._log, Handler)
+        except OSError as error:
+            self._log.end()
+            raise MngrError(
+                f"cannot listen on {listen} port {port}: {error.strerror or error}",
+                "take another address with --listen, or a free port with --port 0",
+            ) from None
+        self._listen = f"[{listen}]" if ":" in listen else listen
+        self._thread = threading.Thread(target=self._server.serve, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it, and every answer that is under way."""
+        if not self._server.ended.is_set():
+            self._server.stop()
+            if self._thread.is_alive():
+                self._thread.join()
+            self._server.end_connections()
+            self._server.server_close()
+        self._log.end()
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return int(self._server.server_address[1])
+
+    def url(self, session: str | None = None) -> str:
+        """Where a client finds it, alone or as one of several sessions."""
+        base = f"http://{self._listen}:{self.port}"
+        return base if session is None else f"{base}/s/{quote(session, safe='')}"
+
+    def script(self, session: str, steps: Any, *, match: str = "tools") -> None:
+        """Give a session other steps; with match `all` requests without tools use them up too."""
+        self._plays.set(session, steps, match)
+
+    def named(self, name: str, steps: Any) -> None:
+        """Give the steps that `fake-script:NAME` in a prompt stands for."""
+        self._plays.set_named(name, steps)
+
+    def reset(self, session: str | None = None) -> None:
+        """A session from its first step again, or everything, the log in memory too."""
+        self._plays.reset(session)
+        if session is None:
+            self._log.clear()
+
+    def log(self, session: str | None = None, since: int = 0) -> list[dict[str, Any]]:
+        """What was sent and answered; a request that is not answered yet has the status None."""
+        return self._log.rows(session, since)
+
+    def asked(self, session: str) -> list[int]:
+        """How often each step of a session was asked for."""
+        return self._plays.asked(session)

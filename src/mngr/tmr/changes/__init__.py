@@ -1,0 +1,4 @@
+"""The changes of a run, in units that a person can take or exclude.
+
+Start with `changes.py`.
+"""

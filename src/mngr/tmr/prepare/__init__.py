@@ -1,0 +1,4 @@
+"""Everything before an agent is created: tests, baseline, root causes, history of earlier runs, prompts.
+
+Start with `prepare.py`.
+"""

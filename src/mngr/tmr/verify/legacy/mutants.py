@@ -1,0 +1,103 @@
+"""Mutants: small faults in a program, as a careless hand might write them, at the lines that a test runs. Text in, edits of text out."""
+
+from __future__ import annotations
+
+import ast
+import zlib
+from collections.abc import Iterable, Mapping
+
+from mngr.base.model import Record
+from mngr.tmr.verify.legacy.faults import Fault, faults
+
+_ELSEWHERE = 3.0  # how much less a fault outside of any function is wanted: every test runs those lines
+
+
+class Mutant(Record):
+    """One edit: `old` becomes `new`, from `start` to `end` in the text of a file."""
+
+    path: str
+    line: int
+    kind: str
+    start: int
+    end: int
+    old: str
+    new: str
+    before: str = ""  # the whole line, for people
+    after: str = ""
+
+    def apply(self, text: str) -> str:
+        """The file with this fault in it."""
+        return text[: self.start] + self.new + text[self.end :]
+
+    @property
+    def name(self) -> str:
+        """The edit in a few words, the same as long as the file is the same."""
+        return f"{self.path}:{self.line} {self.kind} {_short(self.old)} → {_short(self.new)}"
+
+
+def candidates(path: str, text: str, lines: Iterable[int]) -> list[Mutant]:
+    """Every fault that we know for these lines of a file; [] of a text that is not Python as we know it."""
+    return [_mutant(path, text, fault) for fault in faults(text, set(lines))]
+
+
+def choose(
+    sources: Mapping[str, str], lines: Mapping[str, Iterable[int]], n: int = 20, seed: int = 0
+) -> list[Mutant]:
+    """At most n mutants, spread over files, functions, lines and kinds; always the same for the same seed."""
+    pool = [
+        (_places(path, fault), _rank(seed, path, fault), path, fault)
+        for path in sorted(set(sources) & set(lines))
+        for fault in faults(sources[path], set(lines[path]))
+    ]
+    used: dict[object, int] = {}
+    chosen: list[Mutant] = []
+    while pool and len(chosen) < n:
+        best = min(range(len(pool)), key=lambda at: _cost(*pool[at][:2], used))
+        places, _, path, fault = pool.pop(best)
+        mutant = _mutant(path, sources[path], fault)
+        if _is_program(mutant.apply(sources[path])):
+            chosen.append(mutant)
+            for place in places:
+                used[place] = used.get(place, 0) + 1
+    return chosen
+
+
+def _cost(places: tuple[object, ...], rank: float, used: dict[object, int]) -> float:
+    """What is least like those chosen so far costs least."""
+    line, kind, file, function = [used.get(place, 0) for place in places]
+    return 6 * line + 2 * kind + file + function + rank
+
+
+def _places(path: str, fault: Fault) -> tuple[object, ...]:
+    return (path, fault.line), fault.kind, path, (path, fault.function)
+
+
+def _rank(seed: int, path: str, fault: Fault) -> float:
+    """By chance, and the same whatever else there is to choose from."""
+    words = f"{seed}\0{path}\0{fault.function}\0{fault.kind}\0{fault.old}\0{fault.new}\0{fault.line}"
+    chance = zlib.crc32(words.encode("utf-8", "surrogatepass")) / 2**31
+    return chance if fault.function else chance + _ELSEWHERE
+
+
+def _is_program(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def _mutant(path: str, text: str, fault: Fault) -> Mutant:
+    begin = text.rfind("\n", 0, fault.start) + 1
+    end = text.find("\n", fault.end)
+    end = len(text) if end < 0 else end
+    after = text[begin : fault.start] + fault.new + text[fault.end : end]
+    return Mutant(
+        path=path, line=fault.line, kind=fault.kind, start=fault.start, end=fault.end, old=fault.old, new=fault.new,
+        before=text[begin:end].strip(), after=after.strip(),
+    )  # fmt: skip
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= 40 else f"{text[:39]}…"

@@ -1,1 +1,0 @@
-"""What makes a claim believable: findings about edits, from their text alone. Nothing here runs anything."""

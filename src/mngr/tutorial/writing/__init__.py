@@ -1,0 +1,4 @@
+"""Agents that write what a tutorial or its tests lack.
+
+Start with `sync.py`.
+"""

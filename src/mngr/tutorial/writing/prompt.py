@@ -1,0 +1,147 @@
+"""What an agent is told so that it brings tests up to date with a tutorial: plain text, made by code alone."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+
+from mngr.tutorial.blocks import Block, normal
+from mngr.tutorial.check import Finding, Report
+
+_NEIGHBOURS = 4  # tests that are shown as examples of the house's style
+_LONGEST = 60  # lines of one
+
+RULES = """\
+## Rules
+
+- The script is the contract: change tests, never the script. A block that is wrong is reported in your last message.
+- A test cites its block word for word, by a call or by a section of its docstring:
+
+```python
+from mngr.e2e import E2eSession, expect
+
+
+def test_help_succeeds(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block(\"\"\"
+    # or see the other commands
+    mngr --help
+    \"\"\")
+    result = e2e.run("mngr --help", comment="or see the other commands")
+    expect(result).to_succeed()
+    expect(result.stdout).to_contain("Usage")
+```
+
+- Every block has at least one test; more where it has a path on which something goes wrong: a wrong name, a missing file,
+  a refused action. Such a test cites the same block and expects the exit code and the message.
+- `e2e.run(command, comment=, timeout=, stdin=, env=, cwd=)` gives `exit_code`, `stdout`, `stderr`, `output`. Interactive programs:
+  `e2e.tty(command)` with `type`, `press`, `wait_for`, `screen`, `wait`. Each test has a fresh HOME and work dir; nothing of one
+  test is there in the next, so set up what the block stands on.
+- `expect(...)`: to_succeed to_fail to_have_exit_code to_contain not_to_contain to_match not_to_match to_equal to_be_empty,
+  to_match_lines (`...`, ` (?)` ` (*)` ` (+)`, `<name>`, `[TIME]` `[HASH]` `[NUMBER]` `[PATH]`), and to_match_tree for a directory.
+- Say what the block promises, not all that is printed. No sleeps, no skips, no network.
+- Run what you wrote, then commit it, with a subject that begins with `[ADD_TEST]` or `[FIX_TEST]`. Touch nothing but
+  tests: what else you change is found, and must be as it was before your work is taken.
+"""
+
+
+def write(report: Report, tests: str, source: str, prefix: str = "") -> str:
+    """The brief: what is missing, what is out of date, the rules, tests to learn from.
+
+    `source` is the project's directory, `prefix` where that is in its repository.
+    """
+    blocks = {block.id: block for block in report.script.blocks}
+    gaps = [blocks[f.block] for f in report.findings if f.kind == "gap" and f.block]
+    parts = [
+        f"Bring the tests in {tests} up to date with {report.script.path}.",
+        f"Blocks without a test: {len(gaps)}. Citations that are out of date: {len(report.stale)}. When you are done, every block with a "
+        "command is cited and every citation matches a block; that is checked when your turn ends.",
+    ]
+    if prefix:
+        parts.append(f"All of this is in {prefix} of the repository, and paths are told from there.")
+    if gaps:
+        parts.append("## Blocks without a test")
+        parts += [_block(block, report.script.path) for block in gaps]
+    if report.stale:
+        parts.append("## Citations that are out of date")
+        parts += [_stale(one.finding) for one in report.stale]
+    orphans = [finding for finding in report.findings if finding.kind in ("orphan", "unreadable")]
+    if orphans:
+        parts.append("## Also wrong")
+        parts += [f"- {finding.path}:{finding.line}: {finding.message}" for finding in orphans]
+    parts.append(RULES.rstrip())
+    neighbours = _neighbours(report, {block.id for block in gaps}, source)
+    if neighbours:
+        parts.append("## Tests of this project to learn from")
+        parts += neighbours
+    return "\n\n".join(parts) + "\n"
+
+
+def job(report: Report, tests: str, how: dict[str, object]) -> str:
+    """The same for an agent that reads no prose: its job in a fence of its own."""
+    missing = {finding.block for finding in report.findings if finding.kind == "gap"}
+    blocks = report.script.blocks
+    wanted = [block for block in blocks if block.id in missing]
+    return fence("observe", wanted, blocks, file=report.script.path, tests=tests, **how)
+
+
+def fence(job: str, wanted: list[Block], script: list[Block], **more: object) -> str:
+    """A job of the mechanic's about some blocks of a script, as it stands in a message."""
+    data = {"v": 1, "job": job, **more, "blocks": _plain(wanted), "script": _plain(script)}
+    return f"```mngr-job\n{json.dumps(data)}\n```\n"
+
+
+def _plain(blocks: list[Block]) -> list[dict[str, object]]:
+    keys = ("id", "slug", "line", "section", "text")
+    return [{key: getattr(block, key) for key in keys} for block in blocks]
+
+
+def again(problems: list[str]) -> str:
+    """What is still wrong after a turn."""
+    rows = "\n".join(f"- {problem}" for problem in problems)
+    return (
+        f"Not done yet. This was found in what you committed:\n\n{rows}\n\nMend it, run the tests, commit.\n"
+    )
+
+
+def _block(block: Block, path: str) -> str:
+    return f"### {path}:{block.line} {block.slug}\n\n```sh\n{normal(block.text)}\n```"
+
+
+def _stale(finding: Finding) -> str:
+    return f"### {finding.test}\n\n{finding.message}\n\n```diff\n{(finding.diff or '').rstrip()}\n```"
+
+
+def _neighbours(report: Report, gaps: set[str], source: str) -> list[str]:
+    """Tests of blocks beside those that have none."""
+    near: list[str] = []
+    for at, one in enumerate(report.blocks):
+        beside = report.blocks[max(0, at - 1) : at] + report.blocks[at + 1 : at + 2]
+        if one.tests and not one.observed and any(other.block.id in gaps for other in beside):
+            near += one.tests
+    near = list(dict.fromkeys(near))[:_NEIGHBOURS]
+    shown: list[str] = []
+    for citation in report.tests.citations:
+        if citation.test in near:
+            near.remove(citation.test)
+            text = _function(os.path.join(source, citation.path), citation.line)
+            if text:
+                shown.append(f"```python\n# {citation.test}\n{text}\n```")
+    return shown
+
+
+def _function(path: str, line: int) -> str:
+    """The source of the function around a line."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        tree = ast.parse(text)
+    except (OSError, ValueError, SyntaxError):
+        return ""
+    rows = text.splitlines()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+            if first <= line <= (node.end_lineno or first):
+                return "\n".join(rows[first - 1 : min(node.end_lineno or first, first + _LONGEST)])
+    return ""

@@ -1,0 +1,59 @@
+"""`tutorial install-command`: the slash command `sync-tutorial-to-e2e-tests` for coding agents that a person talks to."""
+
+from __future__ import annotations
+
+import os
+
+from mngr.agents.context import Context
+from mngr.base import paths
+from mngr.base.errors import MngrError, UsageError
+from mngr.base.model import Record
+from mngr.tutorial.writing.prompt import RULES
+
+NAME = "sync-tutorial-to-e2e-tests"
+_TEXT = """\
+---
+description: bring the e2e tests up to date with the tutorial script
+---
+
+Bring this project's e2e tests up to date with its tutorial script.
+
+1. Run `mngr tutorial check`. It names every block that no test cites (gap), every citation of a block that is now another (stale,
+   with the difference) and every citation of nothing (orphan).
+2. Where only words changed, `mngr tutorial check --fix` rewrites the citation; then make the test do what the block says now.
+3. For each gap write at least one test that cites the block, and one more for each way in which it can go wrong. Look at the tests
+   of the neighbouring blocks first.
+4. Run the tests, and `mngr tutorial check` again. You are done when it exits with 0 and the tests pass.
+
+{rules}"""
+
+
+class Installed(Record):
+    """The files that have the command now."""
+
+    paths: list[str]
+
+
+def install(ctx: Context, agents: list[str]) -> Installed:
+    """Write the command for each of these programs; raises UsageError."""
+    root = paths.find_project_root(ctx.cwd) or ctx.cwd
+    places = {
+        "claude": os.path.join(root, ".claude", "commands"),
+        # Codex has commands of the user's only.
+        "codex": os.path.join(os.path.expanduser(os.environ.get("CODEX_HOME") or "~/.codex"), "prompts"),
+    }
+    unknown = [name for name in agents if name not in places]
+    if unknown:
+        raise UsageError(f"{unknown[0]} has no slash commands", "there are: " + ", ".join(places))
+    written: list[str] = []
+    for name in agents or list(places):
+        path = os.path.join(places[name], f"{NAME}.md")
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+        except OSError as error:
+            raise MngrError(
+                f"cannot make {os.path.dirname(path)}: {error.strerror}", "check its permissions"
+            ) from None
+        ctx.local.write(path, _TEXT.replace("{rules}", RULES).encode(), 0o644)
+        written.append(path)
+    return Installed(paths=written)

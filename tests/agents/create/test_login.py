@@ -1,0 +1,71 @@
+"""Whether agents may use the login of the user's: asked once at a terminal, remembered, and never changed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mngr.testkit.contract.terminal import Terminal
+from tests.conftest import BIN, Mngr
+
+LOGIN = {"claudeAiOauth": {"accessToken": "a", "refreshToken": "r", "expiresAt": 1}}
+
+
+@pytest.fixture
+def logged_in(mngr: Mngr, tmp_path: Path) -> Mngr:
+    """With a program `claude` that only runs, and a login for it."""
+    program = tmp_path / "bin" / "claude"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n[ $# -ne 1 ] || { echo 2.1.325; exit; }\nexec sleep 1000\n")
+    program.chmod(0o755)
+    user = tmp_path / "mine"
+    user.mkdir()
+    (user / ".credentials.json").write_text(json.dumps(LOGIN))
+    mngr.env.update(CLAUDE_CONFIG_DIR=str(user), MNGR__AGENTS__CLAUDE__PROGRAM=str(program))
+    return mngr
+
+
+def at_terminal(mngr: Mngr, *words: str) -> Terminal:
+    argv = [str(BIN / "mngr"), "create", *words, "--no-connect"]
+    return Terminal(argv, mngr.repo, {**mngr.env, "TERM": "xterm-256color"})
+
+
+def login_of(mngr: Mngr, name: str) -> Path:
+    return mngr.home / "agents" / str(mngr.agent(name)["id"]) / "claude" / ".credentials.json"
+
+
+@pytest.mark.parametrize(("answer", "remembered"), [("\r", "shared"), ("yes\r", "shared"), ("n\r", "none")])
+def test_it_is_asked_once(logged_in: Mngr, answer: str, remembered: str) -> None:
+    with at_terminal(logged_in, "foo", "claude") as terminal:
+        terminal.see("May agents use that login? [Y/n]")
+        terminal.type(answer)
+        assert terminal.end() == 0
+    assert logged_in("config", "get", "agents.claude.login").out.strip() == remembered
+    with at_terminal(logged_in, "bar", "claude") as terminal:
+        assert terminal.end() == 0
+        assert "May agents" not in terminal.shown
+    for name in ("foo", "bar"):
+        login = login_of(logged_in, name)
+        assert login.is_symlink() == (remembered == "shared") == login.exists()
+
+
+def test_who_is_not_at_a_terminal_is_not_asked(logged_in: Mngr) -> None:
+    logged_in("create", "foo", "claude")
+    login = login_of(logged_in, "foo")
+    assert json.loads(login.read_text()) == LOGIN and login.is_symlink()
+    assert "is not set" in logged_in("config", "get", "agents.claude.login", code=1).err
+
+
+def test_who_has_no_login_is_not_asked(logged_in: Mngr) -> None:
+    Path(logged_in.env["CLAUDE_CONFIG_DIR"], ".credentials.json").unlink()
+    with at_terminal(logged_in, "foo", "claude") as terminal:
+        assert terminal.end() == 0
+        assert "May agents" not in terminal.shown
+    assert logged_in.agent("foo")["kind"] == "claude"
+
+
+def test_what_it_can_be(logged_in: Mngr) -> None:
+    ran = logged_in("create", "foo", "claude", env={"MNGR__AGENTS__CLAUDE__LOGIN": "mine"}, code=2)
+    assert "agents.claude.login is 'mine'" in ran.err and "shared, none" in ran.err

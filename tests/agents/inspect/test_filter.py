@@ -1,0 +1,96 @@
+"""`--filter`: what it means, and that nonsense is pointed at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mngr.agents.inspect.filter import compile_filter
+from mngr.base.errors import UsageError
+from mngr.base.model import AgentView
+
+AGENT: dict[str, Any] = {
+    "name": "foo-10",
+    "state": "RUNNING",
+    "pid": 90,
+    "branch": "mngr/foo",
+    "labels": {"team": "red", "a.b": "dotted", "n": "12"},
+    "dirty": True,
+    "unpulled": None,
+    "exit_code": 0,
+    "created_at": "2026-11-15T21:30:00.000Z",
+}
+
+
+def holds(text: str) -> bool:
+    return compile_filter(text, AgentView._fields)(AGENT)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "state == RUNNING", "state != DONE", "name ~ ^foo-[0-9]+$", "name ~ oo", "pid > 10", "pid >= 90", "pid < 100",
+        "pid<=90", "labels.team == red", "labels.a.b == dotted", "labels.n > 9", "labels.nothing == ''",
+        "labels.nothing != red", "dirty == true", "unpulled == ''", "not unpulled > 0", "exit_code == 0",
+        "branch == 'mngr/foo'", 'branch == "mngr/foo"', "created_at > 2026-11-01", "created_at < 2026-12",
+        "state == DONE or pid == 90", "state == RUNNING and (pid == 1 or pid == 90)", "not state == DONE",
+        "not (state == DONE and pid == 90)", "state == DONE and pid == 1 or name == foo-10",
+        "name == foo-10 or state == DONE and pid == 1", "state=='RUNNING'", "not not state == RUNNING",
+        "pid == 90 and dirty == true and state == RUNNING", "pid == 1 or pid == 2 or pid == 90",
+    ],
+)  # fmt: skip
+def test_what_holds(text: str) -> None:
+    assert holds(text)
+    assert not holds(f"not ({text})")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "expected a field"), ("stat == x", "did you mean 'state'"), ("state", "after 'state'"), ("state = RUNNING", "cannot read"),
+        ("state ==", "expected a value"), ("(state == x", "not closed"), ("state == x)", "did not expect ')'"),
+        ("state == x y", "did not expect 'y'"), ("== x", "expected a field"), ("state == x and", "expected a field"),
+        ("name ~ '['", "not a pattern"), ("state == 'x", "cannot read"), ("zzz.y == 1", "fields: id, name"), ("not", "expected a field"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_understood(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        holds(text)
+    assert said in f"{caught.value.message} {caught.value.hint}"
+    assert caught.value.hint
+
+
+_LEAF = st.sampled_from(["pid == 90", "pid == 1", "state == RUNNING", "state == DONE"])
+
+
+@given(
+    st.recursive(
+        _LEAF,
+        lambda inner: (
+            st.tuples(st.sampled_from(["and", "or"]), inner, inner) | st.tuples(st.just("not"), inner)
+        ),
+    )
+)
+def test_it_agrees_with_python(expression: Any) -> None:
+    def write(node: Any) -> tuple[str, bool]:
+        if isinstance(node, str):
+            return node, node in ("pid == 90", "state == RUNNING")
+        if node[0] == "not":
+            text, value = write(node[1])
+            return f"not ({text})", not value
+        (left, a), (right, b) = write(node[1]), write(node[2])
+        return f"({left}) {node[0]} ({right})", a and b if node[0] == "and" else a or b
+
+    text, expected = write(expression)
+    assert holds(text) is expected
+
+
+@given(st.text())
+def test_any_text_is_a_filter_or_a_usage_error(text: str) -> None:
+    try:
+        compile_filter(text, AgentView._fields)
+    except UsageError as error:
+        assert error.hint

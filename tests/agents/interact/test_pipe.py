@@ -1,0 +1,398 @@
+"""`mngr pipe`: the real ssh, scp, sftp and rsync, to agents here and elsewhere, and no sshd that listens."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import pwd
+import shlex
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from mngr.host import scripts
+from mngr.testkit.contract.terminal import Terminal
+from tests.conftest import BIN, FULL, Mngr, wait_for
+from tests.providers.docker.test_contract import settings
+from tests.support.hosts.engines import Docker
+from tests.support.hosts.sshd import Farm
+from tests.support.repos import tree
+
+pytestmark = pytest.mark.hosts
+
+RUN = ("--", "sleep", "1000")
+
+
+# Serves a page on one port, reads one from another, and speaks into a socket in the directory where it runs.
+PARTNER = """
+import http.server, socket, sys, threading, urllib.request
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"a page there")
+    def log_message(self, *_):
+        pass
+server = http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+print(urllib.request.urlopen("http://127.0.0.1:" + sys.argv[2]).read().decode(), flush=True)
+connection = socket.socket(socket.AF_UNIX)
+connection.connect("socket")
+connection.sendall(b"hello")
+sys.stdin.read()
+"""
+
+
+@dataclass
+class Wired:
+    """An agent `foo`, and ssh with the entries of `mngr ssh-config`."""
+
+    mngr: Mngr
+    host: str
+    user: str
+    place: str  # where the user there begins
+    disk: Path  # that place, as seen from here
+    name: str  # the agent's work dir, as the agent knows it
+
+    @property
+    def home(self) -> Path:
+        """mngr's home on the host, seen from here."""
+        return self.work.parents[1]
+
+    @property
+    def work(self) -> Path:
+        """The agent's work dir, seen from here."""
+        return Path(os.path.normpath(self.disk / os.path.relpath(self.name, self.place)))
+
+    @property
+    def flags(self) -> list[str]:
+        return ["-F", str(self.mngr.home / "ssh/config")]
+
+    @property
+    def known(self) -> Path:
+        """Where the host's key is written down."""
+        host, _, provider = self.host.partition(".")
+        return self.mngr.home / "hosts" / provider / f"{host}.known_hosts"
+
+    def run(self, *argv: str, data: bytes = b"", code: int = 0) -> str:
+        """What a program prints, which must end with this code."""
+        done = subprocess.run(
+            argv,
+            input=data,
+            capture_output=True,
+            cwd=self.mngr.repo,
+            env=self.mngr.env,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == code, (
+            f"{argv}: exit {done.returncode}\n{done.stdout!r}\n{done.stderr.decode()}"
+        )
+        return (done.stdout + done.stderr).decode()
+
+    def ssh(self, *words: str, data: bytes = b"", code: int = 0) -> str:
+        return self.run("ssh", *self.flags, *words, data=data, code=code)
+
+    def alone(self, *words: str, code: int = 0) -> str:
+        """The same over a connection of its own."""
+        return self.ssh("-o", "ControlPath=none", *words, code=code)
+
+
+def end_connections(mngr: Mngr) -> None:
+    for control in (mngr.home / "ssh").glob("*.c"):
+        argv = ["ssh", "-o", f"ControlPath={control}", "-O", "exit", "any"]
+        subprocess.run(argv, capture_output=True, check=False)
+
+
+@pytest.fixture(params=["local", "ssh", pytest.param("docker", marks=pytest.mark.sampled(2))])
+def wired(mngr: Mngr, request: pytest.FixtureRequest) -> Iterator[Wired]:
+    given = ("--env", "GIVEN=a b", *RUN)
+    if request.param == "local":
+        mngr("create", "foo", *given)
+        found = local(mngr)
+    elif request.param == "ssh":
+        farm: Farm = request.getfixturevalue("farm")
+        mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
+        mngr("create", "foo@h1", *given)
+        found = replace(local(mngr), host="h1.ssh")
+    else:
+        engine: Docker = request.getfixturevalue("docker_engine")
+        mngr.env.update({**settings("docker"), **engine.env})
+        mngr("create", "foo@box.docker", *given)
+        volume = json.loads((mngr.home / "hosts/docker/box.json").read_text())["volume"]
+        disk = engine.dir / engine.volumes / volume / "_data"
+        found = Wired(mngr, "box.docker", "user", "/home/agent", disk, str(mngr.work("foo")))
+    mngr("ssh-config", "--write")
+    yield found
+    end_connections(mngr)
+
+
+@pytest.fixture
+def here(mngr: Mngr) -> Iterator[Wired]:
+    mngr("create", "foo", *RUN)
+    mngr("ssh-config", "--write")
+    yield local(mngr)
+    end_connections(mngr)
+
+
+def local(mngr: Mngr) -> Wired:
+    user = pwd.getpwuid(os.getuid())
+    return Wired(mngr, "local.local", user.pw_name, user.pw_dir, Path(user.pw_dir), str(mngr.work("foo")))
+
+
+def test_a_session_is_in_the_agents_place(wired: Wired) -> None:
+    said = wired.ssh("foo.mngr", 'pwd; echo "$GIVEN|$MNGR_AGENT_NAME|$SSH_AUTH_SOCK"; umask; echo oops >&2')
+    assert said == f"{wired.name}\na b|foo|\n0022\noops\n"
+    data = bytes(range(256)) * 1000
+    wired.ssh("foo.mngr", "cat > data", data=data)
+    assert (wired.work / "data").read_bytes() == data
+    assert wired.ssh("-T", "foo.mngr", data=b"echo from a script; exit 3\n", code=3) == "from a script\n"
+    for code in (7, 125, 255):
+        assert wired.ssh("foo.mngr", f"exit {code}", code=code) == ""
+
+
+def test_a_terminal(wired: Wired) -> None:
+    argv = ["ssh", *wired.flags, "-t", "foo.mngr"]
+    with Terminal(argv, wired.mngr.repo, wired.mngr.env, rows=33, columns=111) as terminal:
+        terminal.type("stty size; pwd; test -t 0 && echo a$((1))b $TERM\r")
+        terminal.see("33 111")
+        terminal.see(wired.name)
+        terminal.see("a1b xterm-256color")
+        terminal.resize(20, 90)
+        wait_for(lambda: _asked(terminal, "stty size\r", "20 90"))
+        terminal.type("exit 5\r")
+        assert terminal.end() == 5
+
+
+def _asked(terminal: Terminal, keys: str, answer: str) -> bool:
+    terminal.type(keys)
+    try:
+        return bool(terminal.see(answer, timeout=0.5))
+    except pytest.fail.Exception:
+        return False
+
+
+def test_files_go_both_ways(wired: Wired, tmp_path: Path) -> None:
+    source = tmp_path / "tree"
+    (source / "a b").mkdir(parents=True)
+    (source / "a b" / "it's $x").write_bytes(bytes(range(256)))
+    (source / "link").symlink_to("nowhere")
+    (source / "big").write_bytes(os.urandom(100_000_000 if FULL else 2_000_000))
+    shell = shlex.join(["ssh", *wired.flags])
+    wired.run("rsync", "-a", "-e", shell, f"{source}/", "foo.mngr:tree/")
+    assert tree(wired.work / "tree") == tree(source)
+    wired.run("rsync", "-a", "-e", shell, "foo.mngr:tree/", f"{tmp_path}/back/")
+    assert tree(tmp_path / "back") == tree(source)
+    (tmp_path / "one").write_text("one\n")
+    for flag in ("-s", "-O"):  # by sftp, and as it was before
+        wired.run("scp", "-q", flag, *wired.flags, str(tmp_path / "one"), f"foo.mngr:one{flag}")
+        assert (wired.work / f"one{flag}").read_text() == "one\n"
+    wired.run("scp", "-q", *wired.flags, "foo.mngr:README.md", str(tmp_path))
+    assert (tmp_path / "README.md").read_text() == "hello\n"
+    said = wired.run("sftp", "-q", *wired.flags, "foo.mngr", data=b"pwd\nrename one-s two\n")
+    assert f"Remote working directory: {wired.name}" in said and (wired.work / "two").exists()
+
+
+@contextmanager
+def web(text: bytes) -> Iterator[int]:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+def _free() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _get(port: int) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        return b"".join(iter(lambda: connection.recv(4096), b""))
+
+
+def test_ports_and_sockets_are_forwarded(wired: Wired, tmp_path: Path) -> None:
+    there, here, back, end = _free(), _free(), _free(), tmp_path / "s"
+    with web(b"a page here") as port, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(end))
+        listener.listen()
+        argv = ["ssh", *wired.flags, "-o", "ExitOnForwardFailure=yes", "-L", f"{here}:127.0.0.1:{there}"]
+        argv += ["-R", f"{back}:127.0.0.1:{port}", "-R", f"{wired.name}/socket:{end}", "foo.mngr"]
+        process = subprocess.Popen(
+            [*argv, shlex.join(["python3", "-c", PARTNER, str(there), str(back)])],
+            env=wired.mngr.env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert process.stdout is not None and process.stdout.readline() == b"a page here\n"
+        assert _get(here).endswith(b"a page there")
+        with listener.accept()[0] as accepted:
+            assert accepted.recv(5) == b"hello"
+        process.communicate(timeout=10)
+        assert process.returncode == 0
+
+
+def test_a_host_without_an_agent(wired: Wired) -> None:
+    argv = ["ssh", *wired.flags, "-o", f"ProxyCommand={BIN}/mngr pipe @{wired.host}"]
+    argv += ["-o", f"HostKeyAlias={wired.host}.mngr", "-o", f"UserKnownHostsFile={wired.known}"]
+    argv += ["-o", "ControlPath=none", "-l", wired.user, "any.mngr"]
+    assert wired.run(*argv, "pwd; echo ${MNGR_AGENT_ID-none}") == f"{wired.place}\nnone\n"
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash", "busybox sh"])
+def test_of_many_who_make_a_host_key_one_does(shell: str, tmp_path: Path) -> None:
+    argv = [*shell.split(), "-c", scripts.program("pipe.sh"), "pipe.sh", str(tmp_path / "ssh"), "key"]
+    many = [subprocess.Popen(argv, stdout=subprocess.PIPE) for _ in range(6)]
+    keys = {process.communicate(timeout=20)[0] for process in many}
+    assert len(keys) == 1 and keys.pop().startswith(b"ssh-ed25519 ")
+    assert os.listdir(tmp_path / "ssh") == ["host_key"]
+    assert (tmp_path / "ssh/host_key").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("wired", ["local", "ssh"], indirect=True)
+def test_another_host_key_is_refused(wired: Wired) -> None:
+    wired.alone("foo.mngr", "true")
+    key = wired.home / "ssh/host_key"
+    owner = key.stat().st_uid
+    key.unlink()
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    os.chown(key, owner, owner)
+    said = wired.alone("foo.mngr", "touch it-ran", code=255)
+    assert "HOST IDENTIFICATION HAS CHANGED" in said and str(wired.known) in said
+    assert not (wired.work / "it-ran").exists()
+    wired.known.unlink()  # what the user is told to look at
+    wired.alone("foo.mngr", "true")
+
+
+@pytest.mark.parametrize("wired", ["local", "ssh"], indirect=True)
+def test_a_host_key_that_is_gone_is_made_anew(wired: Wired) -> None:
+    wired.alone("foo.mngr", "true")
+    (wired.home / "ssh/host_key").unlink()
+    assert "the key of" in wired.alone("foo.mngr", "true", code=255)
+    wired.alone("foo.mngr", "true")
+
+
+def test_nobody_else_is_let_in(wired: Wired, tmp_path: Path) -> None:
+    wired.alone("foo.mngr", "true")
+    stranger = tmp_path / "stranger"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", stranger], check=True)
+    own = wired.mngr.home / "ssh/id_ed25519"
+    argv = ["ssh", "-F", "/dev/null", "-o", f"ProxyCommand={BIN}/mngr pipe foo", "-o", "IdentitiesOnly=yes"]
+    argv += ["-o", f"HostKeyAlias={wired.host}.mngr", "-o", f"UserKnownHostsFile={wired.known}"]
+    argv += ["-o", "BatchMode=yes"]
+    for key, user, code in ((own, wired.user, 0), (stranger, wired.user, 255), (own, "nobody", 255)):
+        said = wired.run(*argv, "-i", str(key), "-l", user, "foo", "touch it-ran", code=code)
+        assert ("Permission denied (publickey)" in said) is (code == 255)
+        assert (wired.work / "it-ran").exists() is (code == 0)
+        (wired.work / "it-ran").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("wired", ["local", "ssh"], indirect=True)
+def test_two_clients_of_one_host(wired: Wired, tmp_path: Path) -> None:
+    """Each has a key of its own, and neither locks the other out."""
+    wired.alone("foo.mngr", "true")
+    other = tmp_path / "ssh"
+    (wired.mngr.home / "ssh").rename(other)
+    if wired.home == wired.mngr.home:
+        wired.home.joinpath("ssh").mkdir()
+        (other / "host_key").rename(wired.home / "ssh/host_key")
+    wired.mngr("ssh-config", "--write")
+    assert (other / "id_ed25519").read_text() != (wired.mngr.home / "ssh/id_ed25519").read_text()
+    wired.alone("foo.mngr", "true")
+    assert len(list((wired.home / "ssh").glob("client-*"))) == (1 if wired.home == wired.mngr.home else 2)
+
+
+def test_what_cannot_be_reached_says_why_in_ssh_itself(wired: Wired, request: pytest.FixtureRequest) -> None:
+    """With a shared connection ssh throws away what its proxy says on standard error."""
+    control = ("-o", "ControlPath=%d/no-such-socket", "-o", "ControlPersist=1")
+    wired.ssh("foo.mngr", "true")
+    proxy = ("-o", f"ProxyCommand={BIN}/mngr pipe nobody", *control)
+    assert "there is no agent 'nobody' (see: mngr list)" in wired.ssh(*proxy, "foo.mngr", "true", code=255)
+    if wired.host == "h1.ssh":
+        request.getfixturevalue("farm").cut("h1")
+        assert "Received disconnect" in (said := wired.ssh(*control, "foo.mngr", "true", code=255))
+        assert "h1 cannot be reached" in said
+    if wired.host == "box.docker":
+        request.getfixturevalue("docker_engine").run("kill", "box")
+        said = wired.ssh(*control, "foo.mngr", "true", code=255)
+        assert "the host box is stopped (start it: mngr start @box.docker)" in said
+
+
+def test_a_connection_that_is_cut_ends_the_session(mngr: Mngr, farm: Farm) -> None:
+    mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
+    mngr("create", "foo@h1", *RUN)
+    mngr("ssh-config", "--write")
+    argv = ["ssh", "-F", str(mngr.home / "ssh/config"), "-o", "ControlPath=none", "foo.mngr", "echo up; cat"]
+    process = subprocess.Popen(
+        argv, env=mngr.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None and process.stdout.readline() == b"up\n"
+    farm.cut("h1")
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (255, b"") and b"Corrupted" not in err and b"Bad packet" not in err
+
+
+def test_a_sandbox_is_entered_by_files_and_commands(mngr: Mngr, tmp_path: Path) -> None:
+    mngr("create", "foo", "--sandbox", *RUN)
+    mngr("ssh-config", "--write")
+    secret = tmp_path / "secret"
+    secret.write_text("hunter2\n")
+    wired = local(mngr)
+    assert "hunter2" not in wired.alone("foo.mngr", f"cat {secret}", code=1)
+    wired.alone("foo.mngr", "echo mine > file; rsync --version >/dev/null")
+    assert (wired.work / "file").read_text() == "mine\n"
+    got = tmp_path / "got"
+    argv = ["sftp", "-q", *wired.flags, "-o", "ControlPath=none", "foo.mngr"]
+    assert "not found" in wired.run(*argv, data=f"get {secret} {got}\nget file {got}\n".encode())
+    assert got.read_text() == "mine\n"
+
+
+# (what is other there, what ssh says and None when all is well)
+WORLDS = {
+    "no sshd": ("mount --bind /dev/null /usr/sbin/sshd", "local has no sshd (install openssh-server there"),
+    "no /run/sshd": ("mount -t tmpfs none /run", None),
+    "no way to make it": ("mount -t tmpfs -o ro none /run", "sshd does not work on local"),
+    "an account without a password": (
+        "sed 's/^root:[^:]*/root:!/' /etc/shadow >shadow; mount --bind shadow /etc/shadow",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("reached", [False, True], ids=["never reached", "reached before"])
+@pytest.mark.parametrize("world", WORLDS)
+def test_machines_differ(here: Wired, world: str, reached: bool, tmp_path: Path) -> None:
+    if reached:
+        here.alone("foo.mngr", "true")
+    change, expected = WORLDS[world]
+    script = f'cd {tmp_path}; {change}; exec "$@"'
+    argv = ["unshare", "-m", "sh", "-ec", script, "sh", "ssh", *here.flags, "-o", "ControlPath=none"]
+    said = here.run(*argv, "foo.mngr", "echo fine", code=255 if expected else 0)
+    assert expected in said if expected else said == "fine\n"
+
+
+def test_by_hand_it_explains_itself(here: Wired) -> None:
+    with Terminal([str(BIN / "mngr"), "pipe", "foo"], here.mngr.repo, here.mngr.env) as terminal:
+        terminal.see("run by ssh")
+        assert terminal.end() == 2
+    assert here.mngr("pipe", "foo", code=None).out.startswith("SSH-2.0-OpenSSH")
+    assert "names no host" in here.mngr("pipe", "@.docker", code=2).err

@@ -1,0 +1,216 @@
+"""The walls themselves: what is seen, what the kernel refuses, and who goes in through `inside`."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from mngr.agents.context import Context
+from mngr.agents.create import planning
+from mngr.agents.create.request import CreateRequest
+from mngr.agents.inspect import find
+from mngr.agents.sandbox import bubblewrap, seccomp, view
+from mngr.base.errors import MngrError, NotFound, Unreachable, UsageError
+from mngr.base.model import AgentRecord
+from mngr.base.paths import Home
+from mngr.host.remote_host import PipeHost
+from tests.conftest import Mngr
+
+
+@pytest.fixture
+def foo(mngr: Mngr, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Context, AgentRecord]]:
+    """A sandboxed agent, and this process as its user."""
+    mngr("create", "foo", "--sandbox", "--network", "on", "--", "sleep", "1000")
+    ctx = Context(str(mngr.home), cwd=str(mngr.repo))
+    yield ctx, find.find(ctx, "foo")[1]
+
+
+def test_inside_is_a_host_with_the_agents_view_of_it(
+    foo: tuple[Context, AgentRecord], tmp_path: Path
+) -> None:
+    ctx, record = foo
+    there = bubblewrap.inside(ctx.local, record)
+    assert there.run(["git", "-C", record.work_dir, "log", "--format=%s"]).text == "first"
+    assert there.run(["sh", "-c", "cat; exit 3"], stdin=b"x" * 100_000).code == 3
+    assert there.run(["ls", str(tmp_path / "user")]).code == 2
+    assert there.run(["grep", "-c", ":", "/proc/net/dev"]).text == "1"  # although the agent has a network
+    assert there.read(os.path.join(record.work_dir, "README.md")) == b"hello\n"
+    there.write(os.path.join(record.work_dir, "new"), b"x")
+    assert Path(record.work_dir, "new").read_text() == "x"
+    with pytest.raises(NotFound):
+        there.read(str(tmp_path / "user" / ".gitconfig"))
+    there.write(str(tmp_path / "made"), b"x")  # in a /tmp of its own
+    assert not (tmp_path / "made").exists()
+    with pytest.raises(MngrError):
+        there.write(os.path.join(ctx.home.agent(record.id), "agent.json"), b"x")
+
+
+def test_inside_has_nothing_of_our_environment(
+    foo: tuple[Context, AgentRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN", "hunter2")
+    ctx, record = foo
+    there = bubblewrap.inside(Context(str(ctx.home.root)).local, record)
+    assert there.run(["sh", "-c", "cat /proc/*/environ | grep -c hunter2"]).text == "0"
+
+
+def test_inside_may_write_to_one_more_place(foo: tuple[Context, AgentRecord], tmp_path: Path) -> None:
+    ctx, record = foo
+    (tmp_path / "part").mkdir()
+    there = bubblewrap.inside(ctx.local, record, str(tmp_path / "part"))
+    assert there.run(["touch", str(tmp_path / "part" / "x")]).code == 0
+    assert (tmp_path / "part" / "x").exists()
+    there.run(["touch", str(tmp_path / "y")])
+    assert not (tmp_path / "y").exists()
+
+
+def test_inside_an_agent_without_walls_is_the_host_itself(mngr: Mngr) -> None:
+    for name, words in (("bar", []), ("net", ["--network", "off"])):
+        mngr("create", name, *words, "--", "sleep", "1000")
+        host, record = find.find(Context(str(mngr.home)), name)
+        assert bubblewrap.inside(host, record) is host
+
+
+def test_walls_that_are_gone_are_an_error_and_not_no_walls(foo: tuple[Context, AgentRecord]) -> None:
+    ctx, record = foo
+    directory = Path(ctx.home.agent(record.id))
+    (directory / "sandbox").unlink()
+    with pytest.raises(Unreachable, match="could not be entered"):
+        bubblewrap.inside(ctx.local, record).run(["true"])
+    (directory / "env").unlink()  # as if it had never been prepared: then nothing of it has run
+    assert bubblewrap.inside(ctx.local, record) is ctx.local
+
+
+def test_other_hosts_are_refused_before_anything_is_made(mngr: Mngr) -> None:
+    class Nowhere:
+        def argv(
+            self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None
+        ) -> list[str]:
+            return ["false"]
+
+        def lost(self, said: str) -> Unreachable:
+            return Unreachable(said)
+
+        def close(self) -> None:
+            pass
+
+    ctx = Context(str(mngr.home))
+    box = PipeHost("box", "ssh", Nowhere(), "/nowhere", 0)
+    with pytest.raises(MngrError, match="--sandbox is not for ssh hosts"):
+        planning.check_isolation(ctx, box, "command", CreateRequest(sandbox=True))
+    with pytest.raises(MngrError, match="--network is not for ssh hosts"):
+        planning.check_isolation(ctx, box, "command", CreateRequest(network="off"))
+    assert planning.check_isolation(ctx, box, "command", CreateRequest()).network == "on"
+    with pytest.raises(UsageError):
+        planning.check_isolation(ctx, ctx.local, "command", CreateRequest(network="maybe"))
+
+
+def test_a_kind_with_a_model_reaches_its_address_and_nothing_else(
+    mngr: Mngr, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ctx = Context(str(mngr.home))
+    assert planning.check_isolation(ctx, ctx.local, "command", CreateRequest(sandbox=True)).network == "off"
+    monkeypatch.setattr(ctx.kind("command"), "addresses", ("api.example.com:443",), raising=False)
+    assert planning.check_isolation(ctx, ctx.local, "command", CreateRequest(sandbox=True)).network == (
+        "allow=api.example.com:443"
+    )
+    assert planning.check_isolation(ctx, ctx.local, "command", CreateRequest()).network == "on"
+    given = CreateRequest(sandbox=True, network="off")
+    assert planning.check_isolation(ctx, ctx.local, "command", given).network == "off"
+
+
+def tool(path: Path, text: str = "#!/bin/sh\n") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def test_programs_on_the_path_are_shown_with_what_they_are_installed_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = tmp_path / "user"
+    monkeypatch.setenv("HOME", str(user))
+    home = Home(str(user / ".mngr"))
+    tool(tmp_path / "node" / "bin" / "node")
+    (tmp_path / "node" / "lib").mkdir()
+    tool(user / ".cargo" / "bin" / "cargo")  # beside it: credentials
+    tool(user / ".local" / "share" / "thing" / "1.0")
+    (user / ".local" / "bin").mkdir()
+    (user / ".local" / "bin" / "thing").symlink_to(user / ".local" / "share" / "thing" / "1.0")
+    (user / ".local" / "lib").mkdir()
+    tool(user / ".mngr" / "work" / "other" / "bin" / "x")
+    (user / ".mngr" / "work" / "other" / "bin" / "y").symlink_to(tool(user / ".ssh" / "id_rsa"))
+    lone = tool(tmp_path / "lone")
+    folders = [tmp_path / "node" / "bin", user / ".cargo" / "bin", user / ".local" / "bin", user, tmp_path,
+               user / ".mngr" / "work" / "other" / "bin", Path("/usr/bin"), Path("gone"), tmp_path / "gone"]  # fmt: skip
+    found = view.programs(home, ":".join(str(folder) for folder in folders), str(lone))
+    shown = [path for path in found if path.startswith(str(tmp_path))]
+    assert sorted(shown) == sorted(
+        str(path)
+        for path in (
+            tmp_path / "node",
+            user / ".cargo" / "bin",
+            user / ".local" / "bin",
+            user / ".local" / "share" / "thing" / "1.0",
+            lone,
+        )
+    )
+
+
+def test_what_lies_among_the_systems_files_is_hidden_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view, "SYSTEM", ("/usr", "/etc", str(tmp_path)))
+    for name in ("user", "home", "source"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    home = Home(str(tmp_path / "home"))
+    record = AgentRecord(
+        id="a-000000000000", name="foo", kind="command", phase="ready", project="p", created_at="",
+        source=str(tmp_path / "source"), work_dir=str(tmp_path / "home" / "work" / "foo"), transfer="mirror",
+    )  # fmt: skip
+    words = view.private(home, record, [], [], [])
+    pairs = list(itertools.pairwise(words))
+    for name in ("user", "home", "source"):
+        assert ("--tmpfs", str(tmp_path / name)) in pairs
+    assert ("--tmpfs", "/usr") not in pairs
+
+
+def test_the_filter_refuses_what_it_names_and_lets_the_rest_through() -> None:
+    """Also in the ways around it: a number of ioctl with high bits set, and the second table of x86-64."""
+    program = """
+import ctypes, fcntl, os, pty, termios
+call = ctypes.CDLL(None, use_errno=True).syscall
+ioctl = {"x86_64": 16}.get(os.uname().machine, 29)
+main, end = pty.openpty()
+print(os.isatty(end), termios.tcgetattr(end)[6] is not None)
+for number, request in ((ioctl, 0x5412), (ioctl, 0x100005412), (ioctl, 0x541C), (0x40000000 + 514, 0x5412)):
+    if number > 1000 and os.uname().machine != "x86_64":
+        continue
+    print(call(number, end, ctypes.c_ulong(request), b"x"), ctypes.get_errno())
+"""
+    argv = [
+        "bwrap",
+        *bubblewrap.WALLS,
+        "--ro-bind",
+        "/",
+        "/",
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        "--seccomp",
+        "0",
+    ]
+    done = subprocess.run(
+        [*argv, "--", "python3", "-c", program], input=seccomp.program(), capture_output=True, check=False
+    )
+    first, *rest = done.stdout.decode().splitlines()
+    assert first == "True True", done.stderr
+    assert len(rest) >= 3 and set(rest) == {"-1 1"}

@@ -1,0 +1,384 @@
+"""What an agent of another host can put in our way when it is brought home: nothing of ours is read, written or run."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import subprocess
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mngr import Fleet
+from mngr.agents.inspect import find
+from mngr.agents.saved import save as saving
+from mngr.agents.saved import stage, tar
+from mngr.base.errors import MngrError, Unreachable
+from mngr.base.model import AgentRecord
+from mngr.host.remote_host import PipeHost
+from tests.agents.saved.test_save_restore import commit, state, write
+from tests.agents.saved.test_saving_on_hosts import away, back, fleet, make
+from tests.conftest import Mngr, git
+from tests.support.hosts.sshd import Farm
+from tests.support.repos import plant
+
+pytestmark = pytest.mark.hosts
+
+__all__ = ["fleet"]
+
+ID = "a-0123456789ab"
+SECRET = "a secret of this machine"
+
+
+@pytest.fixture
+def secret(mngr: Mngr) -> Path:
+    path = mngr.home.parent / "secret"
+    path.write_text(SECRET)
+    return path
+
+
+class Liar:
+    """A wire to a host that answers to a survey with one file, and to everything else with another."""
+
+    def __init__(self, answer: Path, survey: Path | None = None) -> None:
+        self.answer = answer
+        self.survey = survey or answer
+
+    def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
+        mark = re.findall(r"mngr-[0-9a-f]{16}:", program)[-1]
+        file = self.survey if "survey.sh" in program else self.answer
+        return ["sh", "-c", f"cat {file}; printf '{mark}0;' >&2"]
+
+    def lost(self, said: str) -> Unreachable:
+        return Unreachable("lost")
+
+    def close(self) -> None:
+        pass
+
+
+def leaks(*places: Path) -> list[str]:
+    """Files that hold the secret."""
+    found = []
+    for place in places:
+        for path in place.rglob("*"):
+            if path.is_file() and not path.is_symlink() and SECRET.encode() in path.read_bytes():
+                found.append(str(path))
+    return found
+
+
+def test_links_in_its_own_files_lead_nowhere(fleet: Fleet, farm: Farm, mngr: Mngr, secret: Path) -> None:
+    make(fleet)
+    own = farm.home("h1") / ".mngr" / "agents" / fleet.get("foo").id
+    for name in ("env", "events.jsonl", "transcript.jsonl", "gather", "landing"):
+        (own / name).unlink(missing_ok=True)
+        (own / name).symlink_to(secret)
+    (own / "outputs" / "link").symlink_to(secret)
+    os.mkfifo(own / "stopped.pipe")
+    away(fleet, "foo")
+    (outcome,) = fleet.undestroy(["foo"])
+    assert not outcome.ok and "env" in (outcome.error or "")  # without its variables there is no such agent
+    assert leaks(mngr.home / "graveyard", farm.home("h1")) == []
+    assert secret.read_text() == SECRET
+
+
+def test_a_work_dir_that_is_a_link_is_refused(fleet: Fleet, farm: Farm, mngr: Mngr, secret: Path) -> None:
+    work = make(fleet)
+    work.rename(work.with_name("moved"))
+    work.symlink_to(secret.parent)
+    (outcome,) = fleet.destroy(["foo"], force=True)
+    assert not outcome.ok and "a link stands in its place" in (outcome.error or "")
+    assert leaks(mngr.home / "graveyard") == [] and fleet.get("foo").state != "UNKNOWN"
+    work.unlink()
+    work.with_name("moved").rename(work)
+    away(fleet, "foo")
+
+
+def make_private(mngr: Mngr) -> tuple[Path, str]:
+    """A repository of ours that the agent has never seen; a commit in it that it may know of."""
+    private = mngr.home.parent / "private"
+    private.mkdir()
+    git(private, "init", "-q", "-b", "main")
+    write(private, "file", SECRET.encode())
+    git(private, "add", "-A")
+    commit(private, "-m", SECRET)
+    return private, git(private, "rev-parse", "HEAD")
+
+
+def plain_record(**more: Any) -> AgentRecord:
+    values: dict[str, Any] = {
+        "id": ID, "name": "foo", "kind": "command", "phase": "ready", "host": "liar", "provider": "ssh", "project": "p",
+        "source": None, "work_dir": "/nowhere/work/foo", "transfer": "mirror", "branch": "main",
+        "created_at": "2026-01-01T00:00:00.000Z", **more,
+    }  # fmt: skip
+    return AgentRecord(**values)
+
+
+@pytest.mark.parametrize(
+    "trick",
+    [
+        "objects",
+        "pack",
+        "alternates",
+        "commondir",
+        "gitfile",
+        "gitlink",
+        "worktree",
+        "refs",
+        "head",
+        "include",
+    ],
+)
+def test_a_repository_that_leads_to_one_of_ours_brings_nothing_of_it(
+    fleet: Fleet, mngr: Mngr, tmp_path: Path, trick: str
+) -> None:
+    """The host has no such path, so only git here could follow it."""
+    private, tip = make_private(mngr)
+    there = tmp_path / "there"
+    work = there / "work" / "foo"
+    (there / "agents" / ID).mkdir(parents=True)
+    (there / "agents" / ID / "env").write_text("export A=b\n")
+    work.mkdir(parents=True)
+    git(work, "init", "-q", "-b", "main")
+    write(work, "draft", b"mine")
+    git(work, "add", "-A")
+    commit(work, "-m", "mine")
+    place = work / ".git"
+    (place / "refs" / "heads" / "stolen").write_text(f"{tip}\n")
+    if trick == "objects":
+        (place / "objects").rename(place / "mine")
+        (place / "objects").symlink_to(private / ".git" / "objects")
+    elif trick == "pack":
+        git(private, "repack", "-adq")
+        (place / "objects" / "pack").rmdir()
+        (place / "objects" / "pack").symlink_to(private / ".git" / "objects" / "pack")
+    elif trick == "alternates":
+        (place / "objects" / "info" / "alternates").write_text(f"{private}/.git/objects\n")
+    elif trick == "commondir":
+        (place / "commondir").write_text(f"{private}/.git\n")
+    elif trick == "worktree":
+        git(work, "config", "core.worktree", str(private))
+    elif trick == "refs":
+        (place / "refs" / "heads").rename(place / "mine")
+        (place / "refs" / "heads").symlink_to(private / ".git" / "refs" / "heads")
+    elif trick == "head":
+        (place / "HEAD").unlink()
+        (place / "HEAD").symlink_to(private / "file")
+    elif trick == "include":
+        git(work, "config", "include.path", str(private / "file"))
+    else:
+        place.rename(work / "mine")
+        if trick == "gitfile":
+            place.write_text(f"gitdir: {private}/.git\n")
+        else:
+            place.symlink_to(private / ".git")
+    names = ["work/foo", f"agents/{ID}"]
+    subprocess.run(["tar", "-C", str(there), "-cf", str(tmp_path / "come.tar"), *names], check=True)
+    kind = "borrows" if trick in ("alternates", "commondir") else "file" if trick == "gitfile" else "dir"
+    (tmp_path / "survey").write_bytes(f"umask 022\0git {kind}\0".encode())
+    host = PipeHost("liar", "ssh", Liar(tmp_path / "come.tar", tmp_path / "survey"), "/nowhere", 0)
+    kept = tmp_path / "kept"
+    stage.save(fleet.context, host, plain_record(), str(kept), why="test")
+    assert leaks(kept) == []
+    with (
+        tarfile.open(kept / "work.tar")
+        if (kept / "work.tar").exists()
+        else tarfile.open(kept / "git.tar") as file
+    ):
+        assert all(SECRET.encode() not in file.extractfile(m).read() for m in file if m.isreg())  # type: ignore[union-attr]
+    if (kept / "work.bundle").exists():
+        target = tmp_path / "out.git"
+        git(mngr.repo, "init", "-q", "--bare", str(target))
+        unbundle = ["git", "-C", str(target), "bundle", "unbundle", str(kept / "work.bundle")]
+        subprocess.run(unbundle, capture_output=True, check=False)
+        has = subprocess.run(
+            ["git", "-C", str(target), "cat-file", "-e", tip], capture_output=True, check=False
+        )
+        assert has.returncode != 0
+
+
+def test_nothing_that_a_repository_is_set_to_run_runs_here(fleet: Fleet, mngr: Mngr, tmp_path: Path) -> None:
+    proof = tmp_path / "ran"
+    work = make(fleet)
+    (work / ".gitattributes").write_text("* filter=evil diff=evil merge=evil\n")
+    write(work, "draft", b"mine")
+    git(work, "add", "-A")
+    commit(work, "-m", "mine")
+    write(work, "draft", b"changed")
+    plant(work, proof)
+    before = (work / ".git" / "config").read_bytes()
+    proof.unlink(missing_ok=True)
+    # What runs on the host is the host's affair; here the same files must be silent.
+    with stage.Stage(fleet.context) as home:
+        host, record = find.find(fleet.context, "foo")
+        staged, _ = stage.bring_home(fleet.context, host, record, home)
+        proof.unlink(missing_ok=True)
+        origin = saving.Origin(record=record, umask="022", more={})
+        saving.save(home.host, staged, str(tmp_path / "kept"), why="test", origin=origin)
+    assert not proof.exists()
+    away(fleet, "foo")
+    proof.unlink(missing_ok=True)
+    back(fleet, on="@local")
+    assert not proof.exists()
+    there = Path(fleet.get("foo").work_dir)
+    assert (there / ".git" / "config").read_bytes() == before and (there / "draft").read_bytes() == b"changed"
+
+
+def test_pipes_and_devices(fleet: Fleet, farm: Farm, tmp_path: Path) -> None:
+    work = make(fleet)
+    (work / ".git" / "info").mkdir(exist_ok=True)
+    for name in ("refs/heads/pipe", "info/pipe", "MERGE_HEAD"):
+        os.mkfifo(work / ".git" / name)
+    os.mkfifo(work / "pipe")
+    before = sorted(os.listdir(work))
+    away(fleet, "foo")
+    back(fleet)
+    assert sorted(os.listdir(work)) == before and (work / "pipe").is_fifo()
+    if os.geteuid() == 0:
+        os.mknod(work / "null", 0o20666, os.makedev(1, 3))
+        (outcome,) = fleet.destroy(["foo"], force=True)
+        assert not outcome.ok and "could write outside" in (outcome.error or "")
+        (work / "null").unlink()
+    away(fleet, "foo")
+
+
+def members(*rows: tuple[str, bytes, str, bytes]) -> bytes:
+    """An archive of (name, type, link, contents)."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as file:
+        for name, kind, link, data in rows:
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname, member.size = kind, link, len(data)
+            member.mode = 0o755
+            file.addfile(member, io.BytesIO(data))
+    return out.getvalue()
+
+
+TOP = (("agents/" + ID, tarfile.DIRTYPE, "", b""), ("work/foo", tarfile.DIRTYPE, "", b""))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [("/etc/cron.d/x", tarfile.REGTYPE, "", b"x")],
+        [("work/foo/../../../x", tarfile.REGTYPE, "", b"x")],
+        [("elsewhere", tarfile.REGTYPE, "", b"x")],
+        [("work/foo/l", tarfile.SYMTYPE, "/tmp", b""), ("work/foo/l/x", tarfile.REGTYPE, "", b"x")],
+        [("work/foo/l", tarfile.SYMTYPE, "/tmp", b""), ("work/foo/l", tarfile.DIRTYPE, "", b""), ("work/foo/l/x", tarfile.REGTYPE, "", b"x")],
+        [("work/foo/l", tarfile.LNKTYPE, "/etc/passwd", b"")],
+        [("work/foo/l", tarfile.LNKTYPE, "../../../../etc/passwd", b"")],
+        [("work/foo/d", tarfile.CHRTYPE, "", b"")],
+        [("work/foo/x", tarfile.REGTYPE, "", b"x"), ("work/foo/x", tarfile.SYMTYPE, "/etc", b"")],
+        [("work/foo/x", tarfile.GNUTYPE_SPARSE, "", b"")],
+        [("work/foo/" + "d/" * 300 + "x", tarfile.REGTYPE, "", b"x")],
+    ],
+)  # fmt: skip
+def test_an_archive_that_would_leave_its_place_is_refused(
+    fleet: Fleet, tmp_path: Path, rows: list[Any]
+) -> None:
+    (tmp_path / "evil.tar").write_bytes(members(*TOP, *rows))
+    host = PipeHost("liar", "ssh", Liar(tmp_path / "evil.tar"), "/nowhere", 0)
+    with stage.Stage(fleet.context) as home, pytest.raises(MngrError):
+        stage._fetch_files(host, ID, "foo", "", [], home)
+    assert not list(Path(fleet.context.home.cache, "stage").iterdir())
+
+
+def test_a_link_that_comes_again_as_a_directory_is_not_left_to_tar(tmp_path: Path) -> None:
+    rows = [
+        ("l", tarfile.SYMTYPE, "/tmp", b""),
+        ("l", tarfile.DIRTYPE, "", b""),
+        ("l/x", tarfile.REGTYPE, "", b"x"),
+    ]
+    (tmp_path / "evil.tar").write_bytes(members(*rows))
+    with pytest.raises(MngrError, match="could write outside"):
+        tar.check(str(tmp_path / "evil.tar"))
+
+
+def test_what_follows_the_end_of_an_archive_does_not_come(fleet: Fleet, tmp_path: Path) -> None:
+    """A single empty block ends it for one reader and not for another."""
+    first, more = members(*TOP), members(("work/foo/late", tarfile.SYMTYPE, "/etc", b""))
+    end = first.rstrip(b"\0")
+    end += b"\0" * (-len(end) % 512)
+    (tmp_path / "evil.tar").write_bytes(end + b"\0" * 512 + more)
+    host = PipeHost("liar", "ssh", Liar(tmp_path / "evil.tar"), "/nowhere", 0)
+    with stage.Stage(fleet.context) as home:
+        try:
+            stage._fetch_files(host, ID, "foo", "", [], home)
+        except MngrError:
+            return
+        assert not os.path.lexists(os.path.join(home.root, "work", "foo", "late"))
+
+
+def test_a_lie_about_what_is_held_here_loses_nothing_of_ours(fleet: Fleet, mngr: Mngr) -> None:
+    """An agent whose repository cannot be read at all is kept as files."""
+    work = make(fleet)
+    write(work, "draft", b"mine")
+    (work / ".git" / "HEAD").write_text("ref: refs/heads/../../../etc/passwd\n")
+    (work / ".git" / "index").write_bytes(b"DIRC and then nothing")
+    before = {path: path.read_bytes() for path in work.rglob("*") if path.is_file()}
+    away(fleet, "foo")
+    back(fleet)
+    assert {path: path.read_bytes() for path in work.rglob("*") if path.is_file()} == before
+
+
+def test_large_packs_stay_where_they_are(fleet: Fleet, farm: Farm, mngr: Mngr) -> None:
+    write(mngr.repo, "big.bin", os.urandom(3_000_000))
+    for number in range(120):
+        write(mngr.repo, f"many/{number}", b"%d\n" % number)
+    git(mngr.repo, "add", "-A")
+    commit(mngr.repo, "-m", "big")
+    git(mngr.repo, "rm", "-q", "big.bin")
+    commit(mngr.repo, "-m", "not in the work tree")
+    git(mngr.repo, "repack", "-adq")
+    work = make(fleet)
+    write(work, "draft", b"mine")
+    commit(work, "--allow-empty", "-m", "mine")
+    before = state(work)
+    sizes: list[int] = []
+    real = tar.check
+
+    def check(path: str, **options: Any) -> dict[str, str]:
+        sizes.append(os.path.getsize(path))
+        return real(path, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tar, "check", check)
+        away(fleet, "foo")
+    assert sizes and max(sizes) < 1_000_000
+    back(fleet)
+    assert state(work) == before and git(work, "log", "--format=%s").split("\n")[0] == "mine"
+    git(work, "fsck", "--strict", "--no-dangling")
+    assert not (work / ".git" / "objects" / "info" / "alternates").exists()
+    # The copy of the source there has lost what the agent needs: then all of it travels.
+    away(fleet, "foo")
+    (cache,) = (farm.home("h1") / ".mngr" / "cache" / "sources").iterdir()
+    git(mngr.repo, "checkout", "-q", "--orphan", "fresh")
+    commit(mngr.repo, "-m", "fresh")
+    base = git(mngr.repo, "rev-parse", "main")
+    git(mngr.repo, "branch", "-q", "-M", "main", "kept")
+    git(cache, "update-ref", "-d", "refs/heads/main")
+    git(cache, "reflog", "expire", "--expire=now", "--all")
+    git(cache, "gc", "-q", "--prune=now")
+    back(fleet)
+    assert state(work) == before and git(work, "merge-base", "HEAD", base) == base
+
+
+def test_a_host_cannot_have_another_branch_of_ours_follow_it(farm: Farm, mngr: Mngr) -> None:
+    mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
+    git(mngr.repo, "branch", "feature")
+    mngr("create", "foo@h1", "--branch", "feature", "--", "sleep", "1000")
+    mngr("exec", "foo", "--", "git", "commit", "-q", "--allow-empty", "-m", "work")
+    mngr("pull", "foo")
+    assert git(mngr.repo, "log", "-1", "--format=%s", "feature") == "work"
+    before = git(mngr.repo, "rev-parse", "main")
+    mngr("exec", "foo", "--", "git", "branch", "-f", "main", "feature")
+    record = farm.home("h1") / ".mngr/agents" / mngr.agent("foo")["id"] / "agent.json"
+    record.write_text(record.read_text().replace('"branch":"feature"', '"branch":"main"'))
+    assert mngr.agent("foo")["branch"] == "main"
+    assert "which was not made so from here" in mngr("pull", "foo", code=1).err
+    assert git(mngr.repo, "rev-parse", "main") == before
+    mngr("destroy", "--force", "foo")
+    assert list((mngr.home / "names").iterdir()) == []

@@ -1,0 +1,627 @@
+"""What is destroyed comes back byte for byte: files, modes, links, index, branch, nested repositories."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mngr import Fleet
+from mngr.agents.saved import tar
+from mngr.base.errors import MngrError
+from tests.conftest import FULL, Mngr, git
+
+
+@pytest.fixture
+def fleet(mngr: Mngr) -> Fleet:
+    return Fleet(str(mngr.home), cwd=str(mngr.repo))
+
+
+def make(fleet: Fleet, name: str = "foo", **options: Any) -> Path:
+    """A new agent; its work dir."""
+    return Path(fleet.create(name, command=["true"], **options).work_dir)
+
+
+def tree(root: Path) -> dict[str, tuple[str, int, bytes]]:
+    """Every path below a directory: type, mode and contents; not git's own at the top."""
+    found: dict[str, tuple[str, int, bytes]] = {}
+    for top, folders, files in os.walk(root):
+        for name in [*folders, *files]:
+            path = os.path.join(top, name)
+            short = os.path.relpath(path, root)
+            if short == ".git" or short.startswith(".git/"):
+                continue
+            info = os.lstat(path)
+            mode = stat.S_IMODE(info.st_mode)
+            if stat.S_ISLNK(info.st_mode):
+                found[short] = ("link", 0, os.fsencode(os.readlink(path)))
+            elif stat.S_ISREG(info.st_mode):
+                found[short] = ("file", mode, Path(path).read_bytes())
+            else:
+                found[short] = ("dir" if stat.S_ISDIR(info.st_mode) else "other", mode, b"")
+    return found
+
+
+def index(work: Path) -> dict[str, str]:
+    """Everything git says about a work tree."""
+    head = subprocess.run(
+        ["git", "-C", str(work), "symbolic-ref", "HEAD"], capture_output=True, text=True, check=False
+    )
+    return {
+        "branch": head.stdout,
+        "head": git(work, "rev-parse", "HEAD"),
+        "index": git(work, "ls-files", "-s", "-v", "-z"),
+        "objects": git(
+            work, "-c", "alias.look=!git ls-files -s | cut -d' ' -f2 | git cat-file --batch-check", "look"
+        ),
+        "staged": git(work, "diff", "--cached", "--raw", "--no-renames"),
+        "status": git(work, "status", "--porcelain=v2", "--untracked-files=all"),
+    }
+
+
+def state(work: Path) -> dict[str, Any]:
+    return {"tree": tree(work), **index(work)}
+
+
+def round_trip(fleet: Fleet, work: Path, name: str = "foo") -> None:
+    """Destroy and bring back; both must be the same to the last byte."""
+    before = state(work)
+    outcome = fleet.destroy([name], force=True)[0]
+    assert outcome.ok, outcome.error
+    assert not work.exists()
+    back = fleet.undestroy([name])[0]
+    assert back.ok, back.error
+    after = state(work)
+    for key, value in before.items():
+        assert after[key] == value, key
+
+
+def write(work: Path, name: str | bytes, data: bytes, mode: int = 0o644) -> None:
+    path = os.path.join(os.fsencode(work), os.fsencode(name))
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(data)
+    os.chmod(path, mode)
+
+
+def commit(work: Path, *words: str) -> None:
+    git(
+        work, "-c", "user.name=A", "-c", "user.email=a@example.invalid", "commit", "-q", "--no-verify", *words
+    )
+
+
+def age(work: Path) -> None:
+    """Make the files older than the index, so that git trusts their times and does not look inside again."""
+    for name in git(work, "ls-files", "-z").split("\0"):
+        if name and not os.path.islink(work / name):
+            os.utime(work / name, (1_700_000_000, 1_700_000_000))
+    git(work, "update-index", "-q", "--really-refresh")
+
+
+def collect(repo: Path) -> None:
+    """git gc as hard as it can be."""
+    git(repo, "reflog", "expire", "--expire=now", "--all")
+    git(repo, "gc", "-q", "--prune=now")
+
+
+def make_nasty(work: Path) -> None:
+    """Commits, and everything in a work tree that a plain `git add` and `git checkout` would lose or change."""
+    for number in range(6):
+        write(work, f"src/f{number}.txt", b"line\n" * number)
+    write(work, "src/tool", b"#!/bin/sh\n", 0o755)
+    os.symlink("f1.txt", work / "src" / "link")
+    git(work, "add", "-A")
+    commit(work, "-m", "mine")
+    write(work, "src/f0.txt", b"staged\n")
+    git(work, "add", "src/f0.txt")
+    write(work, "src/f0.txt", b"staged and changed\n")
+    git(work, "rm", "-q", "--cached", "src/f1.txt")  # staged deletion, file still there
+    git(work, "rm", "-q", "src/f2.txt")
+    (work / "src" / "f3.txt").unlink()  # unstaged deletion
+    git(work, "mv", "src/f4.txt", "src/renamed.txt")
+    os.chmod(work / "src" / "f5.txt", 0o600)
+    os.chmod(work / "src" / "tool", 0o700)
+    for name in (
+        "with space",
+        "new\nline",
+        "-dash",
+        "back\\slash\\n",
+        "ünï☃",
+        b"\xff\xfe not utf-8",
+        "*glob[",
+        "tab\t",
+        '"quoted"',
+    ):
+        write(work, name, b"\0\r\n raw")
+    write(work, "deep/er/untracked.bin", os.urandom(3000), 0o755)
+    os.symlink("/nowhere/at/all", work / "dangling")
+    os.symlink("src", work / "to-a-directory")
+    (work / "empty" / "inside").mkdir(parents=True)
+    (work / "secret").mkdir(mode=0o700)
+    write(work, "secret/key", b"k", 0o400)
+    os.mkfifo(work / "pipe", 0o644)
+    write(work, "planned.txt", b"later\n")
+    git(work, "add", "-N", "planned.txt")
+    write(work, "README.md", b"assumed unchanged, yet changed\n")
+    git(work, "update-index", "--assume-unchanged", "README.md")
+    write(work, "noise.log", b"ignored\n")
+    write(work, "readonly/sub/untracked", b"u")
+    for name in ("src", "readonly/sub", "readonly"):
+        os.chmod(work / name, 0o555)
+
+
+def test_a_nasty_worktree_comes_back_to_the_last_byte(fleet: Fleet) -> None:
+    work = make(fleet)
+    make_nasty(work)
+    (work / "noise.log").unlink()
+    round_trip(fleet, work)
+
+
+def test_a_nasty_mirror_comes_back_with_its_branches_and_stashes(fleet: Fleet, repo: Path) -> None:
+    git(repo, "branch", "other")
+    work = make(fleet, transfer="mirror")
+    for number in (1, 2):
+        write(work, "README.md", b"stashed %d\n" % number)
+        git(work, "-c", "user.name=A", "-c", "user.email=a@example.invalid", "stash", "-q")
+    git(work, "branch", "extra")
+    git(work, "tag", "-a", "-m", "t", "v1")
+    git(work, "config", "core.editor", "true")
+    make_nasty(work)
+    (work / "noise.log").unlink()
+    refs = git(work, "for-each-ref"), git(work, "stash", "list"), git(work, "config", "--local", "--list")
+    round_trip(fleet, work)
+    assert (
+        git(work, "for-each-ref"),
+        git(work, "stash", "list"),
+        git(work, "config", "--local", "--list"),
+    ) == refs
+    git(work, "fsck", "--strict", "--no-dangling")
+    assert not (work / ".git" / "objects" / "info" / "alternates").exists()
+
+
+def test_ignored_files_are_not_kept_and_their_size_is_named(fleet: Fleet) -> None:
+    work = make(fleet)
+    write(work, "build/big.bin", b"x" * 100_000)
+    write(work, "noise.log", b"x" * 10)
+    outcome = fleet.destroy(["foo"], force=True)[0]
+    assert outcome.extra["ignored_bytes"] >= 100_000 and not outcome.extra["dirty"]
+    assert any("ignored files" in note for note in outcome.notes)
+    fleet.undestroy(["foo"])
+    assert not (work / "build").exists() and not (work / "noise.log").exists()
+
+
+@pytest.mark.parametrize("where", ["--global", "--local"])
+def test_no_filter_and_no_line_end_rule_touches_a_byte(
+    fleet: Fleet, repo: Path, tmp_path: Path, where: str
+) -> None:
+    ran = tmp_path / "ran"
+    git(repo, "config", where, "filter.spy.clean", f"echo clean >>{ran}; tr a-z A-Z")
+    git(repo, "config", where, "filter.spy.smudge", f"echo smudge >>{ran}; tr A-Z a-z")
+    rules = "* text=auto\n*.spy filter=spy\n*.id ident\n*.crlf eol=crlf\n*.u16 working-tree-encoding=UTF-16 text\n"
+    (repo / ".gitattributes").write_text(rules)
+    for name, data in (
+        ("a.spy", b"spied\n"),
+        ("b.id", b"$Id$\n"),
+        ("c.crlf", b"1\r\n2\r\n"),
+        ("d.u16", "x\n".encode("utf-16")),
+    ):
+        (repo / name).write_bytes(data)
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "rules")
+    work = make(fleet)
+    write(
+        work, "mixed.txt", b"one\r\ntwo\n"
+    )  # git add turns it into LF, and calls the file unchanged after that
+    git(work, "add", "mixed.txt")
+    write(work, "more.spy", b"untracked\n")
+    age(work)
+    before = state(work)
+    os.utime(work / "a.spy")  # git would now ask the filter whether it has changed
+    ran.unlink()
+    assert fleet.destroy(["foo"], force=True)[0].ok
+    assert fleet.undestroy(["foo"])[0].ok
+    assert not ran.exists(), ran.read_text()
+    assert state(work) == before
+
+
+def test_autocrlf_changes_nothing(fleet: Fleet, repo: Path) -> None:
+    git(repo, "config", "core.autocrlf", "true")
+    work = make(fleet)
+    assert (work / "README.md").read_bytes() == b"hello\r\n"
+    age(work)
+    write(work, "src/app.py", b"lf only\n")
+    round_trip(fleet, work)
+
+
+def test_nested_repositories_are_kept_whole(fleet: Fleet) -> None:
+    work = make(fleet)
+    for name in ("nested", "deep/nested", "src/inner"):
+        (work / name).mkdir(parents=True, exist_ok=True)
+        git(work / name, "init", "-q")
+        write(work / name, "file", b"x\n")
+        write(work / name, "ignored.log", b"kept, for it is the nested one's affair\n")
+    git(work / "nested", "add", "file")
+    commit(work / "nested", "-m", "inside")
+    write(work, "fake/.git/not-a-repository", b"but somebody's\n")
+    write(work, "fake/beside", b"y")
+    before = git(work / "nested", "rev-parse", "HEAD")
+    round_trip(fleet, work)
+    assert git(work / "nested", "rev-parse", "HEAD") == before
+
+
+def test_populated_submodules_are_kept_even_in_another_place(
+    fleet: Fleet, mngr: Mngr, tmp_path: Path
+) -> None:
+    library = tmp_path / "library"
+    library.mkdir()
+    git(library, "init", "-q", "-b", "main")
+    write(library, "lib.txt", b"lib\n")
+    git(library, "add", "-A")
+    commit(library, "-m", "lib")
+    work = make(fleet)
+    git(work, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library), "lib")
+    commit(work, "-m", "with a submodule")
+    write(work / "lib", "lib.txt", b"changed inside\n")
+    round_trip(fleet, work)
+    fleet.destroy(["foo"], force=True)
+    work.mkdir()  # somebody else's by now
+    git(
+        mngr.repo, "worktree", "add", "-q", "--detach", str(tmp_path / "foo")
+    )  # and so is git's name for the worktree
+    assert fleet.undestroy(["foo"])[0].ok
+    moved = mngr.work("foo")
+    assert moved != work and git(moved / "lib", "status", "--porcelain") == "M lib.txt"
+    assert git(moved / "lib", "rev-parse", "--show-toplevel") == str(moved / "lib")
+
+
+def test_an_unfinished_merge_comes_back_unfinished(fleet: Fleet, repo: Path) -> None:
+    work = make(fleet)
+    git(work, "checkout", "-q", "-b", "side")
+    write(work, "README.md", b"theirs\n")
+    commit(work, "-a", "-m", "theirs")
+    git(work, "checkout", "-q", "mngr/foo")
+    write(work, "README.md", b"ours\n")
+    commit(work, "-a", "-m", "ours")
+    subprocess.run(["git", "-C", str(work), "merge", "side"], capture_output=True, check=False)
+    assert "UU README.md" in git(work, "status", "--porcelain")
+    git(work, "branch", "-q", "-D", "side")
+    before = state(work)
+    assert fleet.destroy(["foo"], force=True)[0].ok
+    git(repo, "branch", "-q", "-D", "mngr/foo")
+    collect(repo)
+    assert fleet.undestroy(["foo"])[0].ok
+    assert state(work) == before
+    write(work, "README.md", b"both\n")
+    git(work, "add", "README.md")
+    commit(work, "-m", "merged")
+    assert len(git(work, "rev-list", "--parents", "-1", "HEAD").split()) == 3
+
+
+def test_a_detached_head_comes_back_detached(fleet: Fleet, repo: Path) -> None:
+    work = make(fleet)
+    write(work, "a", b"1")
+    git(work, "add", "a")
+    commit(work, "-m", "a")
+    git(work, "checkout", "-q", "--detach")
+    write(work, "a", b"2")
+    commit(work, "-a", "-m", "nobody's branch has this")
+    git(work, "reset", "-q", "--hard", "HEAD~1")
+    lost = git(work, "rev-parse", "HEAD@{1}")
+    before = state(work)
+    assert fleet.destroy(["foo"], force=True)[0].ok
+    collect(repo)
+    assert fleet.undestroy(["foo"])[0].ok
+    assert state(work) == before and before["branch"] == ""
+    assert (
+        git(work, "log", "-1", "--format=%s", lost) == "nobody's branch has this"
+    )  # the reflog is part of the state
+
+
+def test_another_umask_on_the_way_back_changes_no_mode(fleet: Fleet) -> None:
+    old = os.umask(0o002)
+    try:
+        work = make(fleet)
+        write(work, "shared.txt", b"s", 0o664)
+        before = state(work)
+        assert before["tree"]["README.md"][1] == 0o664
+        fleet.destroy(["foo"], force=True)
+        assert not (Path(fleet.graves()[0].place) / "work.tar").stat().st_size > 20480  # not the whole tree
+        os.umask(0o027)
+        assert fleet.undestroy(["foo"])[0].ok
+    finally:
+        os.umask(old)
+    assert state(work) == before
+
+
+def test_a_split_index_and_files_not_checked_out_come_back(fleet: Fleet) -> None:
+    work = make(fleet)
+    for number in range(4):
+        write(work, f"src/{number}", b"x")
+    git(work, "add", "-A")
+    commit(work, "-m", "more")
+    git(work, "update-index", "--split-index")
+    write(work, "src/0", b"staged")
+    git(work, "add", "src/0")
+    git(work, "update-index", "--skip-worktree", "src/1", "src/2")
+    (work / "src" / "1").unlink()
+    write(work, "src/2", b"changed behind git's back")
+    round_trip(fleet, work)
+
+
+def test_a_repository_with_sha256_comes_back(fleet: Fleet, repo: Path) -> None:
+    shutil.rmtree(repo / ".git")
+    git(repo, "init", "-q", "-b", "main", "--object-format=sha256")
+    git(repo, "add", "-A")
+    commit(repo, "-m", "first")
+    for name, mode in (("foo", "worktree"), ("bar", "mirror")):
+        work = make(fleet, name, transfer=mode)
+        make_nasty(work)
+        (work / "noise.log").unlink()
+        round_trip(fleet, work, name)
+
+
+def test_saving_leaves_no_ref_and_no_object_in_the_users_repository(fleet: Fleet, repo: Path) -> None:
+    work = make(fleet)
+    make_nasty(work)
+    tip = git(work, "rev-parse", "HEAD")
+    objects = git(repo, "count-objects", "-v")
+    fleet.destroy(["foo"], force=True)
+    assert git(repo, "count-objects", "-v") == objects
+    refs = git(repo, "for-each-ref", "--format=%(refname) %(objectname)").splitlines()
+    assert [ref.split()[0] for ref in refs] == ["refs/heads/main", "refs/heads/mngr/foo"]
+    assert refs[1].split()[1] == tip
+    grave = fleet.graves()[0].place
+    git(repo, "bundle", "verify", "-q", f"{grave}/work.bundle")
+
+
+def test_no_git_gc_reaches_the_graveyard(fleet: Fleet, repo: Path) -> None:
+    work = make(fleet)
+    make_nasty(work)
+    (work / "noise.log").unlink()
+    before = state(work)
+    fleet.destroy(["foo"], force=True)
+    git(repo, "branch", "-q", "-D", "mngr/foo")
+    collect(repo)
+    assert fleet.undestroy(["foo"])[0].ok
+    assert state(work) == before
+
+
+def test_the_bundle_is_complete_when_no_branch_or_tag_holds_the_base(
+    fleet: Fleet, repo: Path, tmp_path: Path
+) -> None:
+    git(repo, "checkout", "-q", "--detach")
+    write(repo, "README.md", b"on no branch\n")
+    git(repo, "commit", "-q", "-a", "-m", "on no branch")
+    base = git(repo, "rev-parse", "HEAD")
+    work = make(fleet)
+    git(repo, "checkout", "-q", "main")
+    before = state(work)
+    outcome = fleet.destroy(["foo"], force=True)[0]
+    assert outcome.extra["branch_kept"] == "mngr/foo"
+    grave = fleet.graves()[0].place
+    git(tmp_path, "clone", "-q", f"{grave}/work.bundle", "whole")
+    assert git(tmp_path / "whole", "rev-parse", "HEAD") == base
+    shutil.rmtree(repo)
+    back = fleet.undestroy(["foo"])[0]
+    assert back.ok, back.error
+    after = state(work)
+    assert after["tree"] == before["tree"] and after["head"] == before["head"]
+    assert "repository of its own" in back.notes[0]
+
+
+@pytest.mark.parametrize("work_is", ["committed", "staged"])
+def test_tags_of_any_kind_and_branches_that_go_are_no_matter_of_the_saved_work(
+    fleet: Fleet, repo: Path, work_is: str
+) -> None:
+    git(repo, "tag", "-a", "noted", "-m", "a note")
+    git(repo, "tag", "blob", "HEAD:README.md")
+    git(repo, "tag", "tree", "HEAD^{tree}")
+    git(repo, "checkout", "-q", "-b", "side")
+    write(repo, "side.txt", b"the same\n")
+    git(repo, "add", "-A")
+    commit(repo, "-m", "side")
+    git(repo, "checkout", "-q", "main")
+    work = make(fleet, transfer="mirror")
+    write(work, "mine.txt", b"the same\n")  # a blob that only the branch has that goes
+    git(work, "add", "-A")
+    if work_is == "committed":
+        commit(work, "-m", "mine")
+        git(work, "tag", "-a", "done", "-m", "mine")
+    before = state(work)
+    fleet.destroy(["foo"], force=True)
+    assert fleet.undestroy(["foo"])[0].ok and state(work) == before
+    fleet.destroy(["foo"], force=True)
+    git(repo, "branch", "-q", "-D", "side")
+    collect(repo)
+    back = fleet.undestroy(["foo"])[0]
+    assert back.ok, back.error
+    assert list(back.notes) == ["refs/heads/side is left out: the source no longer has its commit"]
+    assert state(work) == before
+    assert git(work, "fsck", "--connectivity-only") == ""
+
+
+def test_a_gone_source_that_the_work_needs_is_a_clear_error(fleet: Fleet, repo: Path) -> None:
+    work = make(fleet)
+    write(work, "a", b"1")
+    fleet.destroy(["foo"], force=True)
+    repo.rename(repo.with_name("moved"))
+    back = fleet.undestroy(["foo"])[0]
+    assert not back.ok and "the repository it was made from is gone" in (back.error or "")
+    assert fleet.list().agents == [] and len(fleet.graves()) == 1
+    repo.with_name("moved").rename(repo)
+    assert fleet.undestroy(["foo"])[0].ok
+    assert (work / "a").read_bytes() == b"1"
+
+
+def test_a_source_that_lost_the_base_is_a_clear_error(fleet: Fleet, repo: Path) -> None:
+    work = make(fleet)
+    write(work, "a", b"1")
+    git(work, "add", "a")
+    commit(work, "-m", "a")
+    fleet.destroy(["foo"], force=True)
+    shutil.rmtree(repo)
+    repo.mkdir()
+    git(repo, "init", "-q")
+    back = fleet.undestroy(["foo"])[0]
+    assert not back.ok and "no longer has what the saved work builds on" in (back.error or "")
+    assert fleet.list().agents == [] and not work.exists()
+
+
+def test_copy_comes_back_and_none_is_never_touched(fleet: Fleet, tmp_path: Path) -> None:
+    work = make(fleet, transfer="copy")
+    write(work, "odd\nname", b"\r\n", 0o600)
+    (work / "empty").mkdir()
+    (work / "README.md").unlink()
+    before = tree(work)
+    assert fleet.destroy(["foo"], force=True)[0].ok and not work.exists()
+    assert fleet.undestroy(["foo"])[0].ok
+    assert tree(work) == before
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    write(plain, "mine", b"m")
+    for name in ("bar", "baz"):  # in one directory
+        fleet.create(name, command=["true"], transfer="none", source=str(plain))
+    for name in ("bar", "baz"):
+        assert fleet.destroy([name], force=True)[0].ok
+        assert tree(plain) == {"mine": ("file", 0o644, b"m")}
+    for name in ("bar", "baz"):
+        assert fleet.undestroy([name])[0].ok and fleet.get(name).work_dir == str(plain)
+
+
+def test_a_work_tree_that_is_no_longer_one_is_saved_as_files(fleet: Fleet) -> None:
+    work = make(fleet)
+    (work / ".git").unlink()
+    write(work, "a", b"1", 0o600)
+    before = tree(work)
+    assert fleet.destroy(["foo"], force=True)[0].ok
+    assert fleet.undestroy(["foo"])[0].ok
+    assert tree(work) == before
+    assert git(work, "status", "--porcelain") == "?? a"
+
+
+@pytest.mark.parametrize("mode", ["worktree", "mirror"])
+def test_a_damaged_index_is_no_reason_to_lose_or_to_keep_an_agent(
+    fleet: Fleet, repo: Path, mode: str
+) -> None:
+    work = make(fleet, transfer=mode)
+    write(work, "a", b"1")
+    git(work, "add", "a")
+    commit(work, "-m", "a")
+    write(work, "b", b"2")
+    tip = git(work, "rev-parse", "HEAD")
+    Path(git(work, "rev-parse", "--path-format=absolute", "--git-dir"), "index").write_bytes(
+        b"DIRC and then nothing"
+    )
+    before = tree(work)
+    outcome = fleet.destroy(["foo"], force=True)[0]
+    assert outcome.ok, outcome.error
+    if mode == "worktree":
+        git(repo, "branch", "-q", "-D", "mngr/foo")
+        collect(repo)
+    back = fleet.undestroy(["foo"])[0]
+    assert back.ok, back.error
+    assert tree(work) == before and git(work, "rev-parse", "HEAD") == tip
+
+
+def test_a_work_dir_that_is_gone_leaves_its_branch(fleet: Fleet, repo: Path) -> None:
+    work = make(fleet)
+    write(work, "a", b"1")
+    git(work, "add", "a")
+    commit(work, "-m", "a")
+    tip = git(work, "rev-parse", "HEAD")
+    shutil.rmtree(work)
+    assert fleet.destroy(["foo"], force=True)[0].ok
+    git(repo, "branch", "-q", "-D", "mngr/foo")
+    assert fleet.undestroy(["foo"])[0].ok
+    assert git(work, "rev-parse", "HEAD") == tip and git(work, "status", "--porcelain") == ""
+
+
+def test_an_archive_cannot_write_outside(tmp_path: Path) -> None:
+    import io
+    import tarfile
+
+    def refused(*members: tuple[str, bytes, str]) -> bool:
+        path = tmp_path / "x.tar"
+        with tarfile.open(path, "w") as file:
+            for name, kind, link in members:
+                member = tarfile.TarInfo(name)
+                member.type, member.linkname = kind, link
+                file.addfile(member, io.BytesIO())
+        try:
+            tar.check(str(path), refuse=(".git",))
+        except MngrError:
+            return True
+        return False
+
+    assert refused(("../x", tarfile.REGTYPE, ""))
+    assert refused(("/etc/x", tarfile.REGTYPE, ""))
+    assert refused(("a/../../x", tarfile.REGTYPE, ""))
+    assert refused(("d", tarfile.SYMTYPE, "/etc"), ("d/x", tarfile.REGTYPE, ""))
+    assert refused(("x", tarfile.LNKTYPE, "/etc/passwd"))
+    assert refused(("x", tarfile.CHRTYPE, ""))
+    assert refused(("./.git/config", tarfile.REGTYPE, ""))
+    assert not refused(
+        ("d", tarfile.SYMTYPE, "/etc"), ("./e/x", tarfile.REGTYPE, ""), ("e/.git/config", tarfile.REGTYPE, "")
+    )
+
+
+_names = st.text(
+    st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=8
+).filter(lambda name: name not in (".", "..") and name.lower() != ".git")
+_leaves = st.one_of(
+    st.tuples(st.just("file"), st.binary(max_size=40), st.sampled_from([0o644, 0o755, 0o600, 0o444, 0o777])),
+    st.tuples(st.just("link"), _names, st.just(0)),
+)
+_trees = st.recursive(_leaves, lambda inner: st.dictionaries(_names, inner, max_size=4), max_leaves=8)
+
+
+def _plant(where: Path, name: str, what: Any) -> None:
+    path = where / name
+    if isinstance(what, dict):
+        path.mkdir()
+        for inner, more in what.items():
+            _plant(path, inner, more)
+    elif what[0] == "link":
+        os.symlink(what[1], path)
+    else:
+        path.write_bytes(what[1])
+        path.chmod(what[2])
+
+
+@settings(
+    max_examples=200 if FULL else 6,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    first=st.dictionaries(_names, _trees, max_size=4),
+    then=st.dictionaries(_names, _trees, max_size=4),
+    stage=st.booleans(),
+)
+def test_any_tree_comes_back(fleet: Fleet, first: dict[str, Any], then: dict[str, Any], stage: bool) -> None:
+    """Some files committed, some of them replaced by others, some of that staged."""
+    if any(agent.name == "any" for agent in fleet.list().agents):
+        fleet.destroy(["any"], force=True)
+    for grave in fleet.graves():
+        shutil.rmtree(grave.place)
+    work = make(fleet, "any", branch=f":any-{os.urandom(4).hex()}")
+    for place in (work / "area",):
+        place.mkdir()
+        for name, what in first.items():
+            _plant(place, name, what)
+        git(work, "add", "-A", "-f")
+        commit(work, "-m", "first", "--allow-empty")
+        shutil.rmtree(place)
+        place.mkdir()
+        for name, what in then.items():
+            _plant(place, name, what)
+        if stage:
+            git(work, "add", "-A", "-f")
+    round_trip(fleet, work, "any")

@@ -1,0 +1,303 @@
+"""Agents of other hosts, destroyed and brought back, moved and copied: all of it, byte for byte, over a real ssh."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mngr import Fleet
+from tests.agents.saved.test_save_restore import (
+    _names,
+    _plant,
+    _trees,
+    commit,
+    make_nasty,
+    state,
+    tree,
+    write,
+)
+from tests.conftest import FULL, Mngr, git
+from tests.support.hosts.sshd import Farm
+
+pytestmark = pytest.mark.hosts
+
+
+@pytest.fixture
+def fleet(mngr: Mngr, farm: Farm, monkeypatch: pytest.MonkeyPatch) -> Fleet:
+    monkeypatch.setenv("MNGR__PROVIDERS__SSH__CONFIG", str(farm.config))
+    mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
+    return Fleet(str(mngr.home), cwd=str(mngr.repo))
+
+
+def make(fleet: Fleet, name: str = "foo@h1", **options: Any) -> Path:
+    """A new agent; its work dir, which is a directory of this machine as well."""
+    return Path(fleet.create(name, command=["true"], **options).work_dir)
+
+
+def away(fleet: Fleet, *names: str) -> list[Any]:
+    """Destroy; every outcome is good."""
+    outcomes = fleet.destroy(list(names), force=True)
+    assert all(outcome.ok for outcome in outcomes), outcomes
+    return outcomes
+
+
+def back(fleet: Fleet, name: str = "foo", **options: Any) -> Path:
+    """Bring it back; its work dir."""
+    (outcome,) = fleet.undestroy([name], **options)
+    assert outcome.ok, (outcome.error, outcome.hint)
+    return Path(fleet.get(outcome.name).work_dir)
+
+
+def facts(work: Path) -> tuple[str, ...]:
+    """What a repository of its own holds beside the work tree."""
+    return git(work, "for-each-ref"), git(work, "stash", "list"), git(work, "config", "--local", "--list")
+
+
+def make_full(work: Path) -> None:
+    """A mirror with stashes, refs of every kind, a commit that only the reflog has, and a nasty work tree."""
+    for number in (1, 2):
+        write(work, "README.md", b"stashed %d\n" % number)
+        git(work, "-c", "user.name=A", "-c", "user.email=a@example.invalid", "stash", "-q")
+    git(work, "branch", "extra")
+    git(work, "tag", "-a", "-m", "t", "v1")
+    git(work, "update-ref", "refs/odd/place", "HEAD")
+    git(work, "config", "core.editor", "true")
+    commit(work, "--allow-empty", "-m", "only the reflog has this")
+    git(work, "reset", "-q", "--hard", "HEAD~1")
+    make_nasty(work)
+    (work / "noise.log").unlink()
+
+
+def test_a_nasty_mirror_comes_back_to_the_last_byte(fleet: Fleet, farm: Farm, mngr: Mngr) -> None:
+    work = make(fleet)
+    make_full(work)
+    lost = git(work, "rev-parse", "HEAD@{2}")
+    before = state(work), facts(work)
+    away(fleet, "foo")
+    assert not work.exists() and not list((farm.home("h1") / ".mngr" / "agents").iterdir())
+    assert not list((farm.home("h1") / ".mngr" / "names").iterdir())
+    assert back(fleet) == work
+    assert (state(work), facts(work)) == before
+    git(work, "fsck", "--strict", "--no-dangling")
+    assert git(work, "log", "-1", "--format=%s", lost) == "only the reflog has this"
+    assert not (work / ".git" / "objects" / "info" / "alternates").exists()
+    assert list((mngr.home / "cache" / "stage").iterdir()) == []
+
+
+def test_from_here_to_one_host_to_the_next_and_back(fleet: Fleet, farm: Farm, mngr: Mngr) -> None:
+    git(mngr.repo, "branch", "other")
+    git(mngr.repo, "config", "user.name", "Somebody")
+    work = make(fleet, "foo")
+    make_nasty(work)
+    (work / "noise.log").unlink()
+    before = state(work)
+    agent_id = fleet.get("foo").id
+    for address, place in (
+        ("@h1", farm.home("h1")),
+        ("foo@h2.ssh", farm.home("h2")),
+        ("@local", mngr.home.parent),
+    ):
+        view = fleet.migrate("foo", address)
+        there = Path(view.work_dir)
+        assert (view.id, view.name, view.branch) == (agent_id, "foo", "mngr/foo")
+        assert there.is_relative_to(place) and state(there) == before
+        assert git(there, "branch", "--format=%(refname:short)").split() == ["main", "mngr/foo", "other"]
+        assert git(there, "config", "user.name") == "Somebody"
+        assert [agent.name for agent in fleet.list().agents] == ["foo"] and fleet.graves() == []
+    assert [list((farm.home(name) / ".mngr" / "work").iterdir()) for name in ("h1", "h2")] == [[], []]
+    git(there, "fsck", "--strict", "--no-dangling")
+    assert git(mngr.repo, "worktree", "list").count("\n") == 0
+    assert fleet.gc() == []
+
+
+def test_a_clone_elsewhere_goes_its_own_way(fleet: Fleet, mngr: Mngr) -> None:
+    work = make(fleet, "foo")
+    make_nasty(work)
+    (work / "noise.log").unlink()
+    before = state(work)
+    for new, host in (("bar@h1", "h1"), ("baz@h2", "h2"), ("qux@local", "local")):
+        view = fleet.clone("foo" if new == "bar@h1" else "bar", new, start=False)
+        there, name = Path(view.work_dir), new.partition("@")[0]
+        assert (view.name, view.host, view.branch) == (name, host, f"mngr/{name}")
+        after = state(there)
+        assert {key: after[key] for key in before if key != "branch"} == {
+            key: before[key] for key in before if key != "branch"
+        }
+        assert after["branch"] == f"refs/heads/mngr/{name}\n"
+    assert "mngr/bar" not in git(mngr.repo, "branch", "--list")  # each has a repository of its own
+
+
+def test_a_snapshot_of_one_host_becomes_an_agent_of_another(fleet: Fleet) -> None:
+    work = make(fleet)
+    make_nasty(work)
+    (work / "noise.log").unlink()
+    before = state(work)
+    fleet.create_snapshot("foo", "kept")
+    away(fleet, "foo")
+    view = fleet.restore_snapshot("kept", "@h2", start=False)
+    assert (view.name, view.host) == ("foo", "h2")
+    assert state(Path(view.work_dir))["tree"] == before["tree"]
+    view = fleet.restore_snapshot("kept", "bar@local", start=False)
+    assert state(Path(view.work_dir))["status"] == before["status"]
+
+
+def test_without_its_host_an_agent_comes_back_on_another(fleet: Fleet, farm: Farm, mngr: Mngr) -> None:
+    work = make(fleet)
+    write(work, "draft", b"mine")
+    away(fleet, "foo")
+    farm.cut("h1")
+    ran = mngr("undestroy", "foo", code=6)
+    assert "foo was on h1" in ran.err and "mngr undestroy foo --on @HOST" in ran.err
+    there = back(fleet, on="@h2")
+    assert there.is_relative_to(farm.home("h2")) and (there / "draft").read_bytes() == b"mine"
+    assert mngr("undestroy", "foo", "--on", "h2", code=2).err.startswith("Error: 'h2' names no host")
+
+
+def test_a_copy_comes_back_and_none_is_never_touched(fleet: Fleet, farm: Farm, tmp_path: Path) -> None:
+    work = make(fleet, transfer="copy")
+    write(work, "odd\nname", b"\r\n", 0o600)
+    (work / "empty").mkdir()
+    (work / "README.md").unlink()
+    os.chmod(work, 0o555)
+    before = tree(work)
+    away(fleet, "foo")
+    assert back(fleet) == work
+    assert tree(work) == before and work.stat().st_mode & 0o777 == 0o555
+    plain = farm.home("h1") / "plain"
+    plain.mkdir()
+    write(plain, "mine", b"m")
+    fleet.create("bar@h1", command=["true"], transfer="none", source=f"@h1:{plain}")
+    away(fleet, "bar")
+    assert tree(plain) == {"mine": ("file", 0o644, b"m")}
+    assert back(fleet, "bar") == plain
+    plain.rename(plain.with_name("moved"))
+    away(fleet, "bar")
+    assert "the directory it worked in is gone" in (fleet.undestroy(["bar"])[0].error or "")
+
+
+def test_what_is_ignored_there_does_not_travel(fleet: Fleet, farm: Farm, mngr: Mngr) -> None:
+    """By the rules of the host, not by ours."""
+    (mngr.home.parent / ".config" / "git").mkdir(parents=True)
+    (mngr.home.parent / ".config" / "git" / "ignore").write_text("*.keep\n")
+    git(mngr.repo, "config", "--global", "core.excludesFile", str(mngr.home.parent / "ignored"))
+    (mngr.home.parent / "ignored").write_text("kept*\n")
+    (farm.home("h1") / "rules").write_text("*.junk\n")
+    with (farm.home("h1") / ".gitconfig").open("a") as file:
+        file.write(f"[core]\n\texcludesFile = {farm.home('h1')}/rules\n")
+    work = make(fleet)
+    write(work, "build/deep/big.bin", b"x" * 200_000)
+    write(work, "some dir*/x.junk", b"x" * 10)
+    write(work, "y.junk", b"x")
+    for number in range(1500):  # more than a command line could name
+        write(work, f"package/{'long' * 20}{number}/build/x.pyc", b"x")
+    write(work, "z.keep", b"ours ignore this")
+    write(work, "kept too", b"and this")
+    (outcome,) = away(fleet, "foo")
+    assert outcome.extra["ignored_bytes"] >= 200_000
+    assert not (Path(fleet.graves()[0].place) / "work.tar").stat().st_size > 100_000
+    back(fleet)
+    names = set(tree(work))
+    assert {"z.keep", "kept too"} <= names and not {"y.junk", "build", "some dir*/x.junk"} & names
+    assert not any(name.endswith(".pyc") for name in names)
+
+
+def test_a_worktree_of_a_repository_there_comes_back_with_one_of_its_own(
+    fleet: Fleet, farm: Farm, mngr: Mngr
+) -> None:
+    origin = farm.home("h1") / "origin"
+    shutil.copytree(mngr.repo, origin)
+    work = make(fleet, source=f"@h1:{origin}")
+    assert (work / ".git").is_file()
+    commit(work, "--allow-empty", "-m", "only the reflog has this")
+    git(work, "reset", "-q", "--hard", "HEAD~1")
+    lost = git(work, "rev-parse", "HEAD@{1}")
+    make_nasty(work)
+    (work / "noise.log").unlink()
+    before = state(work)
+    view = fleet.clone("foo", "bar@local", start=False)
+    assert state(Path(view.work_dir))["tree"] == before["tree"]
+    away(fleet, "foo")
+    assert not work.exists() and git(origin, "worktree", "list").count("\n") == 0
+    assert git(origin, "branch", "--list", "mngr/foo") == "  mngr/foo".strip()  # its commit is on no other
+    assert back(fleet) == work
+    assert state(work) == before and (work / ".git").is_dir()
+    git(work, "fsck", "--strict", "--no-dangling")
+    assert git(work, "log", "-1", "--format=%s", lost) == "only the reflog has this"
+
+
+def test_a_repository_that_borrows_objects_is_saved_whole(fleet: Fleet, farm: Farm) -> None:
+    work = make(fleet)
+    lender = farm.home("h1") / "lender.git"
+    shutil.copytree(work / ".git", lender)
+    commit(work, "--allow-empty", "-m", "mine")
+    for path in (work / ".git" / "objects").iterdir():
+        if len(path.name) == 2:
+            for file in path.iterdir():
+                if (lender / "objects" / path.name / file.name).exists():
+                    file.unlink()
+    (work / ".git" / "objects" / "info").mkdir(exist_ok=True)
+    (work / ".git" / "objects" / "info" / "alternates").write_text(f"{lender}/objects\n")
+    write(work, "draft", b"mine")
+    before = state(work)
+    away(fleet, "foo")
+    shutil.rmtree(lender)
+    back(fleet)
+    assert state(work) == before
+    git(work, "fsck", "--strict", "--no-dangling")
+
+
+def test_the_conversation_and_the_variables_move_and_those_of_the_host_do_not(
+    fleet: Fleet, farm: Farm, mngr: Mngr
+) -> None:
+    mngr("create", "foo@h1", "player", "--env", "GIVEN=it's $HOME", "--env", "TZ=Asia/Tokyo")
+    mngr("message", "foo", "-m", "hello", "--wait")
+    look = ("exec", "foo", "--", "sh", "-c", 'printf "%s|" "$HOME" "$GIVEN" "$TZ" "$MNGR_AGENT_DIR"')
+    at_first = mngr(*look).out
+    mngr("migrate", "foo", "@h2")
+    assert mngr.agent("foo")["state"] == "WAITING"
+    assert mngr(*look).out == at_first.replace(str(farm.home("h1")), str(farm.home("h2")))
+    mngr("message", "foo", "-m", "again", "--wait")
+    said = [row["text"] for row in mngr.json("transcript", "foo")["transcript"]]
+    assert said == ["hello", "ok: hello", "again", "ok: again"]
+    types = [row["type"] for row in mngr.json("events", "foo")["events"]]
+    assert types[0] == "created" and "migrate" in types
+
+
+@settings(
+    max_examples=40 if FULL else 3,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    first=st.dictionaries(_names, _trees, max_size=4),
+    then=st.dictionaries(_names, _trees, max_size=4),
+    stage=st.booleans(),
+)
+def test_any_tree_comes_back(fleet: Fleet, first: dict[str, Any], then: dict[str, Any], stage: bool) -> None:
+    if any(agent.name == "any" for agent in fleet.list().agents):
+        away(fleet, "any")
+    for grave in fleet.graves():
+        shutil.rmtree(grave.place)
+    work = make(fleet, "any@h1")
+    place = work / "area"
+    place.mkdir()
+    for name, what in first.items():
+        _plant(place, name, what)
+    git(work, "add", "-A", "-f")
+    commit(work, "-m", "first", "--allow-empty")
+    shutil.rmtree(place)
+    place.mkdir()
+    for name, what in then.items():
+        _plant(place, name, what)
+    if stage:
+        git(work, "add", "-A", "-f")
+    before = state(work)
+    away(fleet, "any")
+    assert back(fleet, "any") == work
+    assert state(work) == before

@@ -1,0 +1,185 @@
+"""Archives of an agent's, made to do harm: what is not refused stays below the target."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mngr.agents.sync import files, transfer_limits
+from mngr.base.errors import MngrError, TimedOut
+from mngr.base.paths import Home
+from mngr.providers.local import LocalHost
+
+
+def unpack(entries: list[tuple[str, str, str]], target: Path) -> None:
+    """Pass (name, kind, content or link) through what reads an agent's archive."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as archive:
+        for name, kind, text in entries:
+            member = tarfile.TarInfo(name)
+            member.type = {
+                "file": tarfile.REGTYPE,
+                "dir": tarfile.DIRTYPE,
+                "link": tarfile.SYMTYPE,
+                "hard": tarfile.LNKTYPE,
+            }.get(kind, kind.encode()[:1])
+            if kind == "file":
+                member.size = len(text)
+                archive.addfile(member, io.BytesIO(text.encode()))
+            else:
+                member.linkname = text
+                archive.addfile(member)
+    take(data.getvalue(), target)
+
+
+def take(data: bytes, target: Path, most: transfer_limits.Limits | None = None) -> None:
+    """Read an archive as it comes from an agent."""
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        for archive, member in files._members(file, most or transfer_limits.Limits()):
+            files._extract(archive, member, str(target))
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [("/abs", "file", "x")],
+        [("../up", "file", "x")],
+        [("a/../../up", "file", "x")],
+        [("x", "link", "/etc")],
+        [("x", "link", "../outside")],
+        [("x", "link", "a/../../outside")],
+        [("d", "link", "."), ("x", "link", "d/d/..")],
+        [("a", "dir", ""), ("a/x", "link", "../../outside")],
+        [("x", "hard", "../outside/secret")],
+        [("x", "hard", "/etc/passwd")],
+        [("x", tarfile.CHRTYPE.decode(), "")],
+        [("x", tarfile.BLKTYPE.decode(), "")],
+        [("x", tarfile.FIFOTYPE.decode(), "")],
+        [("/".join("d" * 200), "dir", "")],
+    ],
+)
+def test_what_leaves_the_target_is_refused(tmp_path: Path, entries: list[tuple[str, str, str]]) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("secret")
+    with pytest.raises(MngrError, match="refused"):
+        unpack(entries, tmp_path / "target")
+    assert [p.name for p in tmp_path.rglob("*") if p.is_file() and p.read_text() != "secret"] == []
+
+
+_NAME = st.sampled_from(["a", "b", "c"])
+_PATH = st.lists(_NAME, min_size=1, max_size=3).map("/".join)
+_LINK = st.lists(st.sampled_from(["a", "b", "c", "..", "."]), min_size=1, max_size=5).map("/".join)
+_ENTRY = st.one_of(
+    st.tuples(_PATH, st.just("file"), st.just("x")), st.tuples(_PATH, st.just("dir"), st.just("")),
+    st.tuples(_PATH, st.just("link"), _LINK), st.tuples(_PATH, st.just("hard"), _PATH),
+)  # fmt: skip
+
+
+@given(st.lists(st.lists(_ENTRY, max_size=6), min_size=1, max_size=2))
+def test_no_archive_leaves_the_target(
+    tmp_path_factory: pytest.TempPathFactory, archives: list[list[tuple[str, str, str]]]
+) -> None:
+    """Links may be chained, replaced and written through, in one archive or over several."""
+    top = tmp_path_factory.mktemp("top")
+    target = top / "target"
+    for entries in archives:
+        try:
+            unpack(entries, target)
+        except MngrError:
+            pass
+    assert [p.name for p in top.iterdir()] in ([], ["target"])
+    for path in target.rglob("*"):
+        assert os.path.realpath(path).startswith(str(target))
+
+
+def test_limits_stop_a_flood(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for number in range(20):
+        (source / str(number)).write_text("x" * 100)
+    host = LocalHost(Home(str(tmp_path / "home")))
+    assert files.receive(host, str(source), ["."], str(tmp_path / "a")) == 20
+    for most, said in (
+        (transfer_limits.Limits(files=10), "at most 10 files"),
+        (transfer_limits.Limits(bytes=1000), "at most 1 kB"),
+        (transfer_limits.Limits(file_bytes=99), "has 100 bytes, and at most 99 bytes"),
+    ):
+        with pytest.raises(MngrError, match=said):
+            files.receive(host, str(source), ["."], str(tmp_path / "b"), most)
+
+
+def test_git_of_the_agents_does_not_come_along(tmp_path: Path) -> None:
+    unpack([("a/.git/config", "file", "x"), (".GIT/hooks/x", "file", "x"), ("a/ok", "file", "x")], tmp_path)
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["a", "ok"]
+
+
+def sample() -> bytes:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, size in (("a", 10), ("d/" + "long" * 40, 700), ("é", 0)):
+            member = tarfile.TarInfo(name)
+            member.size = size
+            archive.addfile(member, io.BytesIO(b"x" * size))
+    return data.getvalue()
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 8000), st.binary(min_size=1, max_size=12)), max_size=4),
+    st.integers(0, 12000),
+)
+def test_a_damaged_archive_is_no_bug_of_ours(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, bytes]], cut: int
+) -> None:
+    top = tmp_path_factory.mktemp("top")
+    data = bytearray(sample())
+    for at, some in changes:
+        data[at : at + len(some)] = some
+    try:
+        take(bytes(data[:cut]), top / "target")
+    except (MngrError, tarfile.TarError):
+        pass
+    assert [p.name for p in top.iterdir()] in ([], ["target"])
+
+
+def test_an_archive_that_ends_between_two_files_is_not_whole(tmp_path: Path) -> None:
+    data = sample()
+    end = data.rstrip(b"\0")
+    for cut in range(0, len(end), 512):
+        with pytest.raises(tarfile.TarError):
+            take(data[:cut], tmp_path)
+    take(data, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["x", "g", "L", "K", "X"])
+def test_a_header_cannot_fill_the_memory(tmp_path: Path, kind: str) -> None:
+    member = tarfile.TarInfo("x")
+    member.type, member.size = kind.encode(), 1 << 36
+    with tempfile.TemporaryFile(dir=tmp_path) as file:
+        file.write(member.tobuf(tarfile.GNU_FORMAT))
+        file.truncate(1 << 36)
+        file.seek(0)
+        with pytest.raises(MngrError, match="not one that tar makes"):
+            list(files._members(file, transfer_limits.Limits(bytes=1 << 40, file_bytes=1 << 40)))
+
+
+def test_headers_without_end_are_no_bug_of_ours(tmp_path: Path) -> None:
+    member = tarfile.TarInfo("x")
+    member.type, member.size = b"L", 1
+    with pytest.raises((MngrError, tarfile.TarError)):
+        take((member.tobuf(tarfile.GNU_FORMAT) + b"x".ljust(512, b"\0")) * 5000, tmp_path)
+
+
+def test_a_host_that_says_nothing_is_left_in_time(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    with os.fdopen(read, "rb") as stream, os.fdopen(write, "wb"), pytest.raises(TimedOut):
+        list(files._members(stream, transfer_limits.Limits(seconds=0.1)))

@@ -1,0 +1,409 @@
+"""How an agent gets its copy: worktree, mirror, copy, none; from where; on which branch; with what is uncommitted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Mngr, git
+from tests.support.repos import commit, plant, refs, status, tree
+
+RUN = ("--", "sleep", "1000")
+
+
+def create(mngr: Mngr, name: str, *words: str, cwd: Path | None = None) -> Path:
+    """Make an agent; its work dir."""
+    mngr("create", name, *words, *RUN, cwd=cwd)
+    return mngr.work(name)
+
+
+# ---- mirror
+
+
+def is_independent(work: Path, source: Path) -> bool:
+    """Nothing is shared: no alternates, no hard links, no hooks, no settings, no remote."""
+    own = work / ".git"
+    assert own.is_dir()
+    assert not (own / "objects/info/alternates").exists()
+    assert not (own / "hooks").exists() or list((own / "hooks").iterdir()) == []
+    assert git(work, "remote") == ""
+    assert all(path.stat().st_nlink == 1 for path in own.rglob("*") if path.is_file())
+    git(work, "fsck", "--strict")
+    shutil.move(source, source.with_name("away"))  # it must stand alone
+    git(work, "log", "--all")
+    git(work, "fsck", "--strict")
+    shutil.move(source.with_name("away"), source)
+    return True
+
+
+def test_a_mirror_has_all_branches_and_tags_and_nothing_else(mngr: Mngr) -> None:
+    repo = mngr.repo
+    git(repo, "branch", "side")
+    git(repo, "tag", "-a", "v1", "-m", "one")
+    git(repo, "tag", "light")
+    git(repo, "update-ref", "refs/notes/x", "HEAD")
+    git(repo, "update-ref", "refs/remotes/origin/main", "HEAD")
+    git(repo, "config", "core.sshCommand", "secret")
+    git(repo, "remote", "add", "origin", "ssh://example.invalid/x")
+    git(repo, "config", "user.name", "Local Name")
+    hook = repo / ".git/hooks/post-checkout"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\ntouch ran\n")
+    hook.chmod(0o755)
+    work = create(mngr, "foo", "--transfer", "mirror")
+    kept = {k: v for k, v in refs(repo).items() if k.startswith(("refs/heads/", "refs/tags/"))}
+    assert refs(work) == {**kept, "refs/heads/mngr/foo": git(repo, "rev-parse", "HEAD")}
+    assert git(work, "symbolic-ref", "HEAD") == "refs/heads/mngr/foo"
+    settings = git(work, "config", "--local", "--name-only", "--list").splitlines()
+    assert {key for key in settings if not key.startswith("core.")} == {"user.name"}
+    assert "core.sshcommand" not in settings and git(work, "config", "user.name") == "Local Name"
+    assert tree(work) == tree(repo) and status(work) == [""]
+    assert not (work / "ran").exists()
+    assert is_independent(work, repo)
+    assert "mngr/foo" not in git(repo, "branch", "--list", "--all")
+
+
+def test_a_mirror_of_a_detached_head_that_no_branch_has(mngr: Mngr) -> None:
+    git(mngr.repo, "checkout", "-q", "--detach")
+    lonely = commit(mngr.repo)
+    work = create(mngr, "foo", "--transfer", "mirror")
+    assert git(work, "rev-parse", "HEAD") == lonely == mngr.agent("foo")["base"]
+    assert refs(work) == {**refs(mngr.repo), "refs/heads/mngr/foo": lonely}
+    assert is_independent(work, mngr.repo)
+
+
+def test_a_mirror_of_a_shallow_clone_and_its_work_comes_back(mngr: Mngr, tmp_path: Path) -> None:
+    for number in range(3):
+        commit(mngr.repo, f"{number}.txt")
+    shallow = tmp_path / "shallow"
+    git(tmp_path, "clone", "-q", "--depth", "2", f"file://{mngr.repo}", str(shallow))
+    work = create(mngr, "foo", "--transfer", "mirror", cwd=shallow)
+    assert git(work, "rev-list", "--count", "HEAD") == "2"
+    assert status(work) == [""]
+    done = commit(work, "done.txt")
+    mngr("pull", "foo", cwd=shallow)
+    assert git(shallow, "rev-parse", "mngr/foo") == done
+    mngr("push", "foo", cwd=shallow)
+
+
+def test_a_mirror_from_inside_a_linked_worktree_and_a_subdirectory(mngr: Mngr, tmp_path: Path) -> None:
+    linked = tmp_path / "linked"
+    git(mngr.repo, "worktree", "add", "-q", "-b", "side", str(linked))
+    ahead = commit(linked)
+    work = create(mngr, "foo", "--transfer", "mirror", cwd=linked / "src")
+    assert git(work, "rev-parse", "HEAD") == ahead
+    assert tree(work) == tree(linked)
+    assert is_independent(work, mngr.repo)
+    assert mngr.agent("foo")["project"] == "repo"
+
+
+# ---- worktree
+
+
+def test_a_worktree_made_in_a_linked_worktree_outlives_it(mngr: Mngr, tmp_path: Path) -> None:
+    linked = tmp_path / "linked"
+    git(mngr.repo, "worktree", "add", "-q", "-b", "side", str(linked))
+    ahead = commit(linked)
+    work = create(mngr, "foo", cwd=linked / "src")
+    assert git(work, "rev-parse", "HEAD") == ahead
+    assert mngr.agent("foo")["project"] == "repo"
+    git(mngr.repo, "worktree", "remove", "--force", str(linked))
+    mngr("stop", "foo")
+    mngr("destroy", "foo")
+    assert git(mngr.repo, "worktree", "list").count("\n") == 0
+    assert "mngr/foo" not in git(mngr.repo, "branch", "--list")
+
+
+def test_a_worktree_of_a_detached_head(mngr: Mngr) -> None:
+    git(mngr.repo, "checkout", "-q", "--detach")
+    lonely = commit(mngr.repo)
+    work = create(mngr, "foo")
+    assert git(work, "rev-parse", "mngr/foo") == lonely
+    assert git(work, "rev-parse", "--path-format=absolute", "--git-common-dir") == str(mngr.repo / ".git")
+
+
+def test_hooks_of_the_user_do_not_run_while_a_worktree_is_made(mngr: Mngr) -> None:
+    hook = mngr.repo / ".git/hooks/post-checkout"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\ntouch ran\n")
+    hook.chmod(0o755)
+    assert not (create(mngr, "foo") / "ran").exists()
+
+
+# ---- copy, none
+
+
+def test_a_copy_has_the_files_without_git_and_what_it_ignores(mngr: Mngr) -> None:
+    (mngr.repo / "noise.log").write_text("ignored")
+    (mngr.repo / "new é\n.txt").write_text("untracked")
+    (mngr.repo / "README.md").write_text("changed")
+    (mngr.repo / "src/app.py").unlink()
+    shelf = mngr.repo / ".mngr/outputs/old"
+    shelf.mkdir(parents=True)
+    (shelf / "x").write_text("x")
+    work = create(mngr, "foo", "--transfer", "copy", cwd=mngr.repo / "src")
+    assert set(tree(work)) == {".gitignore", "README.md", "new é\n.txt"}
+    assert (work / "README.md").read_text() == "changed"
+    agent = mngr.agent("foo")
+    assert (agent["branch"], agent["base"], agent["project"]) == (None, None, "repo")
+
+
+def test_a_directory_that_is_no_repository_is_copied_without_our_home(mngr: Mngr, tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    (plain / "a/b").mkdir(parents=True)
+    (plain / "empty").mkdir()
+    (plain / "a/b/run").write_text("#!/bin/sh\n")
+    (plain / "a/b/run").chmod(0o755)
+    (plain / "link").symlink_to("a/b/run")
+    before = tree(plain)
+    for home in (plain / ".mngr", plain / "a/home"):
+        mngr("--home", str(home), "create", "foo", *RUN, cwd=plain)
+        assert tree(home / "work/foo") == before
+        (home / "work/foo/mark").write_text("")
+        mngr("--home", str(home), "stop", "foo")
+        os.unlink(os.readlink(home / "tmux.socket"))
+        shutil.rmtree(home)
+
+
+def test_none_is_the_directory_itself_and_is_never_deleted(mngr: Mngr) -> None:
+    where = mngr.repo / "src"
+    assert create(mngr, "foo", "--transfer", "none", cwd=where) == where
+    agent = mngr.agent("foo")
+    assert (agent["branch"], agent["base"]) == ("main", git(mngr.repo, "rev-parse", "HEAD"))
+    mngr("stop", "foo")
+    mngr("destroy", "foo")
+    assert (where / "app.py").exists() and git(mngr.repo, "branch", "--list").count("\n") == 0
+
+
+# ---- from
+
+
+def test_from_a_path(mngr: Mngr, tmp_path: Path) -> None:
+    for given in (str(mngr.repo), "../repo", "../repo/src"):
+        name = f"n{len(given)}"
+        elsewhere = tmp_path / "user"
+        assert tree(create(mngr, name, "--from", given, cwd=elsewhere)) == tree(mngr.repo)
+
+
+def test_from_an_agent_goes_on_where_it_stands(mngr: Mngr) -> None:
+    first = create(mngr, "one")
+    ahead = commit(first)
+    second = create(mngr, "two", "--from", "one")
+    assert git(second, "rev-parse", "mngr/two") == ahead == mngr.agent("two")["base"]
+    assert mngr.agent("two")["project"] == "repo"
+    (first / "dirty.txt").write_text("d")
+    assert "uncommitted" in mngr("create", "three", "--from", "one", *RUN, code=1).err
+    assert (create(mngr, "three", "--from", "one", "--dirty", "include") / "dirty.txt").read_text() == "d"
+    mngr("destroy", "--force", "one")
+    mngr("destroy", "--force", "two", "three")
+    assert git(mngr.repo, "worktree", "list").count("\n") == 0
+
+
+def test_from_an_agent_with_a_repository_of_its_own_nothing_it_set_runs(mngr: Mngr, tmp_path: Path) -> None:
+    first = create(mngr, "one", "--transfer", "mirror")
+    commit(first, ".gitattributes", "* filter=evil\n")
+    plant(first, tmp_path / "ran")
+    (first / "README.md").write_text("changed")
+    second = create(mngr, "two", "--from", "one", "--dirty", "include")
+    assert (second / ".git").is_dir() and (second / "README.md").read_text() == "changed"
+    create(mngr, "three", "--from", "one", "--transfer", "copy")
+    assert not (tmp_path / "ran").exists()
+    mngr("create", "four", "--from", "one", "--transfer", "worktree", *RUN, code=2)
+    assert is_independent(second, first)
+
+
+def test_from_a_url(mngr: Mngr, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "user"
+    url = f"file://{mngr.repo}"
+    (mngr.repo / ".mngr").mkdir()
+    (mngr.repo / ".mngr/settings.toml").write_text('[project]\nsetup = "echo made >made.log"\n')
+    first = commit(mngr.repo)
+    git(mngr.repo, "branch", "side")
+    one = create(mngr, "one", "--from", url, cwd=elsewhere)
+    assert git(one, "rev-parse", "HEAD") == first and (one / ".git").is_dir()
+    assert (one / "made.log").read_text() == "made\n"
+    assert mngr.agent("one")["project"] == "repo"
+    kept = commit(one, "work.txt")
+    git(mngr.repo, "branch", "-D", "side")
+    second = commit(mngr.repo, "second.txt")
+    two = create(mngr, "two", "--from", url, "--branch", "main:mngr/one", cwd=elsewhere)
+    assert git(two, "rev-parse", "mngr/one") == second
+    assert "refs/heads/side" not in refs(two)
+    assert git(one, "rev-parse", "mngr/one") == kept
+    for mode in ("worktree", "copy", "none"):
+        mngr("create", "x", "--from", url, "--transfer", mode, *RUN, cwd=elsewhere, code=2)
+    gone = mngr("create", "x", "--from", f"file://{tmp_path}/nowhere", *RUN, cwd=elsewhere, code=1)
+    assert "cannot fetch" in gone.err and "Hint:" in gone.err
+    assert sorted(a["name"] for a in mngr.agents()) == ["one", "two"]
+
+
+# ---- branch
+
+
+@pytest.mark.parametrize("mode", ["worktree", "mirror"])
+def test_branches_by_base_and_new(mngr: Mngr, mode: str) -> None:
+    first = git(mngr.repo, "rev-parse", "HEAD")
+    git(mngr.repo, "branch", "old")
+    git(mngr.repo, "tag", "v1")
+    ahead = commit(mngr.repo)
+    for number, (text, branch, at) in enumerate(
+        (
+            ("old", "old", first),
+            ("old:new", "new", first),
+            (":fresh", "fresh", ahead),
+            ("v1:", "mngr/n3", first),
+            (f"{first[:10]}:by-*/x", "by-n4/x", first),
+        )
+    ):
+        work = create(mngr, f"n{number}", "--branch", text, "--transfer", mode)
+        assert (git(work, "symbolic-ref", "--short", "HEAD"), git(work, "rev-parse", "HEAD")) == (branch, at)
+        agent = mngr.agent(f"n{number}")
+        assert (agent["branch"], agent["base"]) == (branch, at)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("nowhere", 1, "there is no branch 'nowhere'"),
+        ("nowhere:x", 1, "there is no commit 'nowhere'"),
+        (":main", 1, "there is already a branch 'main'"),
+        ("main", 1, "'main' is checked out at"),
+        (":a..b", 2, "cannot be the name of a branch"),
+        (":main/x", 1, "cannot be a branch here"),
+    ],
+)
+def test_branches_that_cannot_be(mngr: Mngr, text: str, code: int, said: str) -> None:
+    ran = mngr("create", "foo", "--branch", text, *RUN, code=code)
+    assert said in ran.err and "Hint:" in ran.err
+    assert list(refs(mngr.repo)) == ["refs/heads/main"]
+    assert git(mngr.repo, "worktree", "list").count("\n") == 0 and mngr.agents() == []
+
+
+def test_a_branch_of_the_users_that_is_in_the_way_stays(mngr: Mngr) -> None:
+    git(mngr.repo, "branch", "mngr/foo")
+    for mode in ("worktree", "mirror"):
+        assert "already a branch 'mngr/foo'" in mngr("create", "foo", "--transfer", mode, *RUN, code=1).err
+    assert "refs/heads/mngr/foo" in refs(mngr.repo)
+
+
+# ---- dirty
+
+
+def make_a_mess(repo: Path) -> None:
+    """Everything git can call dirty, from a first commit that has something to lose."""
+    for name in (
+        "gone.txt",
+        "gone-staged.txt",
+        "renamed.txt",
+        "both.txt",
+        "mode.sh",
+        "to-link",
+        "d/deep/only.txt",
+        "é é.txt",
+    ):
+        (repo / name).parent.mkdir(parents=True, exist_ok=True)
+        (repo / name).write_text(f"{name}\n" * 20)
+    (repo / "to-file").symlink_to("README.md")
+    (repo / "file-to-dir").write_text("f")
+    (repo / "dir-to-file").mkdir()
+    (repo / "dir-to-file/x").write_text("x")
+    (repo / "link-to-dir").symlink_to("/tmp")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "second")
+    (repo / "gone.txt").unlink()
+    git(repo, "rm", "-q", "gone-staged.txt")
+    git(repo, "mv", "renamed.txt", "new name.txt")
+    (repo / "both.txt").write_text("staged\n")
+    git(repo, "add", "both.txt")
+    (repo / "both.txt").write_text("unstaged\n")
+    (repo / "mode.sh").chmod(0o755)
+    (repo / "to-link").unlink()
+    (repo / "to-link").symlink_to("nowhere/at all")
+    (repo / "to-file").unlink()
+    (repo / "to-file").write_text("now a file")
+    (repo / "file-to-dir").unlink()
+    (repo / "file-to-dir").mkdir()
+    (repo / "file-to-dir/inside").write_text("i")
+    shutil.rmtree(repo / "dir-to-file")
+    (repo / "dir-to-file").write_text("now a file")
+    (repo / "link-to-dir").unlink()
+    (repo / "link-to-dir").mkdir()
+    (repo / "link-to-dir/own").write_text("mine")
+    shutil.rmtree(repo / "d")
+    (repo / "é é.txt").write_text("ü\n")
+    for odd in (
+        "-rf",
+        "new\nline",
+        " lead",
+        "trail ",
+        "tab\t",
+        '"quoted"',
+        "*",
+        "back\\slash",
+        os.fsdecode(b"raw\xff\xfe"),
+    ):
+        (repo / odd).write_text(f"odd {len(odd)}\n")
+    (repo / "un/tracked/deep").mkdir(parents=True)
+    (repo / "un/tracked/deep/tool").write_text("#!/bin/sh\n")
+    (repo / "un/tracked/deep/tool").chmod(0o755)
+    (repo / "un/link").symlink_to("tracked")
+    (repo / "staged-new.txt").write_text("s")
+    git(repo, "add", "staged-new.txt")
+    (repo / "empty").write_text("")
+    (repo / "noise.log").write_text("ignored")
+
+
+@pytest.mark.parametrize("mode", ["worktree", "mirror"])
+def test_dirty_include_carries_everything_over_exactly(mngr: Mngr, mode: str) -> None:
+    make_a_mess(mngr.repo)
+    before = status(mngr.repo)
+    work = create(mngr, "foo", "--dirty", "include", "--transfer", mode)
+    expected = tree(mngr.repo)
+    del expected["noise.log"]
+    assert tree(work) == expected
+    assert status(work) == before == status(mngr.repo)
+    assert git(work, "diff", "--cached") == git(mngr.repo, "diff", "--cached")
+    assert git(work, "diff") == git(mngr.repo, "diff")
+    assert [ref for ref in refs(work) if ref.startswith("refs/mngr")] == []
+    git(work, "fsck", "--strict")
+
+
+def test_dirty_ignore_leaves_everything_behind(mngr: Mngr) -> None:
+    make_a_mess(mngr.repo)
+    work = create(mngr, "foo", "--dirty", "ignore")
+    assert status(work) == [""]
+    assert (work / "gone.txt").exists() and not (work / "empty").exists()
+
+
+@pytest.mark.parametrize("how", ["untracked", "changed", "staged"])
+def test_dirty_fails_by_itself_and_names_the_files(mngr: Mngr, how: str) -> None:
+    (mngr.repo / ("new.txt" if how == "untracked" else "README.md")).write_text("changed")
+    if how == "staged":
+        git(mngr.repo, "add", "-A")
+    ran = mngr("create", "foo", *RUN, code=1)
+    assert ("new.txt" if how == "untracked" else "README.md") in ran.err and "--dirty include" in ran.err
+    assert mngr.agents() == []
+
+
+def test_what_mngr_itself_keeps_in_the_project_is_never_dirty(mngr: Mngr) -> None:
+    shelf = mngr.repo / ".mngr/runs/x"
+    shelf.mkdir(parents=True)
+    (shelf / "run.json").write_text("{}")
+    create(mngr, "foo")
+    (mngr.repo / ".mngr/settings.toml").write_text("")
+    assert ".mngr/settings.toml" in mngr("create", "bar", *RUN, code=1).err
+
+
+def test_an_unfinished_merge_cannot_be_carried(mngr: Mngr) -> None:
+    git(mngr.repo, "checkout", "-q", "-b", "side")
+    commit(mngr.repo, "README.md", "side\n")
+    git(mngr.repo, "checkout", "-q", "main")
+    commit(mngr.repo, "README.md", "main\n")
+    subprocess.run(["git", "-C", str(mngr.repo), "merge", "-q", "side"], capture_output=True, check=False)
+    assert "unmerged" in mngr("create", "foo", "--dirty", "include", *RUN, code=1).err
+    assert mngr.agents() == []
+    assert "mngr/foo" not in git(mngr.repo, "branch", "--list")

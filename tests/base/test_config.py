@@ -1,0 +1,183 @@
+"""Settings: later layers replace, `+=` extends, every value knows where it came from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mngr.base import config
+from mngr.base.config import Layer, Settings
+from mngr.base.errors import MngrError, UsageError
+
+KEYS = st.sampled_from(["project.setup", "project.carry", "commands.list.sort", "templates.t.env"])
+VALUES = st.one_of(st.text(max_size=5), st.lists(st.text(max_size=3), max_size=3), st.integers())
+LAYERS = st.lists(st.dictionaries(KEYS, VALUES, max_size=3), max_size=5)
+
+
+def layered(*datas: dict[str, Any]) -> Settings:
+    return Settings([Layer(source=f"layer {n}", data=data) for n, data in enumerate(datas)])
+
+
+@given(LAYERS)
+def test_the_last_layer_that_has_a_key_decides_and_is_named(datas: list[dict[str, Any]]) -> None:
+    settings = layered(*datas)
+    expected: dict[str, tuple[Any, str]] = {}
+    for number, data in enumerate(datas):
+        for key, value in data.items():
+            expected[key] = (value, f"layer {number}")
+    assert {key: (settings.get(key), settings.source(key)) for key in settings.values} == expected
+
+
+@given(LAYERS, st.dictionaries(KEYS, VALUES, max_size=3))
+def test_an_empty_layer_changes_nothing_and_the_same_layer_twice_is_once(
+    datas: list[dict[str, Any]], last: dict[str, Any]
+) -> None:
+    assert layered(*datas, {}).values == layered(*datas).values
+    assert layered(*datas, last, last).values == layered(*datas, last).values
+
+
+@given(st.lists(st.lists(st.text(max_size=3), max_size=3), max_size=5))
+def test_plus_equals_extends_in_the_order_of_the_layers(lists: list[list[str]]) -> None:
+    settings = layered(*({"project": {"carry+=": items}} for items in lists))
+    assert settings.get("project.carry", []) == [item for items in lists for item in items]
+
+
+def test_plus_equals_starts_again_where_a_later_layer_replaces() -> None:
+    settings = layered({"a": {"b+=": [1]}}, {"a": {"b": [2]}}, {"a": {"b+=": [3]}})
+    assert (settings.get("a.b"), settings.source("a.b")) == ([2, 3], "layer 2")
+
+
+def test_table_gives_what_is_under_a_prefix_and_nothing_that_only_begins_like_it() -> None:
+    settings = layered({"commands": {"list": {"sort": "name", "ids": True}, "listing": {"x": 1}}})
+    assert settings.table("commands.list") == {"sort": "name", "ids": True}
+
+
+def test_every_layer_is_read_in_order(tmp_path: Path) -> None:
+    user = tmp_path / "settings.toml"
+    user.write_text(
+        '[project]\nsetup = "user"\nprogram = "user"\npytest = "user"\n[tutorial]\nfile = "user"\ntests = "user"\n'
+    )
+    (tmp_path / ".mngr").mkdir()
+    project, local = tmp_path / ".mngr/settings.toml", tmp_path / ".mngr/settings.local.toml"
+    project.write_text(
+        '[project]\nprogram = "project"\npytest = "project"\n[tutorial]\nfile = "project"\ntests = "project"\n'
+    )
+    local.write_text('[project]\npytest = "local"\n[tutorial]\nfile = "local"\ntests = "local"\n')
+    environ = {"MNGR__TUTORIAL__FILE": "env", "MNGR__TUTORIAL__TESTS": "env", "MNGR_HOME": "no setting"}
+    settings = config.load(str(user), str(tmp_path), ["tutorial.tests=given"], environ)
+    assert {key: settings.source(key) for key in settings.values} == {
+        "stop.grace": "default",
+        "graveyard.keep": "default",
+        **{f"pull.{key}": "default" for key in ("max_bytes", "max_file_bytes", "max_files", "timeout")},
+        "tutorial.timeout": "default",
+        "project.setup": f"user ({user})",
+        "project.program": f"project ({project})",
+        "project.pytest": f"local ({local})",
+        "tutorial.file": "env",
+        "tutorial.tests": "-S",
+    }
+    assert [settings.get(f"tutorial.{name}") for name in ("file", "tests")] == ["env", "given"]
+
+
+def test_every_given_assignment_counts() -> None:
+    settings = config.load(
+        "/nowhere", None, ["project.carry=a", "project.carry+=b", "project.carry+=['c', 'd']"], {}
+    )
+    assert settings.get("project.carry") == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("text", "pair"),
+    [
+        ("project.setup=uv sync", ("project.setup", "uv sync")),
+        ("project.setup=5", ("project.setup", "5")),
+        ("project.setup='5'", ("project.setup", "5")),
+        ("project.setup=", ("project.setup", "")),
+        ("project.setup=a=b", ("project.setup", "a=b")),
+        ("project.carry=.env", ("project.carry", [".env"])),
+        ("project.carry=['.env', 'x']", ("project.carry", [".env", "x"])),
+        ("project.carry+=.env", ("project.carry+=", [".env"])),
+        ("commands.create.count=5", ("commands.create.count", 5)),
+        ("commands.create.connect=false", ("commands.create.connect", False)),
+        ("commands.create.from=1\nx = 2", ("commands.create.from", "1\nx = 2")),
+    ],
+)
+def test_assignments_take_the_kind_that_the_setting_wants(text: str, pair: tuple[str, Any]) -> None:
+    assert config.parse_assignment(text) == pair
+
+
+@given(st.text())
+def test_any_text_can_be_the_value_of_a_text_setting(text: str) -> None:
+    _, value = config.parse_assignment(f"project.setup={text}")
+    assert isinstance(value, str)
+
+
+@pytest.mark.parametrize("text", ["project.setup", "=x", "+=x", ""])
+def test_what_is_no_assignment_is_wrong_usage(text: str) -> None:
+    with pytest.raises(UsageError, match=r"is not KEY=VALUE"):
+        config.parse_assignment(text)
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("project.setpu", "project.setup"),
+        ("graveyard.keeps", "graveyard.keep"),
+        ("zzz", "known keys: project.setup"),
+    ],
+)
+def test_an_unknown_key_names_the_nearest_one(key: str, hint: str) -> None:
+    with pytest.raises(MngrError) as caught:
+        config.load("/nowhere", None, [f"{key}=1"], {})
+    assert repr(key) in caught.value.message
+    assert hint in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "key", ["project", "project.", "project.setup.more", "commands.create", "commands..x", ".setup"]
+)
+def test_a_key_must_go_all_the_way(key: str) -> None:
+    assert config.kind_of(key) is None
+
+
+@pytest.mark.parametrize(
+    "key", ["commands.create.count", "commands.snapshot.create.format", "templates.t.env"]
+)
+def test_names_of_the_users_own_fit_where_the_schema_has_a_star(key: str) -> None:
+    assert config.kind_of(key) is object
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[project\n", "is not valid TOML"),
+        ("[project]\nsetpu = 'x'\n", "there is no setting 'project.setpu'"),
+        ("[project]\nsetup = 5\n", "project.setup must be a text, not 5"),
+        ("[project]\ncarry = '.env'\n", "project.carry must be a list"),
+        ("[project]\n'setup+=' = ['x']\n", "project.setup must be a text"),
+    ],
+)
+def test_a_bad_file_is_named_with_what_is_wrong(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_text(text)
+    with pytest.raises(MngrError) as caught:
+        config.read_file(str(path))
+    assert str(path) in caught.value.message
+    assert said in caught.value.message
+    assert caught.value.hint
+
+
+def test_a_file_that_is_no_text_is_an_error_of_the_user(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(MngrError, match="cannot read"):
+        config.read_file(str(path))
+
+
+def test_a_wrong_variable_is_named() -> None:
+    with pytest.raises(MngrError, match=r"MNGR__PROJECT__SETPU: there is no setting"):
+        config.load("/nowhere", None, [], {"MNGR__PROJECT__SETPU": "x"})

@@ -1,0 +1,37 @@
+"""The bounded parallel map."""
+
+from __future__ import annotations
+
+import threading
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mngr.base.fanout import fanout
+
+
+@given(st.lists(st.integers(), max_size=30), st.integers(1, 8))
+def test_every_item_has_its_answer_in_its_place(items: list[int], at_once: int) -> None:
+    def work(item: int) -> int:
+        if item % 3 == 0:
+            raise ValueError(item)
+        return item * 2
+
+    for item, answer in zip(items, fanout(work, items, at_once), strict=True):
+        if item % 3 == 0:
+            assert isinstance(answer, ValueError)
+            assert answer.args == (item,)
+        else:
+            assert answer == item * 2
+
+
+def test_that_many_run_at_once_and_no_more() -> None:
+    gate = threading.Barrier(4, timeout=10)
+    workers: set[threading.Thread] = set()
+
+    def work(item: int) -> None:
+        workers.add(threading.current_thread())
+        gate.wait()
+
+    assert fanout(work, range(12), at_once=4) == [None] * 12
+    assert len(workers) == 4

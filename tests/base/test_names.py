@@ -1,0 +1,127 @@
+"""Names and addresses."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mngr.base import names
+from mngr.base.errors import UsageError
+from mngr.base.names import Address
+
+NAMES = st.from_regex(r"[a-z0-9][a-z0-9_-]{0,62}", fullmatch=True)
+HOSTS = st.from_regex(r"[a-z0-9][a-z0-9-]{0,10}", fullmatch=True)
+ADDRESSES = st.builds(
+    Address,
+    name=NAMES,
+    host=st.none() | HOSTS,
+    provider=st.none() | st.sampled_from(names.PROVIDERS),
+    path=st.none() | st.text(max_size=10),
+)
+
+
+@given(ADDRESSES)
+def test_an_address_reads_back_as_it_was_written(address: Address) -> None:
+    assert names.parse_address(str(address)) == address
+
+
+@given(HOSTS, st.none() | st.sampled_from(names.PROVIDERS))
+def test_a_host_alone_is_an_address(host: str, provider: str | None) -> None:
+    address = Address(host=host, provider=provider)
+    assert names.parse_address(str(address)) == address
+
+
+@given(st.text())
+def test_any_text_is_an_address_or_wrong_usage(text: str) -> None:
+    try:
+        address = names.parse_address(text)
+    except UsageError as error:
+        assert error.hint
+    else:
+        assert str(address) == text
+
+
+@given(st.text())
+def test_a_name_is_what_the_pattern_says(text: str) -> None:
+    assert names.is_name(text) == bool(re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,62}", text))
+
+
+@given(NAMES)
+def test_every_name_is_accepted(name: str) -> None:
+    assert names.is_name(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("foo", Address(name="foo")),
+        ("foo@box", Address(name="foo", host="box")),
+        ("foo@box.docker", Address(name="foo", host="box", provider="docker")),
+        ("foo@.modal", Address(name="foo", provider="modal")),
+        ("@box", Address(host="box")),
+        ("foo:out/x.json", Address(name="foo", path="out/x.json")),
+        ("foo@10.0.0.5", Address(name="foo", host="10.0.0.5")),
+        ("foo@host.example.com", Address(name="foo", host="host.example.com")),
+        ("foo@a.b.ssh:p:q@r", Address(name="foo", host="a.b", provider="ssh", path="p:q@r")),
+        ("foo:", Address(name="foo", path="")),
+    ],
+)
+def test_the_forms_of_an_address(text: str, address: Address) -> None:
+    assert names.parse_address(text) == address
+
+
+@pytest.mark.parametrize(
+    "text", ["", "@", "foo@", "Foo", "-foo", "foo bar", "foo@.nowhere", "foo@-x", "fö", "foo@b/x", ":x"]
+)
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        names.parse_address(text)
+
+
+def test_a_provider_of_a_plugin_is_known_when_it_is_named() -> None:
+    assert names.parse_address("foo@x.mine", ("mine",)) == Address(name="foo", host="x", provider="mine")
+    assert names.parse_address("foo@x.mine") == Address(name="foo", host="x.mine")
+
+
+def test_a_bad_name_comes_with_a_good_one() -> None:
+    with pytest.raises(UsageError) as caught:
+        names.check_name("My Agent!")
+    assert "'my-agent'" in (caught.value.hint or "")
+
+
+def test_a_name_that_looks_like_an_id_is_refused() -> None:
+    with pytest.raises(UsageError, match="looks like an agent's id"):
+        names.check_name(names.new_id())
+
+
+def test_what_we_make_up_is_valid() -> None:
+    assert all(names.is_id(names.new_id()) for _ in range(100))
+    assert all(names.is_name(names.new_name()) for _ in range(100))
+    assert len({names.new_id() for _ in range(100)}) == 100
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("on", []),
+        ("off", []),
+        ("allow=API.example.com:443, example.org", [("api.example.com", 443), ("example.org", None)]),
+        ("allow=10.0.0.1:22,[::1]:80,[fe80::1]", [("10.0.0.1", 22), ("::1", 80), ("fe80::1", None)]),
+    ],
+)
+def test_a_network_is_on_off_or_some_places(text: str, places: list[tuple[str, int | None]]) -> None:
+    assert names.parse_network(text) == (text.partition("=")[0], places)
+
+
+@pytest.mark.parametrize(
+    "text",
+    "maybe,off=x,allow,allow=,allow=a:,allow=a:0,allow=a:70000,allow=a:b,allow=*.a,allow=::1,allow=[::1]x,allow=a b".split(
+        ","
+    ),
+)
+def test_what_is_no_network_is_said_so(text: str) -> None:
+    with pytest.raises(UsageError, match="--network"):
+        names.parse_network(text)

@@ -1,0 +1,197 @@
+"""Words to values by a command's declaration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mngr.base.errors import UsageError
+from mngr.cli.framework.parse import parse
+from mngr.cli.framework.spec import Argument, Command, Option
+
+SAY = Command(
+    name="say",
+    summary="for these tests",
+    arguments=(Argument(name="WHO", help="", required=False), Argument(name="WHAT", help="", required=False)),
+    options=(
+        Option(flags=("-m", "--message"), metavar="TEXT", help=""),
+        Option(flags=("-w", "--window"), metavar="K=V", many=True, help=""),
+        Option(flags=("--count",), metavar="N", kind="int", default=1, help=""),
+        Option(flags=("--after",), metavar="TIME", kind="length", help=""),
+        Option(flags=("--mode",), metavar="MODE", choices=("soft", "loud"), help=""),
+        Option(flags=("-f", "--force"), help=""),
+        Option(flags=("--all-of-it",), help=""),
+    ),
+    rest="CMD",
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        (
+            "",
+            {
+                "who": None,
+                "what": None,
+                "message": None,
+                "window": [],
+                "count": 1,
+                "force": False,
+                "after": None,
+            },
+        ),
+        ("a b", {"who": "a", "what": "b"}),
+        ("-m hi a", {"message": "hi", "who": "a"}),
+        ("-mhi", {"message": "hi"}),
+        ("-m=hi", {"message": "hi"}),
+        ("--message hi", {"message": "hi"}),
+        ("--message=hi", {"message": "hi"}),
+        ("--message=", {"message": ""}),
+        ("--message=a=b", {"message": "a=b"}),
+        ("--message -f", {"message": "-f", "force": False}),
+        ("-m one -m two", {"message": "two"}),
+        ("-w a=1 --window b=2", {"window": ["a=1", "b=2"]}),
+        ("--count 12", {"count": 12}),
+        ("--after 1h30m", {"after": 5400.0}),
+        ("--mode loud", {"mode": "loud"}),
+        ("-f", {"force": True}),
+        ("-qf", {"quiet": True, "force": True}),
+        ("-fm hi", {"force": True, "message": "hi"}),
+        ("-fmhi", {"force": True, "message": "hi"}),
+        ("--force --no-force", {"force": False}),
+        ("--no-all-of-it --all-of-it", {"all_of_it": True}),
+        ("-", {"who": "-"}),
+        ("a --format json -S a.b=1 --set c.d=2", {"format": "json", "set": ["a.b=1", "c.d=2"], "who": "a"}),
+    ],
+)
+def test_the_forms_of_a_command_line(line: str, values: dict[str, Any]) -> None:
+    args = parse(SAY, line.split())
+    assert {key: args[key] for key in values} == values
+    assert args.rest is None
+
+
+@pytest.mark.parametrize(
+    ("line", "said", "hint"),
+    [
+        ("--mesage x", "mngr say has no option --mesage", "--message"),
+        ("--zzzzzz", "mngr say has no option --zzzzzz", "mngr say --help"),
+        ("-z", "mngr say has no option -z", None),
+        ("-fz", "mngr say has no option -z", None),
+        ("--message", "--message needs a value", "mngr say --help"),
+        ("-m", "-m needs a value", "mngr say --help"),
+        ("--force=1", "--force takes no value", "mngr say --help"),
+        ("--no-message", "mngr say has no option --no-message", None),
+        ("--count x", "--count wants a whole number, not 'x'", None),
+        ("--count -1", "--count wants a whole number, not '-1'", None),
+        ("--count ２", "--count wants a whole number", None),
+        ("--after soon", "'soon' is not a length of time", None),
+        ("--mode lout", "--mode cannot be 'lout'", "'loud'"),
+        ("--mode x", "--mode cannot be 'x'", "one of: soft, loud"),
+        ("a b c", "mngr say does not take 'c'", "put -- before the command to run"),
+    ],
+)
+def test_what_does_not_fit_is_named(line: str, said: str, hint: str | None) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(SAY, line.split())
+    assert said in caught.value.message
+    if hint is not None:
+        assert hint in (caught.value.hint or "")
+
+
+WORD = st.text().filter(lambda word: not word.startswith("-"))
+
+
+@given(st.text(), st.lists(st.text()), st.none() | WORD)
+def test_values_and_the_rest_arrive_as_they_were_given(
+    message: str, rest: list[str], who: str | None
+) -> None:
+    plain = [] if who is None else [who]
+    for words in (["--message", message, *plain], [f"--message={message}", *plain], [*plain, "-m", message]):
+        args = parse(SAY, [*words, "--", *rest])
+        assert (args["message"], args["who"], args.rest) == (message, who, rest)
+        assert args.given == {"message"} | set(() if who is None else ("who",))
+
+
+@given(st.lists(st.text()))
+def test_any_words_give_values_or_wrong_usage(words: list[str]) -> None:
+    try:
+        args = parse(SAY, words)
+    except UsageError:
+        return
+    assert set(args.values) >= {"who", "what", "message", "format", "help"}
+
+
+@given(st.permutations([["-m", "x"], ["--count=3"], ["-w", "a=1"], ["-f"], ["one"]]))
+def test_the_order_of_different_options_does_not_matter(parts: list[list[str]]) -> None:
+    args = parse(SAY, [word for part in parts for word in part])
+    assert (args["message"], args["count"], args["window"], args["force"], args["who"]) == (
+        "x",
+        3,
+        ["a=1"],
+        True,
+        "one",
+    )
+
+
+def test_without_a_rest_what_follows_the_dashes_is_arguments() -> None:
+    command = Command(name="show", summary="", arguments=(Argument(name="NAME", help="", many=True),))
+    args = parse(command, ["a", "--", "-b", "--", "c"])
+    assert (args["name"], args.rest) == (["a", "-b", "--", "c"], None)
+
+
+def test_required_arguments_take_before_optional_ones_and_after_many() -> None:
+    source = Argument(name="SOURCE", help="", required=False)
+    many = Argument(name="FILE", help="", many=True, required=False)
+    target = Argument(name="TARGET", help="")
+    one = Command(name="one", summary="", arguments=(source, target))
+    assert [parse(one, words)["source"] for words in (["t"], ["s", "t"])] == [None, "s"]
+    copy = Command(name="copy", summary="", arguments=(many, target))
+    args = parse(copy, ["a", "b", "c"])
+    assert (args["file"], args["target"]) == (["a", "b"], "c")
+    with pytest.raises(UsageError, match="mngr copy needs TARGET"):
+        parse(copy, [])
+
+
+def test_help_wants_no_arguments() -> None:
+    assert (
+        parse(Command(name="one", summary="", arguments=(Argument(name="A", help=""),)), ["--help"])["help"]
+        is True
+    )
+
+
+def test_settings_are_defaults_that_the_command_line_replaces() -> None:
+    defaults = {
+        "count": 5,
+        "window": ["a=1"],
+        "force": True,
+        "all-of-it": True,
+        "message": "hi",
+        "after": "2m",
+    }
+    args = parse(SAY, [], defaults)
+    assert (args["count"], args["window"], args["force"], args["all_of_it"]) == (5, ["a=1"], True, True)
+    assert (args["message"], args["after"], args.given) == ("hi", 120.0, set())
+    assert args.chosen == {"count", "window", "force", "all_of_it", "message", "after"}
+    assert parse(SAY, [], {"what": "tea"})["what"] == "tea"
+    assert parse(SAY, ["me", "milk"], {"what": "tea"})["what"] == "milk"
+    args = parse(SAY, ["-w", "b=2", "-w", "c=3", "--no-force", "--count", "1"], defaults)
+    assert (args["window"], args["force"], args["count"]) == (["b=2", "c=3"], False, 1)
+    assert args.given == {"window", "force", "count"}
+
+
+@pytest.mark.parametrize(
+    ("defaults", "said"),
+    [
+        ({"cuont": 1}, r"mngr say has no option 'cuont' \(commands.say.cuont\)"),
+        ({"force": "yes"}, "commands.say.force must be true or false"),
+        ({"count": "many"}, "--count wants a whole number"),
+        ({"mode": "quiet"}, "--mode cannot be 'quiet'"),
+    ],
+)
+def test_a_setting_that_does_not_fit_is_named(defaults: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        parse(SAY, [], defaults)

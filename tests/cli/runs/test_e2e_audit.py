@@ -1,0 +1,88 @@
+"""`mngr e2e audit`: which tests, none twice without need, and nothing left behind."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.conftest import Mngr, git
+
+pytestmark = pytest.mark.agents
+
+NOTE = "#!/bin/sh\necho 'usage: note [--loud]'\n"
+CALL = """\
+    out = subprocess.run(["note", {words}], env={{"PATH": f"{{BIN}}:/usr/bin:/bin"}}, capture_output=True, text=True).stdout
+"""
+HEAD = """\
+import subprocess
+from pathlib import Path
+
+BIN = Path(__file__).parents[1] / "bin"
+
+
+"""
+GOOD = "def test_good():\n" + CALL.format(words='"x"') + "    assert out == 'usage: note [--loud]\\n'\n"
+BAD = "def test_bad():\n" + CALL.format(words='"--loud"') + "    assert out is not None\n"
+
+
+@pytest.fixture
+def project(mngr: Mngr) -> Mngr:
+    """A program of one line, and two tests of it."""
+    mngr.env["MNGR__PROJECT__PYTEST"] = f"{sys.executable} -m pytest -q"
+    mngr.env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    for name, text in {"bin/note": NOTE, "tests/test_note.py": f"{HEAD}{GOOD}\n\n{BAD}"}.items():
+        path = mngr.repo / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+    git(mngr.repo, "add", "-A")
+    git(mngr.repo, "commit", "-qm", "a note")
+    return mngr
+
+
+AUDIT = ("e2e", "audit", "--modes", "nop,drop", "--format", "json")
+
+
+def test_what_is_known_is_not_run_again(project: Mngr) -> None:
+    found = project(*AUDIT, code=4).json()
+    rows = [(row["test"], row["mode"], row["line"], row["option"]) for row in found["findings"]]
+    test, line = "tests/test_note.py::test_bad", f"{HEAD}{GOOD}\n\n".count("\n") + 2
+    assert rows == [(test, "nop", line, ""), (test, "drop", line, "--loud")]
+    assert found["counts"] == {
+        "tests": 2, "vacuous": 1, "failing": 0, "unclear": 0, "left": 0, "no_command": 0, "unguarded_commands": 0, "unguarded_options": 1, "cached": 0,
+    }  # fmt: skip
+    assert project(*AUDIT, code=4).json()["counts"] == {**found["counts"], "cached": 2}
+    assert (
+        git(project.repo, "status", "--short", "--ignored", "-uall")
+        .split("\n")[0]
+        .startswith("!! .mngr/cache")
+    )
+    (project.repo / "bin/note").write_text(NOTE.replace("[--loud]", "[--low]"))
+    changed = project(*AUDIT, code=4).json()["counts"]
+    assert (changed["cached"], changed["failing"]) == (0, 1)
+
+
+def test_those_that_have_changed_and_a_sample(project: Mngr) -> None:
+    quick = [*AUDIT, "--modes", "nop"]
+    none = project(*quick, "--changed-since", "HEAD").json()
+    assert none["tests"] == []
+    path = project.repo / "tests/test_note.py"
+    path.write_text(path.read_text().replace("is not None", "!= ''"))
+    mended = project(*quick, "--changed-since", "HEAD").json()
+    assert [(row["test"], row["outcome"]) for row in mended["tests"]] == [
+        ("tests/test_note.py::test_bad", "guarded")
+    ]
+    both = project(*quick, "--changed-since", "HEAD", "--sample", "5").json()
+    assert [row["test"] for row in both["tests"]] == [
+        "tests/test_note.py::test_bad",
+        "tests/test_note.py::test_good",
+    ]
+
+
+def test_what_cannot_be_asked(project: Mngr) -> None:
+    project("e2e", "audit", "--modes", "nap", code=2)
+    assert "tests/none.py" in project(*AUDIT, "tests/none.py", code=1).err
+    assert "nowhere" in project(*AUDIT, "--changed-since", "nowhere", code=1).err
+    (project.repo / "bin/other").touch()  # as long as there is one, it is that
+    assert "which program" in project("e2e", "audit", code=2).err

@@ -1,0 +1,215 @@
+"""`mngr completion` in real shells."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mngr.cli.framework.table import COMMANDS
+from tests.conftest import Mngr
+
+
+class Terminal:
+    """An interactive shell, typed at."""
+
+    def __init__(self, argv: list[str], cwd: Path, env: dict[str, str]) -> None:
+        self.seen = ""
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.chdir(cwd)
+            os.execvpe(argv[0], argv, env)
+
+    def type(self, text: str) -> None:
+        self.seen = ""
+        os.write(self.fd, text.encode())
+
+    def wait_for(self, text: str, timeout: float = 20.0) -> None:
+        deadline = time.monotonic() + timeout
+        while text not in self.seen:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self.fd], [], [], left)[0]:
+                pytest.fail(f"waited for {text!r}, saw {self.seen!r}")
+            shown = os.read(self.fd, 65536).decode("utf-8", "replace")
+            self.seen = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.seen + shown)
+
+    def close(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self.fd)
+
+
+@pytest.fixture
+def fleet(mngr: Mngr) -> Mngr:
+    """Names as agents have them, without the cost of agents."""
+    (mngr.home / "names").mkdir(parents=True)
+    for name in ("otter", "owl", "wren"):
+        os.symlink("a-000000000000", mngr.home / "names" / name)
+    settings = mngr.repo / ".mngr/settings.toml"
+    settings.parent.mkdir()
+    settings.write_text('[templates.night]\nlabel = ["x=y"]\n')
+    return mngr
+
+
+@pytest.fixture(params=["bash", "zsh"])
+def terminal(request: pytest.FixtureRequest, fleet: Mngr, tmp_path: Path) -> Iterator[Terminal]:
+    """A shell that has read our script."""
+    script = tmp_path / "script"
+    script.write_text(fleet("completion", request.param).out)
+    start = {
+        "bash": (["bash", "--norc", "--noprofile", "-i"], f"PS1=; source {script}; echo rea''dy\n"),
+        "zsh": (
+            ["zsh", "-f", "-i"],
+            f"PS1=; autoload -U compinit; compinit -D -u; source {script}; echo rea''dy\n",
+        ),
+    }
+    argv, setup = start[request.param]
+    shell = Terminal(argv, fleet.repo, fleet.env)
+    shell.type(setup)
+    shell.wait_for("ready")
+    yield shell
+    shell.close()
+
+
+def test_a_shell_completes_commands_options_names_and_files(terminal: Terminal) -> None:
+    for typed, completed in [
+        ("mngr destr", "mngr destroy "),
+        ("mngr config uns", "mngr config unset "),
+        ("mngr create --temp", "mngr create --template "),
+        ("mngr create -t ni", "mngr create -t night "),
+        ("mngr stop owl ot", "mngr stop owl otter "),
+        ("mngr create x --transfer wor", "mngr create x --transfer worktree "),
+        ("mngr create --env-file REA", "mngr create --env-file README.md "),
+        ("mngr list --state=RUN", "mngr list --state=RUNNING "),
+    ]:
+        terminal.type(typed + "\t")
+        terminal.wait_for(completed)
+        terminal.type("\x15")  # clear the line
+
+
+def test_fish_completes_with_descriptions(fleet: Mngr, tmp_path: Path) -> None:
+    script = tmp_path / "mngr.fish"
+    script.write_text(fleet("completion", "fish").out)
+
+    def complete(line: str) -> list[str]:
+        argv = ["fish", "--no-config", "-c", f"source {script}; complete -C '{line}'"]
+        return subprocess.run(
+            argv, cwd=fleet.repo, env=fleet.env, capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+
+    assert complete("mngr destr") == [f"destroy\t{COMMANDS['destroy'][1]}"]
+    assert complete("mngr stop o") == ["otter\tan agent", "owl\tan agent"]
+    assert complete("mngr create --env-file REA") == ["README.md"]
+    assert [line.split("\t")[0] for line in complete("mngr list --state=RUN")] == ["--state=RUNNING"]
+
+
+def ask(mngr: Mngr, *words: str, shell: str = "fish") -> list[str]:
+    out = mngr("completion", shell, "--index", str(len(words)), "--", "mngr", *words).out
+    return [line.split("\t")[0] for line in out.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["sna"], ["snapshot"]),
+        (["snapshot", ""], ["create", "list", "restore", "destroy"]),
+        (["--format", "json", "lis"], ["list"]),
+        (["rm", "ow"], ["owl"]),
+        (["stop", "owl", "otter", ""], ["wren"]),
+        (["stop", "--fo"], ["--format"]),
+        (["help", "exit"], ["exit-codes"]),
+        (["help", "confi"], ["config"]),
+        (["config", "set", "project.se"], ["project.setup"]),
+        (["config", "unset", "templ"], ["templates.night.label"]),
+        (["doctor", "@"], ["@local"]),
+        (["doctor", "pl"], ["player"]),
+        (["create", "x", "comm"], ["command"]),
+        (["create", "x", "--", "ma"], [":files"]),
+        (["completion", ""], ["bash", "zsh", "fish"]),
+        (["list", "--home", ""], [":files"]),
+    ],
+)
+def test_what_fits_where(fleet: Mngr, words: list[str], found: list[str]) -> None:
+    assert ask(fleet, *words) == found
+
+
+@pytest.mark.parametrize(
+    ("some", "found", "none"),
+    [
+        (["snapshot", "r"], ["restore"], ["snapshot", "zzz", ""]),
+        (["rename", "o"], ["otter", "owl"], ["rename", "owl", "o"]),
+        (["stop", "--qui"], ["--quiet"], ["stop", "-q", "--qui"]),
+        (["stop", "ow"], ["owl"], ["zzz", "ow"]),
+    ],
+)
+def test_what_does_not_fit_any_more(fleet: Mngr, some: list[str], found: list[str], none: list[str]) -> None:
+    assert ask(fleet, *some) == found
+    assert ask(fleet, *none) == []
+
+
+def test_every_command_can_be_completed(fleet: Mngr) -> None:
+    assert set(ask(fleet, "")) == {name.split()[0] for name in COMMANDS}
+
+
+def test_graves_and_snapshots_are_known_by_their_names(mngr: Mngr) -> None:
+    mngr("create", "heron", "--", "sleep", "1000")
+    mngr("snapshot", "create", "heron", "monday")
+    mngr("destroy", "--force", "heron")
+    assert ask(mngr, "undestroy", "") == ["heron"]
+    assert ask(mngr, "snapshot", "restore", "") == ["monday"]
+    assert ask(mngr, "stop", "") == []
+
+
+def test_bash_gets_back_only_what_follows_its_equals_sign(fleet: Mngr) -> None:
+    assert ask(fleet, "list", "--state", "=", "RUN", shell="bash") == ["RUNNING"]
+    assert ask(fleet, "list", "--state", "=", shell="bash")[0] == "STARTING"
+
+
+def test_words_after_the_cursor_do_not_matter(fleet: Mngr) -> None:
+    out = fleet("completion", "bash", "--index", "1", "--", "mngr", "destr", "owl", "--force").out
+    assert out == "destroy\n"
+
+
+def test_broken_settings_and_a_home_that_is_not_there_do_not_disturb(fleet: Mngr, tmp_path: Path) -> None:
+    (fleet.repo / ".mngr/settings.toml").write_text("[broken\n")
+    assert ask(fleet, "create", "-t", "") == []
+    assert ask(fleet, "stop", "ow") == ["owl"]
+    out = fleet(
+        "completion",
+        "fish",
+        "--index",
+        "2",
+        "--",
+        "mngr",
+        "stop",
+        "",
+        env={"MNGR_HOME": str(tmp_path / "none")},
+    ).out
+    assert out == ""
+
+
+def test_an_unknown_shell_is_refused(mngr: Mngr) -> None:
+    assert "one of: bash, zsh, fish" in mngr("completion", "tcsh", code=2).err
+
+
+def test_a_tab_imports_no_third_party_package(fleet: Mngr) -> None:
+    code = (
+        "import sys; before = set(sys.modules)\n"
+        "from mngr.cli.main import main\n"
+        "main(['completion', 'fish', '--index', '3', '--', 'mngr', 'create', '-t', ''])\n"
+        "new = {name.split('.')[0] for name in set(sys.modules) - before}\n"
+        "print(sorted(new - set(sys.stdlib_module_names) - {'mngr'}), file=sys.stderr)\n"
+    )
+    argv = [sys.executable, "-I", "-c", code]
+    ran = subprocess.run(argv, cwd=fleet.repo, env=fleet.env, capture_output=True, text=True, check=True)
+    assert ran.stdout == "night\ta template\n"
+    assert ran.stderr == "[]\n"

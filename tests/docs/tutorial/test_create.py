@@ -1,0 +1,322 @@
+"""The ways to create an agent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mngr.e2e import E2eSession, expect
+from tests.docs.tutorial.conftest import agents, run_all, work
+
+APART = """mngr create apart --transfer mirror -- sh -c 'echo done > result.txt; git add .; git commit -qm "Done"'"""
+
+
+def test_without_a_name(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # without a name, one is made up
+    mngr create --label tutorial=yes -- sleep 1000
+    """)
+    result = e2e.run("mngr create --label tutorial=yes -- sleep 1000", comment="one is made up")
+    expect(result).to_succeed().to_match_lines("<made_up> runs in <work_dir> on mngr/<made_up>")
+    agent = agents(e2e)[e2e.names["made_up"]]
+    assert (agent["state"], agent["labels"]) == ("RUNNING", {"tutorial": "yes"})
+    expect(e2e.run("mngr create --label tutorial -- sleep 1000")).to_fail(2).to_match_lines("""
+        Error: --label: 'tutorial' is not NAME=VALUE
+        Hint: for example: --label team=red
+    """)
+    assert len(agents(e2e)) == 1
+
+
+def test_several_at_once(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # several at once: w-1, w-2 and w-3
+    mngr create w --count 3 --label team=red -- sleep 1000
+    """)
+    result = e2e.run("mngr create w --count 3 --label team=red -- sleep 1000", comment="several at once")
+    expect(result).to_succeed().to_match_lines("w-... runs in ... on mngr/w-... (3)")
+    made = agents(e2e)
+    assert {name: (agent["state"], agent["branch"], agent["labels"]) for name, agent in made.items()} == {
+        f"w-{n}": ("RUNNING", f"mngr/w-{n}", {"team": "red"}) for n in (1, 2, 3)
+    }
+    result = e2e.run("mngr create w --count 4 -- sleep 1000", comment="all of them or none")
+    expect(result).to_fail(1).to_match_lines("""
+        Error: there is already an agent called 'w-1'
+        Hint: choose another name, or: mngr destroy w-1
+    """)
+    assert agents(e2e).keys() == made.keys()
+
+
+def test_from_another_commit(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # start from another commit, and choose the branch's name; * stands for the agent's name
+    git tag start
+    mngr create past --branch 'start:work/*' -- sleep 1000
+    """)
+    run_all(e2e, "git tag start && echo news > news.txt && git add . && git commit -qm News")
+    result = e2e.run("mngr create past --branch 'start:work/*' -- sleep 1000", comment="from another commit")
+    expect(result).to_succeed().to_match_lines("past runs in <work_dir> on work/past")
+    expect(work(e2e, "past")).to_match_tree({"README.md": "a shop\n", "news.txt": None})
+    expect(e2e.run("git log --format=%s work/past")).to_equal("Open the shop")
+    result = e2e.run("mngr create future --branch 'end:work/*' -- sleep 1000")
+    expect(result).to_fail(1).to_match_lines("""
+        Error: there is no commit 'end'
+        Hint: BASE is a branch, a tag or a commit
+    """)
+
+
+def test_a_branch_that_is_there_already(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # take up a branch that is there already
+    git branch topic
+    mngr create taker --branch topic -- sleep 1000
+    """)
+    run_all(e2e, "git branch topic")
+    result = e2e.run("mngr create taker --branch topic -- sleep 1000", comment="take up a branch")
+    expect(result).to_succeed().to_match_lines("taker runs in <work_dir> on topic")
+    expect(e2e.run("git branch --format='%(refname:short)'")).to_match_lines("""
+        main
+        topic
+    """)
+    result = e2e.run("mngr create other --branch topic -- sleep 1000", comment="two cannot have it")
+    expect(result).to_fail(1).to_match_lines("""
+        Error: the branch 'topic' is checked out at <work_dir>
+        Hint: make a new one: --branch BASE:NEW
+    """)
+
+
+def test_a_repository_of_its_own_and_an_agent_from_it(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # a repository of its own, which shares nothing with yours
+    mngr create apart --transfer mirror -- sh -c 'echo done > result.txt; git add .; git commit -qm "Done"'
+    mngr wait apart --state DONE --timeout 20s
+    """)
+    e2e.write_tutorial_block("""
+    # from what another agent has
+    mngr create second --from apart -- sleep 1000
+    """)
+    expect(e2e.run(APART, comment="a repository of its own, which shares nothing with yours")).to_succeed()
+    result = e2e.run("mngr wait apart --state DONE --timeout 20s")
+    expect(result).to_succeed().to_equal("apart DONE")
+    expect(e2e.run("git branch --list 'mngr/*'", comment="not here")).to_be_empty()
+    apart = work(e2e, "apart")
+    assert (apart / ".git").is_dir()
+    assert not (apart / ".git" / "objects" / "info" / "alternates").exists()
+    run_all(e2e, "mngr create second --from apart -- sleep 1000")
+    expect(work(e2e, "second")).to_match_tree({"README.md": "a shop\n", "result.txt": "done\n"})
+    expect(e2e.run("mngr create third --from nobody -- sleep 1000")).to_fail(1).to_match_lines("""
+        Error: there is no agent 'nobody'
+        Hint: see: mngr list
+    """)
+
+
+def test_the_files_without_git(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # the files without git
+    mngr create files --transfer copy -- sleep 1000
+    """)
+    result = e2e.run("mngr create files --transfer copy -- sleep 1000", comment="the files without git")
+    expect(result).to_succeed().to_match_lines("files runs in <work_dir>")
+    expect(work(e2e, "files")).to_match_tree({"README.md": "a shop\n", ".git": None})
+    expect(e2e.run("mngr diff files")).to_fail(1).to_match_lines("""
+        Error: files has no base to compare with (copy)
+        Hint: only work in git can be compared
+    """)
+
+
+def test_your_own_directory(e2e: E2eSession, shop: Path) -> None:
+    e2e.write_tutorial_block("""
+    # your own directory, which is never deleted
+    mngr create here --transfer none -- sleep 1000
+    """)
+    result = e2e.run("mngr create here --transfer none -- sleep 1000", comment="your own directory")
+    expect(result).to_succeed().to_match_lines("here runs in [CWD] on main")
+    run_all(e2e, "mngr destroy --force here")
+    expect(shop).to_match_tree({"README.md": "a shop\n", ".git/HEAD": "ref: refs/heads/main\n"})
+    assert agents(e2e) == {}
+
+
+def test_uncommitted_work(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # uncommitted work stops it, unless it shall come along
+    echo draft > draft.txt
+    mngr create drafts --dirty include -- sleep 1000
+    mngr exec drafts -- cat draft.txt
+    rm draft.txt
+    """)
+    run_all(e2e, "echo draft > draft.txt")
+    result = e2e.run("mngr create drafts -- sleep 1000", comment="uncommitted work stops it")
+    expect(result).to_fail(1).to_match_lines("""
+        Error: [CWD] has uncommitted changes: draft.txt
+        Hint: commit them, or use --dirty include (take them along) or --dirty ignore (leave them here)
+    """)
+    result = e2e.run("mngr create drafts --dirty include -- sleep 1000", comment="unless it shall come along")
+    expect(result).to_succeed()
+    expect(e2e.run("mngr exec drafts -- cat draft.txt")).to_succeed().to_equal("draft")
+    run_all(e2e, "rm draft.txt", "mngr create clean -- sleep 1000")
+    expect(work(e2e, "clean")).to_match_tree({"README.md": "a shop\n", "draft.txt": None})
+
+
+def test_variables(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # variables: one given, one of yours passed on, some from a file; none of them is on a command line
+    export GREETING=moin
+    printf 'TOKEN="a secret with $ and spaces"\\n' > ../secrets.env
+    mngr create vars --env MODE=fast --pass-env GREETING --env-file ../secrets.env -- sleep 1000
+    mngr exec vars -- sh -c 'echo "$MODE, $GREETING, ${#TOKEN} characters"'
+    """)
+    create = "mngr create vars --env MODE=fast --pass-env GREETING --env-file ../secrets.env -- sleep 1000"
+    expect(e2e.run(create, comment="neither is there yet")).to_fail(1).to_match_lines("""
+        Error: --env-file: cannot read ../secrets.env: No such file or directory
+        Hint: check the path
+    """)
+    run_all(e2e, r"""printf 'TOKEN="a secret with $ and spaces"\n' > ../secrets.env""")
+    expect(e2e.run(create)).to_fail(1).to_match_lines("""
+        Error: --pass-env: GREETING is not set here
+        Hint: set it first, or give it with --env GREETING=…
+    """)
+    e2e.env["GREETING"] = "moin"
+    expect(e2e.run(create, comment="one given, one of yours passed on, some from a file")).to_succeed()
+    result = e2e.run("""mngr exec vars -- sh -c 'echo "$MODE, $GREETING, ${#TOKEN} characters"'""")
+    expect(result).to_succeed().to_equal("fast, moin, 26 characters")
+    expect(e2e.run("cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '").stdout).not_to_contain(
+        "a secret with"
+    )
+
+
+def test_attach_as_soon_as_it_runs(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # attach as soon as it runs, here with a command instead of a terminal
+    mngr create seen --connect --connect-command 'echo "$MNGR_AGENT_NAME is there"' -- sleep 1000
+    """)
+    result = e2e.run(
+        """mngr create seen --connect --connect-command 'echo "$MNGR_AGENT_NAME is there"' -- sleep 1000""",
+        comment="attach as soon as it runs",
+    )
+    expect(result).to_succeed().to_match_lines("""
+        seen runs in ... on mngr/seen
+        seen is there
+    """)
+    result = e2e.run("mngr create unseen --connect -- sleep 1000", comment="there is no terminal here")
+    expect(result).to_fail(1).to_match_lines("""
+        Error: connect needs a terminal
+        Hint: leave out --connect, and look at the screen with: mngr capture
+    """)
+    assert agents(e2e).keys() == {"seen"}
+
+
+def test_one_more_window(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # one more window beside the agent
+    mngr create server -w logs='tail -f /dev/null' -- sleep 1000
+    """)
+    run_all(e2e, "mngr create server -w logs='tail -f /dev/null' -- sleep 1000")
+    windows = "list-windows -t =server -F '#{window_name} #{pane_start_command}'"
+    expect(e2e.run(f'tmux -S "$MNGR_HOME/tmux.socket" {windows}')).to_match_lines("""
+        agent ...
+        logs ...tail -f /dev/null...
+    """)
+    expect(e2e.run("mngr create other -w logs -- sleep 1000")).to_fail(2).to_match_lines("""
+        Error: --window: 'logs' is not NAME=VALUE
+        Hint: for example: --window logs='tail -f log.txt'
+    """)
+
+
+def test_behind_walls(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # behind walls, where bubblewrap is there to make them: it sees the system and its own copy, and has no network
+    if command -v bwrap; then mngr create walled --sandbox -- sleep 1000; fi
+    """)
+    (e2e.home / "diary.txt").write_text("dear diary\n")
+    result = e2e.run(
+        "if command -v bwrap; then mngr create walled --sandbox -- sleep 1000; fi", comment="behind walls"
+    )
+    expect(result).to_succeed().to_match_lines("""
+        .../bwrap
+        walled runs in <work_dir> on mngr/walled
+    """)
+    look = 'cat README.md; cat "$HOME/diary.txt"; cat /proc/net/dev | grep -vc lo:'
+    result = e2e.run(
+        f"mngr exec walled -- sh -c '{look}'", comment="it sees its own copy and nothing of yours"
+    )
+    expect(result.stdout).to_match_lines("""
+        a shop
+        2
+    """)
+    expect(result.stderr).to_contain("No such file or directory")
+    expect(e2e.run("mngr create open --sandbox --transfer worktree -- sleep 9")).to_fail(2).to_match_lines("""
+        Error: --sandbox cannot go with --transfer worktree, which shares files with you
+        Hint: leave it out: a sandboxed agent gets a mirror; or use copy
+    """)
+
+
+def test_stopped_when_idle(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # stopped by itself when it has been idle for an hour
+    mngr create idler --idle-timeout 1h -- sleep 1000
+    """)
+    run_all(e2e, "mngr create idler --idle-timeout 1h -- sleep 1000")
+    expect(e2e.run("mngr limit idler")).to_equal("idler: idle 1h")
+    expect(e2e.run("mngr create idler-2 --idle-timeout soon -- sleep 1000")).to_fail(2).to_match_lines("""
+        Error: --idle-timeout: 'soon' is not a length of time
+        Hint: write it as 90s, 10m, 1h30m or 2d
+    """)
+    assert agents(e2e).keys() == {"idler"}
+
+
+def test_from_a_repository_elsewhere(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # from a repository elsewhere, by its URL
+    git clone -q --bare . ../elsewhere.git
+    mngr create remote --from "file://$PWD/../elsewhere.git" -- sleep 1000
+    """)
+    run_all(e2e, "git clone -q --bare . ../elsewhere.git")
+    result = e2e.run(
+        'mngr create remote --from "file://$PWD/../elsewhere.git" -- sleep 1000', comment="by its URL"
+    )
+    expect(result).to_succeed()
+    assert agents(e2e)["remote"]["project"] == "elsewhere"
+    expect(work(e2e, "remote")).to_match_tree({"README.md": "a shop\n"})
+    result = e2e.run('mngr create other --from "file://$PWD/../nowhere.git" -- sleep 1000')
+    expect(result).to_fail(1).to_match_lines("""
+        Error: --from: cannot fetch file://[CWD]/../nowhere.git: ... does not appear to be a git repository
+        Hint: check the address and your access to it
+    """)
+
+
+def test_the_agent_of_that_name(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # the agent of that name if there is one, and started if it is stopped
+    mngr create foo --reuse -- sleep 1000
+    """)
+    run_all(e2e, "mngr create foo --reuse -- sleep 1000")
+    before = agents(e2e)["foo"]
+    run_all(e2e, "mngr stop foo")
+    result = e2e.run("mngr create foo --reuse -- sleep 1000", comment="started if it is stopped")
+    expect(result).to_succeed().to_contain("foo is there already and was taken as it is")
+    after = agents(e2e)["foo"]
+    assert (after["id"], after["state"]) == (before["id"], "RUNNING")
+    expect(e2e.run("mngr create foo -- sleep 1000")).to_fail(1).to_match_lines("""
+        Error: there is already an agent called 'foo'
+        Hint: choose another name, or: mngr destroy foo
+    """)
+
+
+def test_a_template(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # options that belong together, as a template
+    mngr config set templates.quick.transfer copy
+    mngr config set templates.quick.label team=blue
+    mngr create blue -t quick -- sleep 1000
+    """)
+    run_all(
+        e2e,
+        "mngr config set templates.quick.transfer copy",
+        "mngr config set templates.quick.label team=blue",
+    )
+    expect(e2e.run("mngr create blue -t quick -- sleep 1000", comment="as a template")).to_succeed()
+    blue = agents(e2e)["blue"]
+    assert (blue["labels"], blue["branch"]) == ({"team": "blue"}, None)
+    assert not Path(blue["work_dir"], ".git").exists()
+    expect(e2e.run("mngr create green -t quik -- sleep 1000")).to_fail(2).to_match_lines("""
+        Error: there is no template 'quik'
+        Hint: did you mean 'quick'?
+    """)

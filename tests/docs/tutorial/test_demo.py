@@ -1,0 +1,47 @@
+"""All of it at once, on the sample project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mngr.e2e import E2eSession, expect
+from tests.docs.tutorial.conftest import agents
+
+pytestmark = pytest.mark.agents
+
+
+def test_from_tests_to_a_branch_and_away_again(e2e: E2eSession, shop: Path) -> None:
+    e2e.write_tutorial_block("""
+    # all of it on a sample project that mngr brings along: its tests, an agent for each, one branch, PR.md and a report; here for one test
+    mngr demo tests/test_look.py::test_list_sorted --dir ../pantry --no-open
+    """)
+    pantry = shop.parent / "pantry"
+    command = "mngr demo tests/test_look.py::test_list_sorted --dir ../pantry --no-open"
+    result = e2e.run(command, comment="no model is needed", timeout=60)
+    expect(result).to_succeed()
+    (run,) = pantry.glob(".mngr/runs/*/run.json")
+    branch = f"mngr/{run.parent.name}/integrated"
+    expect(result.stdout).to_match_lines(f"""
+        Tests, untouched:  1 fail
+        An agent for each: 1 fixed
+          fixed     tests/test_look.py::test_list_sorted
+        What is confirmed: {branch}: green...
+          ... \\[FIX_TEST] test_list_sorted: `--order` is called `--sort` now, as the program says
+        The pull request:  {run.parent}/PR.md
+        The report:        {run.parent}/report/index.html
+        Look around:       cd {pantry}; mngr tmr status; mngr tmr changes; git log --stat {branch}
+        Remove everything: (cd {pantry} && mngr tmr clean) && rm -r {pantry}
+    """)
+    e2e.cd("../pantry")
+    expect(e2e.run("git status --porcelain")).to_succeed().to_be_empty()
+    expect(e2e.run(f"git diff HEAD..{branch}")).to_contain("\n-", "--order", "\n+", "--sort")
+    assert "test_list_sorted" in (run.parent / "PR.md").read_text()
+    assert "test_list_sorted" in (run.parent / "report/index.html").read_text()
+    e2e.cd("../shop")
+    assert len(agents(e2e)) == 1
+    last = result.stdout.rstrip("\n").split("\n")[-1].removeprefix("Remove everything: ")
+    expect(e2e.run(last, comment="as it says")).to_succeed()
+    assert agents(e2e) == {}
+    assert not pantry.exists()

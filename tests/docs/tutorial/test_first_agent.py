@@ -1,0 +1,281 @@
+"""The place to play, and the first agent's whole life."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mngr.e2e import E2eSession, expect
+from tests.docs.tutorial.conftest import agents, run_all, work
+
+FOO = """mngr create foo -- sh -c 'echo hello > hello.txt; git add hello.txt; git commit -qm "Say hello"; sleep 1000'"""
+UNTIL = "until mngr diff foo --committed --name-only | grep hello.txt; do sleep 0.1; done"
+
+
+def test_a_place_to_play(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # a place to play: a repository with one commit, and a home for mngr apart from yours
+    cd "$(mktemp -d)"
+    export MNGR_HOME="$PWD/home"
+    git init -q shop
+    cd shop
+    echo 'a shop' > README.md
+    git add README.md
+    git commit -qm 'Open the shop'
+    """)
+    result = e2e.run(
+        """\
+        cd "$(mktemp -d)"
+        export MNGR_HOME="$PWD/home"
+        git init -q shop
+        cd shop
+        echo 'a shop' > README.md
+        git add README.md
+        git commit -qm 'Open the shop'
+        git log --format=%s
+        mngr list
+        mngr config path --format '{source} {path}'
+        ls ..""",
+        comment="a place to play: a repository with one commit, and a home for mngr apart from yours",
+    )
+    expect(result).to_succeed()
+    expect(result.stdout).to_match_lines("""
+        Open the shop
+        user [ROOT]/tmp/<place>/home/settings.toml
+        project [ROOT]/tmp/<place>/shop/.mngr/settings.toml
+        local [ROOT]/tmp/<place>/shop/.mngr/settings.local.toml
+        home (?)
+        shop
+    """)
+    assert not (e2e.home / ".mngr").exists()
+
+
+def test_run_a_command_in_its_own_worktree(e2e: E2eSession, shop: Path) -> None:
+    e2e.write_tutorial_block("""
+    # run a command in its own worktree, on a branch of its own; it returns when the command really runs
+    mngr create foo -- sh -c 'echo hello > hello.txt; git add hello.txt; git commit -qm "Say hello"; sleep 1000'
+    """)
+    e2e.write_tutorial_block("""
+    # see it
+    mngr list
+    """)
+    result = e2e.run(FOO, comment="run a command in its own worktree, on a branch of its own")
+    expect(result).to_succeed()
+    expect(result.stdout).to_match_lines("foo runs in <work_dir> on mngr/foo")
+    result = e2e.run("mngr list", comment="see it")
+    expect(result).to_succeed()
+    expect(result.stdout).to_match_lines("""
+        NAME  STATE    KIND     HOST   PROJECT  BRANCH    ACTIVE
+        foo   RUNNING  command  local  shop     mngr/foo  [DURATION]
+    """)
+    expect(e2e.run("git worktree list", cwd="<work_dir>").stdout).to_match_lines("""
+        [CWD] ...[HASH] [main]
+        <work_dir> ...[HASH] [mngr/foo]
+    """)
+    expect(shop).to_match_tree({"README.md": "a shop\n", "hello.txt": None})
+
+
+def test_a_command_that_does_not_run_leaves_no_agent(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # run a command in its own worktree, on a branch of its own; it returns when the command really runs
+    mngr create foo -- sh -c 'echo hello > hello.txt; git add hello.txt; git commit -qm "Say hello"; sleep 1000'
+    """)
+    expect(e2e.run("mngr create foo -- no-such-program")).to_fail(1).to_match_lines("""
+        Error: the agent's command did not start: no-such-program: command not found
+        Hint: check the command and the agent's PATH
+    """)
+    assert agents(e2e) == {}
+    expect(e2e.run("git branch --list 'mngr/*'")).to_be_empty()
+    run_all(e2e, "mngr create foo -- sleep 1000")
+    expect(e2e.run(FOO, comment="the name is taken")).to_fail(1).to_match_lines("""
+        Error: there is already an agent called 'foo'
+        Hint: choose another name, or: mngr destroy foo
+    """)
+
+
+def test_look_at_what_it_did(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # wait until it has made its commit, then look at what it did
+    until mngr diff foo --committed --name-only | grep hello.txt; do sleep 0.1; done
+    mngr diff foo
+    """)
+    run_all(e2e, FOO)
+    result = e2e.run(UNTIL, comment="wait until it has made its commit")
+    expect(result).to_succeed().to_equal("hello.txt")
+    result = e2e.run("mngr diff foo", comment="then look at what it did")
+    expect(result).to_succeed().to_match_lines("""
+        diff --git a/hello.txt b/hello.txt
+        new file mode 100644
+        index [HASH]..[HASH]
+        --- /dev/null
+        +++ b/hello.txt
+        @@ -0,0 +1 @@
+        +hello
+    """)
+    expect(e2e.run("mngr diff fo")).to_fail(1).to_match_lines("""
+        Error: there is no agent 'fo'
+        Hint: did you mean 'foo'?
+    """)
+
+
+def test_how_much_it_did(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # only how much it is
+    mngr diff foo --stat
+    """)
+    run_all(e2e, FOO, UNTIL)
+    expect(e2e.run("mngr diff foo --stat", comment="only how much it is")).to_succeed().to_match_lines("""
+        hello.txt | 1 +
+        1 file changed, 1 insertion(+)
+    """)
+    expect(e2e.run("mngr diff foo --stat --name-only")).to_fail(2).to_match_lines("""
+        Error: --stat and --name-only exclude each other
+        Hint: leave one of them out
+    """)
+
+
+def test_its_screen(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # its screen, without attaching to it
+    mngr capture foo
+    """)
+    run_all(e2e, "mngr create foo -- sh -c 'echo I am at work; sleep 1000'")
+    run_all(e2e, "until mngr capture foo | grep -q work; do sleep 0.05; done")
+    result = e2e.run("mngr capture foo", comment="its screen, without attaching to it")
+    expect(result).to_succeed()
+    expect(result.stdout).to_equal("I am at work")
+    run_all(e2e, "mngr stop foo")
+    result = e2e.run("mngr capture foo", comment="and how it was when it was stopped")
+    expect(result.stdout).to_contain("I am at work")
+    expect(result.stderr).to_equal("foo is stopped; this is its screen as it was then")
+
+
+def test_attach_with_a_program_of_your_own(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # attach to it with your own terminal program: any command will do, and it finds the agent in its environment
+    mngr connect foo --connect-command 'echo "the work is in $MNGR_WORK_DIR"'
+    """)
+    run_all(e2e, "mngr create foo -- cat")
+    result = e2e.run(
+        """mngr connect foo --connect-command 'echo "the work is in $MNGR_WORK_DIR"'""",
+        comment="attach to it with your own terminal program",
+    )
+    expect(result).to_succeed().to_equal(f"the work is in {work(e2e, 'foo')}")
+    expect(e2e.run("mngr connect foo", comment="there is no terminal here")).to_fail(1).to_match_lines("""
+        Error: connect needs a terminal
+        Hint: look at its screen with: mngr capture foo
+    """)
+
+
+def test_attach_at_a_terminal(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # attach to it with your own terminal program: any command will do, and it finds the agent in its environment
+    mngr connect foo --connect-command 'echo "the work is in $MNGR_WORK_DIR"'
+    """)
+    run_all(e2e, "mngr create foo -- cat", "mngr create goo -- cat")
+    terminal = e2e.tty("mngr connect", name="picker", comment="choose one, type to it, and leave it alone")
+    terminal.wait_for("connect to:")
+    terminal.press("Down", "Enter")
+    terminal.wait_for("detach:")
+    terminal.type("good morning\r")
+    terminal.wait_for("good morning\ngood morning")
+    terminal.press("C-b", "d")
+    assert terminal.wait() == 0
+    expect(e2e.run("mngr capture goo")).to_contain("good morning\ngood morning")
+    expect(e2e.run("mngr capture foo")).to_be_empty()
+    assert {agent["state"] for agent in agents(e2e).values()} == {"RUNNING"}
+
+
+def test_run_something_in_its_work_dir(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # run something in its work dir, with its environment; the exit code is the command's
+    mngr exec foo -- git log --oneline -1
+    """)
+    run_all(e2e, FOO, UNTIL)
+    result = e2e.run("mngr exec foo -- git log --oneline -1", comment="run something in its work dir")
+    expect(result).to_succeed().to_match_lines("[HASH] Say hello")
+    result = e2e.run("""mngr exec foo -- sh -c 'echo "$MNGR_AGENT_NAME in $PWD"; exit 7'""")
+    expect(result).to_have_exit_code(7).to_equal(f"foo in {work(e2e, 'foo')}")
+    expect(e2e.run("mngr exec foo -- no-such-program")).to_fail(1).to_match_lines("""
+        Error: foo: no-such-program: command not found
+        Hint: nothing was run
+    """)
+
+
+def test_take_its_work_into_the_current_branch(e2e: E2eSession, shop: Path) -> None:
+    e2e.write_tutorial_block("""
+    # take its work into the current branch
+    mngr pull foo --merge
+    """)
+    run_all(e2e, FOO, UNTIL)
+    result = e2e.run("mngr pull foo --merge", comment="take its work into the current branch")
+    expect(result).to_succeed().to_match_lines("mngr/foo is at [HASH] (1 new commit), merged")
+    expect(e2e.run("git log --format=%s main")).to_match_lines("""
+        Say hello
+        Open the shop
+    """)
+    expect(shop).to_match_tree({"hello.txt": "hello\n"})
+    expect(e2e.run("mngr pull bar --merge")).to_fail(1).to_match_lines("""
+        Error: there is no agent 'bar'
+        Hint: see: mngr list
+    """)
+
+
+def test_stop_and_start(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # end its process and keep everything
+    mngr stop foo
+    """)
+    e2e.write_tutorial_block("""
+    # bring it back
+    mngr start foo
+    """)
+    run_all(e2e, "mngr create foo -- sh -c 'echo once more >> log.txt; sleep 1000'")
+    expect(e2e.run("mngr stop foo", comment="end its process")).to_succeed().to_equal("stopped foo")
+    foo = agents(e2e)["foo"]
+    assert (foo["state"], foo["pid"]) == ("STOPPED", None)
+    assert Path(foo["work_dir"]).joinpath("README.md").exists()
+    expect(e2e.run("mngr message foo -m hello")).to_fail(1).to_match_lines("""
+        Error: foo does not run (STOPPED)
+        Hint: start it first: mngr message --start foo
+    """)
+    expect(e2e.run("mngr start foo", comment="bring it back")).to_succeed().to_equal("started foo")
+    after = agents(e2e)["foo"]
+    assert (after["state"], after["id"], after["work_dir"]) == ("RUNNING", foo["id"], foo["work_dir"])
+    assert after["pid"]
+    expect(e2e.run("mngr start foo")).to_succeed().to_equal("foo was running already")
+
+
+def test_destroy_and_change_your_mind(e2e: E2eSession, shop: Path) -> None:
+    e2e.write_tutorial_block("""
+    # destroy it; it runs, so it takes --force
+    mngr destroy --force foo
+    """)
+    e2e.write_tutorial_block("""
+    # and change your mind
+    mngr undestroy --list
+    mngr undestroy foo
+    """)
+    run_all(e2e, FOO, UNTIL)
+    place = work(e2e, "foo")
+    (place / "draft.txt").write_text("not yet committed\n")
+    expect(e2e.run("mngr destroy foo")).to_fail(1).to_match_lines("""
+        Error: foo is RUNNING
+        Hint: stop it first, or: mngr destroy --force foo
+    """)
+    result = e2e.run("mngr destroy --force foo", comment="destroy it; it runs, so it takes --force")
+    expect(result).to_succeed().to_contain("destroyed foo", "the branch mngr/foo stays")
+    assert not place.exists()
+    assert agents(e2e) == {}
+    result = e2e.run("mngr undestroy --list", comment="and change your mind")
+    expect(result).to_succeed().to_match_lines("""
+        NAME  ID              KIND     BRANCH    DESTROYED            KEPT UNTIL
+        foo   [ID]  command  mngr/foo  [TIME]  [DATE]
+    """)
+    result = e2e.run("mngr undestroy foo")
+    expect(result).to_succeed().to_equal("foo is back, STOPPED; go on with: mngr start foo")
+    expect(place).to_match_tree({"hello.txt": "hello\n", "draft.txt": "not yet committed\n"})
+    assert agents(e2e)["foo"]["state"] == "STOPPED"
+    expect(e2e.run("mngr undestroy foo")).to_fail(1).to_match_lines("""
+        Error: there is no 'foo' in the graveyard
+        Hint: see: mngr undestroy --list
+    """)

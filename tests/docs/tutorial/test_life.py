@@ -1,0 +1,244 @@
+"""Names, labels, limits, copies, snapshots, and the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mngr.e2e import E2eSession, expect
+from tests.docs.tutorial.conftest import agents, run_all, work
+
+TEAM = "mngr create w --count 3 --label team=red -- sleep 1000"
+POET = "mngr create poet player -m hello"
+WAIT = "mngr wait poet --state WAITING --timeout 20s"
+
+
+def test_another_name(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # another name; its id, branch and work dir stay
+    mngr rename apart mirror
+    mngr list --filter 'name == mirror'
+    """)
+    run_all(e2e, "mngr create apart --transfer mirror -- sleep 1000")
+    before = agents(e2e)["apart"]
+    result = e2e.run("mngr rename apart mirror", comment="its id, branch and work dir stay")
+    expect(result).to_succeed().to_equal("apart is now mirror")
+    expect(e2e.run("mngr list --filter 'name == mirror'")).to_succeed().to_match_lines("""
+        NAME    STATE    KIND     HOST   PROJECT  BRANCH      ACTIVE
+        mirror  RUNNING  command  local  shop     mngr/apart  [DURATION]
+    """)
+    after = agents(e2e)["mirror"]
+    same = ("id", "branch", "work_dir", "pid")
+    assert {key: after[key] for key in same} == {key: before[key] for key in same}
+    expect(e2e.run("mngr rename apart other")).to_fail(1).to_match_lines("""
+        Error: there is no agent 'apart'
+        Hint: ...
+    """)
+
+
+def test_labels(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # labels
+    mngr label mirror w-1 team=green urgent=yes
+    mngr label mirror urgent-
+    """)
+    run_all(e2e, "mngr create mirror -- sleep 1000", "mngr create w-1 --label team=red -- sleep 1000")
+    result = e2e.run("mngr label mirror w-1 team=green urgent=yes", comment="labels")
+    expect(result).to_succeed().to_match_lines("""
+        mirror: team=green urgent=yes
+        w-1: team=green urgent=yes
+    """)
+    expect(e2e.run("mngr label mirror urgent-")).to_succeed().to_equal("mirror: team=green")
+    assert {name: agent["labels"] for name, agent in agents(e2e).items()} == {
+        "mirror": {"team": "green"},
+        "w-1": {"team": "green", "urgent": "yes"},
+    }
+    expect(e2e.run("mngr label mirror")).to_fail(2).to_match_lines("""
+        Error: no label is given
+        Hint: write K=V to set one, K- to remove it
+    """)
+
+
+def test_limits(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # stop it when it has been idle for half an hour or is a day old, and see the limits
+    mngr limit w-1 --idle 30m --lifetime 1d
+    mngr limit w-1
+    """)
+    e2e.write_tutorial_block("""
+    # no limit any more
+    mngr limit w-1 --idle none --lifetime none
+    """)
+    run_all(e2e, "mngr create w-1 -- sleep 1000")
+    expect(e2e.run("mngr limit w-1 --idle 30m --lifetime 1d", comment="stop it when it is idle")).to_succeed()
+    result = e2e.run("mngr limit w-1", comment="see the limits")
+    expect(result).to_succeed().to_equal("w-1: idle 30m, lifetime 1d")
+    expect(e2e.run("mngr limit w-1 --idle soon")).to_fail(2).to_match_lines("""
+        Error: ...'soon' is not a length of time
+        Hint: write it as 90s, 10m, 1h30m or 2d
+    """)
+    expect(e2e.run("mngr limit w-1 --idle none --lifetime none", comment="no limit any more")).to_succeed()
+    expect(e2e.run("mngr limit w-1")).to_succeed().to_equal("w-1: no limits")
+
+
+def test_a_second_one_with_all_it_has(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # a second agent from everything the first one has, uncommitted files and conversation included
+    mngr clone poet poet-2
+    mngr transcript poet-2
+    """)
+    run_all(e2e, POET, "mngr exec poet -- sh -c 'echo draft > draft.txt'", WAIT)
+    expect(e2e.run("mngr clone poet poet-2", comment="a second agent from everything")).to_succeed()
+    result = e2e.run("mngr transcript poet-2", comment="its conversation included")
+    expect(result).to_succeed().to_contain("  hello\n", "  ok: hello\n")
+    expect(work(e2e, "poet-2")).to_match_tree({"draft.txt": "draft\n", "README.md": "a shop\n"})
+    expect(e2e.run("mngr clone poet poet-2")).to_fail(1).to_match_lines("""
+        Error: there is already an agent called 'poet-2'
+        Hint: choose another name
+    """)
+
+
+def test_move_it_to_another_host(e2e: E2eSession, box: Path) -> None:
+    e2e.write_tutorial_block("""
+    # move it to another host with its uncommitted work and its conversation, if there is one called box, and back
+    if ssh -o BatchMode=yes -o ConnectTimeout=2 box true 2>/dev/null; then mngr migrate poet-2 @box && mngr migrate poet-2 @local; fi
+    """)
+    run_all(e2e, "mngr create poet-2 player", "mngr exec poet-2 -- sh -c 'echo draft > draft.txt'")
+    before = agents(e2e)["poet-2"]
+    result = e2e.run(
+        "if ssh -o BatchMode=yes -o ConnectTimeout=2 box true 2>/dev/null;"
+        " then mngr migrate poet-2 @box && mngr migrate poet-2 @local; fi",
+        comment="move it to another host with its uncommitted work, and back",
+    )
+    expect(result).to_succeed().to_match_lines("""
+        poet-2 is ... on box
+        poet-2 is ... on local
+    """)
+    after = agents(e2e)["poet-2"]
+    assert (after["id"], after["host"]) == (before["id"], "local")
+    expect(Path(after["work_dir"])).to_match_tree({"draft.txt": "draft\n"})
+    assert not list(box.glob(".mngr/agents/*"))
+
+
+def test_a_host_that_is_not_there(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # move it to another host with its uncommitted work and its conversation, if there is one called box, and back
+    if ssh -o BatchMode=yes -o ConnectTimeout=2 box true 2>/dev/null; then mngr migrate poet-2 @box && mngr migrate poet-2 @local; fi
+    """)
+    run_all(e2e, "mngr create poet-2 player")
+    expect(e2e.run("mngr migrate poet-2 @box.invalid.ssh")).to_fail(6).to_match_lines("""
+        Error: box.invalid cannot be reached: ...
+        Hint: try it by hand: ssh box.invalid true
+    """)
+    poet = agents(e2e)["poet-2"]
+    assert (poet["host"], poet["state"]) == ("local", "WAITING")
+
+
+def test_snapshots(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # keep the state it has now, under a name
+    mngr snapshot create poet before
+    mngr snapshot list
+    """)
+    e2e.write_tutorial_block("""
+    # make an agent from it, without starting it
+    mngr snapshot restore before again --no-start
+    """)
+    e2e.write_tutorial_block("""
+    # delete the snapshot
+    mngr snapshot destroy before
+    """)
+    run_all(e2e, POET, WAIT)
+    result = e2e.run("mngr snapshot create poet before", comment="keep the state it has now, under a name")
+    expect(result).to_succeed()
+    expect(result.stdout).to_equal("before is a snapshot of poet")
+    expect(e2e.run("mngr snapshot list")).to_succeed().to_match_lines("""
+        NAME    AGENT  KIND    BRANCH     MADE
+        before  poet   player  mngr/poet  [TIME]
+    """)
+    result = e2e.run("mngr snapshot restore before again --no-start", comment="make an agent from it")
+    expect(result).to_succeed().to_equal("again is STOPPED on mngr/again")
+    assert agents(e2e)["again"]["state"] == "STOPPED"
+    expect(e2e.run("mngr transcript again")).to_contain("  hello\n")
+    expect(e2e.run("mngr snapshot destroy before", comment="delete the snapshot")).to_succeed()
+    expect(e2e.run("mngr snapshot restore before other")).to_fail(1).to_match_lines("""
+        Error: there is no snapshot 'before'
+        Hint: see: mngr snapshot list
+    """)
+
+
+def test_several_at_once(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # several at once, by name or from a list
+    mngr stop w-1 w-2
+    mngr list --ids --label team=red | mngr stop -
+    mngr list --ids --label team=red --state STOPPED | mngr destroy -
+    """)
+    run_all(e2e, TEAM)
+    expect(e2e.run("mngr stop w-1 w-2", comment="several at once, by name")).to_succeed().to_match_lines("""
+        stopped w-1
+        stopped w-2
+    """)
+    result = e2e.run("mngr list --ids --label team=red | mngr stop -", comment="or from a list")
+    expect(result).to_succeed().to_contain("stopped w-3", "w-1 had ended already (STOPPED)")
+    assert {agent["state"] for agent in agents(e2e).values()} == {"STOPPED"}
+    result = e2e.run("mngr list --ids --label team=red --state STOPPED | mngr destroy -")
+    expect(result).to_succeed().to_match_lines("destroyed w-... (3)")
+    assert agents(e2e) == {}
+
+
+def test_of_several_some_are_not_there(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # several at once, by name or from a list
+    mngr stop w-1 w-2
+    mngr list --ids --label team=red | mngr stop -
+    mngr list --ids --label team=red --state STOPPED | mngr destroy -
+    """)
+    run_all(e2e, "mngr create w-1 -- sleep 1000")
+    expect(e2e.run("mngr stop w-1 w-2")).to_fail(4).to_match_lines("""
+        stopped w-1
+        Error: w-2: there is no agent 'w-2'
+        Hint: did you mean 'w-1'?
+    """)
+    assert agents(e2e)["w-1"]["state"] == "STOPPED"
+
+
+def test_back_under_another_name(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # bring one back under another name
+    mngr destroy --force seen
+    mngr undestroy seen --as seen-again
+    """)
+    run_all(
+        e2e, "mngr create seen -- sleep 1000", "mngr destroy --force seen", "mngr create seen -- sleep 1000"
+    )
+    expect(e2e.run("mngr undestroy seen", comment="the name is taken by now")).to_fail(1).to_match_lines("""
+        Error: there is another agent called 'seen' by now
+        Hint: mngr undestroy [ID] --as NAME
+    """)
+    result = e2e.run("mngr undestroy seen --as seen-again", comment="bring one back under another name")
+    expect(result).to_succeed()
+    expect(result.stdout).to_equal("seen-again is back, STOPPED; go on with: mngr start seen-again")
+    assert {name: agent["state"] for name, agent in agents(e2e).items()} == {
+        "seen": "RUNNING",
+        "seen-again": "STOPPED",
+    }
+
+
+def test_clean_up(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # clean up what interrupted commands and old graves left; look first
+    mngr gc --dry-run
+    mngr gc
+    """)
+    run_all(e2e, "mngr create foo -- sleep 1000", "mngr destroy --force foo")
+    expect(e2e.run("mngr gc --dry-run", comment="look first")).to_succeed().to_equal("nothing to clean up")
+    old = "-S graveyard.keep=0s"
+    result = e2e.run(f"mngr gc --dry-run {old}", comment="once graves are old enough")
+    expect(result).to_succeed().to_contain("foo")
+    expect(e2e.run("mngr undestroy --list")).to_contain("foo")
+    expect(e2e.run(f"mngr gc {old}")).to_succeed().to_contain("foo")
+    expect(e2e.run("mngr undestroy foo", comment="it is gone for good")).to_fail(1).to_match_lines("""
+        Error: there is no 'foo' in the graveyard
+        Hint: see: mngr undestroy --list
+    """)
+    expect(e2e.run("mngr gc", comment="clean up")).to_succeed().to_equal("nothing to clean up")

@@ -1,0 +1,60 @@
+"""One agent for each item of a list."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mngr.e2e import E2eSession, expect
+from tests.docs.tutorial.conftest import agents, run_all
+
+PAINT = """\
+cat > ../paint.json <<'EOF'
+[{"reply": "a moment"}, "wait", {"write": {"path": "$MNGR_OUTPUT_DIR/done.txt", "content": "painted\\n"}}]
+EOF"""
+MAP = "mngr map door wall --name paint --agent player -p 'paint the {item}' --output done.txt --max-agents 2 -- ../paint.json"
+
+
+def test_an_agent_for_each_item(e2e: E2eSession, shop: Path) -> None:
+    e2e.write_tutorial_block("""
+    # an agent for each item; what it leaves in its output directory and what it commits are brought home
+    mngr map red green blue -- sh -c 'echo "$0 is a colour" > "$MNGR_OUTPUT_DIR/said.txt"' {item}
+    """)
+    result = e2e.run(
+        """mngr map red green blue -- sh -c 'echo "$0 is a colour" > "$MNGR_OUTPUT_DIR/said.txt"' {item}""",
+        comment="an agent for each item",
+    )
+    expect(result).to_succeed().to_match("^3 done: .*/.mngr/runs/")
+    said = sorted(path.read_text() for path in shop.glob(".mngr/runs/*/tasks/*/outputs/said.txt"))
+    assert said == ["blue is a colour\n", "green is a colour\n", "red is a colour\n"]
+    assert {agent["state"] for agent in agents(e2e).values()} == {"DONE"}
+    expect(e2e.run("mngr map red")).to_fail(2).to_match_lines("""
+        Error: who shall do it?
+        Hint: --agent KIND with --prompt TEXT, or a command after --
+    """)
+
+
+def test_who_owes_a_file_is_reminded_and_a_run_goes_on(e2e: E2eSession, shop: Path) -> None:
+    e2e.write_tutorial_block("""
+    # agents that are told what to do, two at a time; who owes a file is reminded of it
+    cat > ../paint.json <<'EOF'
+    [{"reply": "a moment"}, "wait", {"write": {"path": "$MNGR_OUTPUT_DIR/done.txt", "content": "painted\\n"}}]
+    EOF
+    mngr map door wall --name paint --agent player -p 'paint the {item}' --output done.txt --max-agents 2 -- ../paint.json
+    """)
+    e2e.write_tutorial_block("""
+    # go on with a run after a crash, a reboot or Ctrl-C: nothing that is settled is done again
+    mngr map --resume paint
+    """)
+    run_all(e2e, PAINT)
+    result = e2e.run(MAP, comment="agents that are told what to do")
+    expect(result).to_succeed().to_contain("reminded (result)", "2 done: ")
+    assert len(list(shop.glob(".mngr/runs/paint/tasks/*/outputs/done.txt"))) == 2
+    before = (shop / ".mngr/runs/paint/journal.jsonl").read_text()
+    result = e2e.run("mngr map --resume paint", comment="nothing that is settled is done again")
+    expect(result).to_succeed().to_contain("2 done: ")
+    after = (shop / ".mngr/runs/paint/journal.jsonl").read_text()
+    assert '"launch"' not in after.removeprefix(before)
+    expect(e2e.run("mngr map --resume pain")).to_fail(1).to_match_lines("""
+        Error: there is no run 'pain'
+        Hint: did you mean 'paint'?
+    """)

@@ -1,0 +1,281 @@
+"""One agent for each test, and what we saw of what it claims."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from mngr.e2e import E2eSession, expect
+from tests.docs.tutorial.conftest import agents, run_all
+
+TOY = """\
+mkdir -p ../toy/tests
+echo "echo 'welcome to the new shop'" > ../toy/greet.sh
+cat > ../toy/tests/test_greet.py <<'EOF'
+from pathlib import Path
+
+from mngr.e2e import E2eSession, expect
+
+GREET = Path(__file__).parents[1] / "greet.sh"
+
+
+def test_greet(e2e: E2eSession) -> None:
+    result = e2e.run(f"sh {GREET}")
+    expect(result).to_succeed()
+    expect(result.stdout).to_contain("welcome to the old shop")
+EOF
+git -C ../toy init -q
+git -C ../toy add .
+git -C ../toy commit -qm 'A toy'"""
+EASIER = """\
+git switch -q -c easier
+sed -i 's/welcome to the old shop/shop/' tests/test_greet.py
+git commit -qam 'Easier'
+git switch -q -"""
+
+
+@pytest.fixture
+def toy(e2e: E2eSession, shop: Path) -> Path:
+    """The project with a test that is out of date."""
+    run_all(e2e, TOY)
+    e2e.cd("../toy")
+    return shop.parent / "toy"
+
+
+@pytest.mark.agents
+def test_a_run_and_all_that_can_be_done_with_it(e2e: E2eSession, toy: Path) -> None:
+    e2e.write_tutorial_block("""
+    # a project with a test that is out of date by a word
+    mkdir -p ../toy/tests
+    echo "echo 'welcome to the new shop'" > ../toy/greet.sh
+    cat > ../toy/tests/test_greet.py <<'EOF'
+    from pathlib import Path
+
+    from mngr.e2e import E2eSession, expect
+
+    GREET = Path(__file__).parents[1] / "greet.sh"
+
+
+    def test_greet(e2e: E2eSession) -> None:
+        result = e2e.run(f"sh {GREET}")
+        expect(result).to_succeed()
+        expect(result.stdout).to_contain("welcome to the old shop")
+    EOF
+    git -C ../toy init -q
+    git -C ../toy add .
+    git -C ../toy commit -qm 'A toy'
+    """)
+    e2e.write_tutorial_block("""
+    # an agent for each test, here one that needs no model: what it claims is run again by us, and only that counts
+    cd ../toy
+    mngr tmr run --name greet
+    """)
+    e2e.write_tutorial_block("""
+    # how it stands: what was claimed and what we saw; all runs; what happened, row by row
+    mngr tmr status greet
+    mngr tmr list
+    mngr tmr attach greet
+    """)
+    e2e.write_tutorial_block("""
+    # look at it, or send it to somebody: claims beside receipts, diffs, recordings and a timeline, as pages that open from disk
+    mngr tmr report greet
+    mngr tmr report greet --export ../greet.zip
+    """)
+    e2e.write_tutorial_block("""
+    # what there is to merge, in units that are taken or left as a whole: who made it, what we saw, whom it clashes with; and one of them
+    mngr tmr changes greet
+    mngr tmr changes greet "$(mngr tmr changes greet --format '{id}')" --diff
+    """)
+    e2e.write_tutorial_block("""
+    # the branch that the run made at its end, and what a reviewer reads: tests and texts in one commit, then each fix in one of its own; all of it was run
+    git log --oneline mngr/greet/integrated
+    cat .mngr/runs/greet/PR.md
+    """)
+    e2e.write_tutorial_block("""
+    # leave a change out and say why, which later agents are told; then take it in again: what was run once is not run again
+    mngr tmr integrate greet --without "$(mngr tmr changes greet --format '{id}')" --reason 'the old shop it is'
+    mngr tmr integrate greet --with "$(mngr tmr changes greet --format '{id}')"
+    """)
+    e2e.write_tutorial_block("""
+    # go on with a run; nothing that is settled is done again
+    mngr tmr resume greet
+    """)
+    e2e.write_tutorial_block("""
+    # do a task again, with a hint
+    mngr tmr retry tests/test_greet.py::test_greet -m 'mind the word'
+    """)
+    e2e.write_tutorial_block("""
+    # tell the agent that made a change what you want otherwise, in the conversation that it has; the one here understands no words
+    mngr tmr redo "$(mngr tmr changes greet --format '{id}')" -m 'leave out the comma' || test $? -eq 1
+    """)
+    e2e.write_tutorial_block("""
+    # a receipt can be made again by anybody, from the commits alone
+    mngr tmr verify --receipt .mngr/runs/greet/tasks/*/receipt.json
+    """)
+    e2e.write_tutorial_block("""
+    # what the next run knows already, which tests pass only now and then, what people did not want, and how to make it forget
+    mngr tmr memory list
+    mngr tmr memory flaky
+    mngr tmr memory reasons
+    mngr tmr memory forget
+    """)
+    e2e.write_tutorial_block("""
+    # the emergency stop: the run and all its agents, which keep everything
+    mngr tmr stop greet
+    """)
+    e2e.write_tutorial_block("""
+    # put its agents in the graveyard; results, receipts and commits stay in its folder
+    mngr tmr clean greet --dry-run
+    mngr tmr clean greet
+    cd ../shop
+    """)
+    result = e2e.run("mngr tmr run --name greet", comment="an agent for each test", timeout=90)
+    expect(result).to_succeed().to_contain("1 tests, untouched: 1 fail", "1 fixed: ")
+    (receipt,) = toy.glob(".mngr/runs/greet/tasks/*/receipt.json")
+    assert json.loads(receipt.read_text())["verdict"] == "confirmed"
+    assert "the old shop" in (toy / "tests/test_greet.py").read_text()  # the checkout is left alone
+    result = e2e.run("mngr tmr status greet", comment="what was claimed and what we saw")
+    expect(result).to_succeed().to_match("^fixed +fixed +confirmed .* tests/test_greet.py::test_greet")
+    expect(e2e.run("mngr tmr list")).to_succeed().to_match("^greet +settled +1 fixed")
+    expect(e2e.run("mngr tmr attach greet")).to_succeed().to_match("test-greet-[0-9a-f]+: fixed")
+    written = toy / ".mngr/runs/greet/report/index.html"
+    assert "test_greet" in written.read_text()  # the run wrote it
+    expect(e2e.run("mngr tmr report greet", comment="to look at")).to_succeed().to_equal(str(written))
+    expect(e2e.run("mngr tmr report greet --export ../greet.zip", comment="to send")).to_succeed()
+    assert "report-greet/index.html" in ZipFile(toy.parent / "greet.zip").namelist()
+    result = e2e.run("mngr tmr changes greet", comment="what there is to merge")
+    expect(result).to_succeed().to_match("^[0-9a-f]{6} .* confirmed .* 1: test-greet-")
+    one = "mngr tmr changes greet \"$(mngr tmr changes greet --format '{id}')\" --diff"
+    result = e2e.run(one, comment="one of them, line by line")
+    expect(result).to_succeed().to_contain("made by:\n  test-greet-", "\n-", "welcome to the old shop")
+    log = e2e.run("git log --oneline mngr/greet/integrated", comment="the branch")
+    expect(log).to_succeed().to_match("^[0-9a-f]+ .*test_greet.*\\n[0-9a-f]+ A toy$")
+    expect(e2e.run("cat .mngr/runs/greet/PR.md", comment="what a reviewer reads")).to_succeed().to_contain(
+        "**Green.**", "test_greet"
+    )
+    one = "\"$(mngr tmr changes greet --format '{id}')\""
+    result = e2e.run(f"mngr tmr integrate greet --without {one} --reason 'the old shop it is'", comment="no")
+    expect(result).to_succeed().to_contain("left out by wish: the old shop it is")
+    expect(e2e.run('test "$(git rev-parse mngr/greet/integrated)" = "$(git rev-parse HEAD)"')).to_succeed()
+    result = e2e.run(f"mngr tmr integrate greet --with {one}", comment="yes, after all")
+    expect(result).to_succeed().to_contain("mngr/greet/integrated: green")
+    expect(e2e.run("git log --oneline mngr/greet/integrated")).to_equal(log.stdout)
+    expect(e2e.run("mngr tmr resume greet", comment="nothing is done again")).to_succeed().not_to_contain(
+        "runs on"
+    )
+    result = e2e.run(
+        "mngr tmr retry tests/test_greet.py::test_greet -m 'mind the word'", comment="with a hint"
+    )
+    expect(result).to_succeed().to_contain("1 again", "1 fixed: ")
+    prompt = next(toy.glob(".mngr/runs/greet/tasks/*/prompt.md")).read_text()
+    assert "mind the word" in prompt
+    assert len(agents(e2e)) == 2
+    told = "mngr tmr redo \"$(mngr tmr changes greet --format '{id}')\" -m 'leave out the comma'"
+    result = e2e.run(told, comment="what you want otherwise")
+    expect(result).to_fail(1).to_contain(
+        "of kind mechanic, which understands no words", "mngr tmr retry test-greet-"
+    )
+    result = e2e.run("mngr tmr verify --receipt .mngr/runs/greet/tasks/*/receipt.json", comment="once more")
+    expect(result).to_succeed().to_contain("the same again: confirmed, it passed 3 of 3 times")
+    expect(e2e.run("mngr tmr memory list")).to_succeed().to_match(
+        "^fixed +confirmed +greet +tests/test_greet.py"
+    )
+    expect(e2e.run("mngr tmr memory flaky")).to_succeed().to_equal(
+        "no test was seen to pass only now and then"
+    )
+    expect(e2e.run("mngr tmr memory reasons")).to_succeed().to_equal("nobody gave a reason against a change")
+    expect(e2e.run("mngr tmr memory forget")).to_succeed().to_equal("1 forgotten")
+    expect(e2e.run("mngr tmr stop greet", comment="all of them are stopped already")).to_succeed()
+    expect(e2e.run("mngr tmr clean greet --dry-run")).to_succeed().to_contain("there are 2 agents")
+    expect(e2e.run("mngr tmr clean greet")).to_succeed().to_contain("gone: 2 agents")
+    assert agents(e2e) == {}
+    expect(e2e.run("git for-each-ref refs/mngr")).to_succeed().to_be_empty()
+    assert receipt.exists()
+
+
+@pytest.mark.agents
+def test_what_a_branch_does_to_the_tests(e2e: E2eSession, toy: Path) -> None:
+    e2e.write_tutorial_block("""
+    # believe nobody: is what a branch does to the tests honest, and do they pass? this one says less than before, and is refuted
+    git switch -q -c easier
+    sed -i 's/welcome to the old shop/shop/' tests/test_greet.py
+    git commit -qam 'Easier'
+    git switch -q -
+    mngr tmr verify easier || test $? -eq 4
+    """)
+    run_all(e2e, EASIER)
+    result = e2e.run("mngr tmr verify easier", comment="is it honest?")
+    expect(result).to_have_exit_code(4)
+    expect(result.stderr).to_contain(
+        "tests/test_greet.py::test_greet REFUTED: it passes, but tests/test_greet.py:11"
+    )
+    expect(result.stdout).to_match("^tests/test_greet.py:11 refuse ")
+    expect(e2e.run("git status --porcelain")).to_succeed().to_be_empty()
+    assert agents(e2e) == {}
+
+
+def test_what_cannot_be_run_is_said_before_an_agent_is_made(e2e: E2eSession, toy: Path) -> None:
+    e2e.write_tutorial_block("""
+    # an agent for each test, here one that needs no model: what it claims is run again by us, and only that counts
+    cd ../toy
+    mngr tmr run --name greet
+    """)
+    (toy / "tests/test_broken.py").write_text("import nothing_of_that_name\n")
+    run_all(e2e, "git add . && git commit -qm broken")
+    result = e2e.run("mngr tmr run", comment="a test that cannot be loaded")
+    expect(result).to_fail(1).to_contain(
+        "the tests cannot be collected", "nothing_of_that_name", "no agent was made"
+    )
+    assert agents(e2e) == {}
+    expect(e2e.run("mngr tmr status nothing")).to_fail(1).to_contain("there is no run in ")
+    expect(e2e.run("mngr tmr retry --run nothing")).to_fail(1).to_contain("there is no run in ")
+
+
+POLITE = """\
+cat > tests/test_polite.py <<'EOF'
+from pathlib import Path
+
+from mngr.e2e import E2eSession, expect
+
+GREET = Path(__file__).parents[1] / "greet.sh"
+
+
+def test_polite(e2e: E2eSession) -> None:
+    expect(e2e.run(f"sh {GREET} --politely")).to_succeed()
+EOF"""
+
+
+@pytest.mark.agents
+def test_would_it_notice(e2e: E2eSession, toy: Path) -> None:
+    e2e.write_tutorial_block("""
+    # would a test notice if its program did nothing at all? this one would not, so this is a failure; what nobody misses is named
+    cat > tests/test_polite.py <<'EOF'
+    from pathlib import Path
+
+    from mngr.e2e import E2eSession, expect
+
+    GREET = Path(__file__).parents[1] / "greet.sh"
+
+
+    def test_polite(e2e: E2eSession) -> None:
+        expect(e2e.run(f"sh {GREET} --politely")).to_succeed()
+    EOF
+    mngr e2e audit tests/test_polite.py --program greet.sh || test $? -eq 4
+    """)
+    run_all(e2e, POLITE)
+    result = e2e.run("mngr e2e audit tests/test_polite.py --program greet.sh", comment="this one would not")
+    expect(result).to_fail(4)
+    expect(result.stdout).to_match_lines("""
+        tests/test_polite.py:9: vacuous (nop): test_polite passes when greet.sh does and prints nothing
+        tests/test_polite.py:9: vacuous (help): test_polite passes when greet.sh prints nothing but its usage
+        tests/test_polite.py:9: unguarded option (drop): test_polite passes without --politely: `greet.sh --politely`
+        1 of 1 tests: 1 vacuous, 1 option unguarded
+    """)
+    polite = toy / "tests/test_polite.py"
+    polite.write_text(polite.read_text().replace(".to_succeed()", '.to_contain("welcome")'))
+    result = e2e.run("mngr e2e audit tests/test_polite.py --program greet.sh --modes nop", comment="mended")
+    expect(result).to_succeed()
+    expect(result.stdout).to_equal("1 of 1 tests: 0 vacuous")

@@ -1,0 +1,269 @@
+"""Settings, what the machine has, help, and putting it all away."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+from mngr.e2e import E2eSession, expect
+from tests.docs.tutorial.conftest import agents, run_all
+
+
+def test_write_the_projects_settings(e2e: E2eSession, shop: Path) -> None:
+    e2e.write_tutorial_block("""
+    # look at the project and write its settings: how a fresh copy is made runnable
+    mngr init --dry-run
+    mngr init
+    """)
+    run_all(e2e, "printf 'requests==2.0\\n' > requirements.txt")
+    result = e2e.run("mngr init --dry-run", comment="look at the project")
+    expect(result).to_succeed()
+    expect(result.stdout).to_match("^setup = .*requirements.txt")
+    expect(shop).to_match_tree({".mngr/settings.toml": None})
+    expect(e2e.run("mngr init", comment="and write its settings")).to_succeed().to_contain(
+        f"wrote {shop}/.mngr/settings.toml"
+    )
+    expect(shop).to_match_tree({".mngr/settings.toml": result.stdout})
+    expect(e2e.run("mngr init")).to_fail(1).to_match_lines("""
+        Error: [CWD]/.mngr/settings.toml is there already
+        Hint: see what would be written with --dry-run; replace it with --force
+    """)
+
+
+def test_all_settings(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # all settings, and where each comes from
+    mngr config list
+    mngr config path
+    """)
+    run_all(e2e, "mngr config set stop.grace 1s", "mngr config set project.setup 'make it'")
+    expect(e2e.run("mngr config list", comment="all settings")).to_succeed().to_match_lines("""
+        KEY                  VALUE        SOURCE
+        graveyard.keep       30d          default
+        project.setup        make it      project ([CWD]/.mngr/settings.toml)
+        pull.max_bytes       10737418240  default
+        pull.max_file_bytes  1073741824   default
+        pull.max_files       100000       default
+        pull.timeout         1h           default
+        stop.grace           1s           user ([ROOT]/place/home/settings.toml)
+        tutorial.timeout     30s          default
+    """)
+    result = e2e.run("mngr config path", comment="where each comes from")
+    expect(result).to_succeed().to_match_lines("""
+        SOURCE ...
+        user     [ROOT]/place/home/settings.toml ... yes
+        project  [CWD]/.mngr/settings.toml ... yes
+        local    [CWD]/.mngr/settings.local.toml ... no
+    """)
+
+
+def test_one_setting(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # read, write and remove one
+    mngr config set stop.grace 1s
+    mngr config get stop.grace
+    mngr config unset stop.grace
+    """)
+    expect(e2e.run("mngr config set stop.grace 1s", comment="write one")).to_succeed()
+    expect(e2e.run("mngr config get stop.grace", comment="read it")).to_succeed().to_equal("1s")
+    expect(e2e.run("mngr config unset stop.grace", comment="remove it")).to_succeed()
+    expect(e2e.run("mngr config get stop.grace", comment="the default again")).to_equal("2s")
+    expect(e2e.run("mngr config set stop.grce 1s")).to_fail(2).to_match_lines("""
+        Error: config set: there is no setting 'stop.grce'
+        Hint: did you mean 'stop.grace'?
+    """)
+    expect(e2e.run("mngr config set stop.grace soon")).to_fail(2).to_match_lines("""
+        Error: config set: stop.grace: 'soon' is not a length of time
+        Hint: write it as 90s, 10m, 1h30m or 2d
+    """)
+
+
+def test_for_yourself_in_this_project(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # for yourself in this project only; what the project says stays as it is
+    mngr config set project.setup 'echo set up' --local
+    mngr config unset project.setup
+    """)
+    run_all(e2e, "mngr config set project.setup 'make it'")
+    result = e2e.run("mngr config set project.setup 'echo set up' --local", comment="for yourself only")
+    expect(result).to_succeed().to_match_lines("project.setup is set in [CWD]/.mngr/settings.local.toml")
+    expect(e2e.run("mngr config get project.setup")).to_equal("echo set up")
+    expect(e2e.run("mngr config unset project.setup")).to_succeed()
+    expect(e2e.run("mngr config get project.setup", comment="what the project says")).to_equal("make it")
+    result = e2e.run("mngr config set project.setup 'echo set up' --local", cwd=e2e.root)
+    expect(result).to_fail(1).to_match_lines("""
+        Error: [ROOT] is in no project, so there are no local settings
+        Hint: go to a project, or use --user
+    """)
+
+
+def test_the_default_of_an_option(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # the default of any option of any command
+    mngr config set commands.list.fields name,state,branch
+    mngr list
+    mngr config unset commands.list.fields
+    """)
+    run_all(e2e, "mngr create foo -- sleep 1000", "mngr config set commands.list.fields name,state,branch")
+    expect(e2e.run("mngr list", comment="the default of any option")).to_succeed().to_match_lines("""
+        NAME  STATE    BRANCH
+        foo   RUNNING  mngr/foo
+    """)
+    run_all(e2e, "mngr config unset commands.list.fields")
+    expect(e2e.run("mngr list")).to_match("^NAME  STATE    KIND ")
+    expect(e2e.run("mngr config set commands.lst.fields name")).to_fail(2).to_match_lines("""
+        Error: mngr has no command 'lst'
+        Hint: did you mean 'list'?
+    """)
+
+
+def test_for_this_command_only(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # a setting for this command only
+    mngr -S stop.grace=0.5s stop poet-2
+    """)
+    run_all(e2e, "mngr create poet-2 player")
+    result = e2e.run("mngr -S stop.grace=0.5s stop poet-2", comment="a setting for this command only")
+    expect(result).to_succeed().to_equal("stopped poet-2")
+    assert agents(e2e)["poet-2"]["state"] == "STOPPED"
+    expect(e2e.run("mngr config get stop.grace")).to_equal("2s")
+    expect(e2e.run("mngr -S stop.grace stop poet-2")).to_fail(2).to_match_lines("""
+        Error: 'stop.grace' is not KEY=VALUE
+        Hint: for example: -S project.setup='uv sync'
+    """)
+
+
+def test_what_this_machine_has(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # what this machine has and what is missing
+    mngr doctor
+    """)
+    e2e.write_tutorial_block("""
+    # the installed plugins
+    mngr plugin list
+    """)
+    result = e2e.run("mngr doctor", comment="what this machine has and what is missing")
+    expect(result).to_succeed().to_match("^ok +git +git version").to_match("^ok +tmux +tmux ")
+    expect(e2e.run("mngr plugin list", comment="the installed plugins")).to_succeed()
+    run_all(e2e, "mkdir ../bin && for x in sh git mngr python3; do ln -s $(command -v $x) ../bin/$x; done")
+    result = e2e.run("PATH=$PWD/../bin mngr doctor", comment="a machine that has little")
+    expect(result).to_fail(1)
+    expect(result.stdout).to_match("^ok +git ").to_match("^error +tmux +tmux is not installed$")
+    expect(result.stderr).to_match_lines("""
+        Error: 4 of 13 checks failed: tmux, tar, awk, find
+        Hint: install tmux ...
+    """)
+
+
+def test_a_scripted_model(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # a scripted model, for tests: point real agents at the URL it prints; this one ends by itself after a second
+    timeout 1 mngr model-server '[{"sh": "echo hi > hi.txt"}, {"text": "done"}]' || test $? -eq 124
+    """)
+    result = e2e.run(
+        """timeout 1 mngr model-server '[{"sh": "echo hi > hi.txt"}, {"text": "done"}]'""",
+        comment="point real agents at the URL it prints",
+    )
+    expect(result).to_fail(124).to_match_lines("http://127.0.0.1:[NUMBER] (?)")
+    expect(e2e.run("""mngr model-server '[{"sh"'""")).to_fail(2).to_match_lines("""
+        Error: the script is not JSON: ...
+        Hint: a script is a list of steps, for example: ...
+    """)
+
+
+def test_a_scripted_model_answers(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # a scripted model, for tests: point real agents at the URL it prints; this one ends by itself after a second
+    timeout 1 mngr model-server '[{"sh": "echo hi > hi.txt"}, {"text": "done"}]' || test $? -eq 124
+    """)
+    server = e2e.tty(
+        """mngr model-server '[{"text": "good morning"}]'""", name="model", comment="a scripted model"
+    )
+    expect(server.wait_for(r"http://127.0.0.1:\d+$")).to_match_lines("<url>")
+    tool = {
+        "type": "function",
+        "function": {"name": "sh", "parameters": {}},
+    }  # without tools nothing is played
+    question = {"model": "any", "messages": [{"role": "user", "content": "hello"}], "tools": [tool]}
+    e2e.comment("what an agent asks it")
+    url = e2e.names["url"] + "/v1/chat/completions"
+    with urlopen(Request(url, json.dumps(question).encode(), {"Content-Type": "application/json"})) as answer:
+        assert json.load(answer)["choices"][0]["message"]["content"] == "good morning"
+    server.press("C-c")
+    assert server.wait() in (0, 130)
+
+
+def test_pages_of_what_tests_did(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # pages of what tests did, with transcripts and recordings, as files that need nothing else
+    mkdir -p .mngr/e2e
+    mngr web --e2e .mngr/e2e --export ../pages
+    """)
+    expect(e2e.run("mngr web --e2e .mngr/e2e --export ../pages")).to_fail(1).to_match_lines("""
+        Error: there are no e2e tests' artifacts in [CWD]/.mngr/e2e
+        Hint: run some: pytest
+    """)
+    run_all(e2e, "mkdir -p .mngr/e2e")
+    result = e2e.run("mngr web --e2e .mngr/e2e --export ../pages", comment="pages of what tests did")
+    expect(result).to_succeed().to_equal(f"{e2e.cwd}/../pages/index.html")
+    expect((e2e.cwd / "../pages/index.html").read_text()).to_contain("<html")
+
+
+def test_completion(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # completion for your shell
+    mngr completion bash > ../mngr.bash
+    """)
+    expect(e2e.run("mngr completion bash > ../mngr.bash", comment="completion for your shell")).to_succeed()
+    expect(e2e.run("bash -c '. ../mngr.bash; complete -p mngr'")).to_succeed().to_match("^complete .* mngr$")
+    expect(e2e.run("mngr completion csh")).to_fail(2).to_match_lines("""
+        Error: there is no completion for 'csh'
+        Hint: one of: bash, zsh, fish
+    """)
+
+
+def test_help(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # help on everything
+    mngr --help
+    mngr help create
+    mngr help states
+    mngr list --help
+    """)
+    e2e.write_tutorial_block("""
+    # which mngr is this?
+    mngr version
+    """)
+    result = e2e.run("mngr --help", comment="help on everything")
+    expect(result).to_succeed().to_contain("Usage: mngr COMMAND", "mngr create foo -- make test")
+    expect(e2e.run("mngr help create")).to_succeed().to_contain("Usage: mngr create", "--branch", "Examples")
+    expect(e2e.run("mngr help states")).to_succeed().to_contain("RUNNING", "WAITING", "PARKED")
+    expect(e2e.run("mngr list --help")).to_succeed().to_contain("Usage: mngr list", "--filter")
+    expect(e2e.run("mngr lst")).to_fail(2).to_match_lines("""
+        Error: mngr has no command 'lst'
+        Hint: did you mean 'list'?
+    """)
+    expect(e2e.run("mngr help moonlight")).to_fail(2).to_match_lines("""
+        Error: there is no help on 'moonlight'
+        Hint: topics: ..., states; commands: mngr help
+    """)
+    result = e2e.run("mngr version", comment="which mngr is this?")
+    expect(result).to_succeed().to_match_lines("mngr <version>")
+
+
+def test_put_everything_away(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # put everything away, and the place to play with it
+    mngr list --ids | mngr destroy --force -
+    rm -rf "$(dirname "$PWD")"
+    """)
+    run_all(e2e, "mngr create w --count 2 -- sleep 1000", "mngr create stopped player", "mngr stop stopped")
+    pids = [agent["pid"] for agent in agents(e2e).values() if agent["pid"]]
+    assert len(pids) == 2
+    result = e2e.run("mngr list --ids | mngr destroy --force -", comment="put everything away")
+    expect(result).to_succeed().to_match_lines("destroyed ... (3)")
+    assert agents(e2e) == {}
+    expect(e2e.run('rm -rf "$(dirname "$PWD")"', comment="and the place to play with it")).to_succeed()
+    assert not (e2e.root / "place").exists()
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]

@@ -1,0 +1,284 @@
+"""Agents that take messages, and how to know what became of them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mngr.e2e import E2eSession, expect
+from tests.docs.tutorial.conftest import agents, run_all, work
+
+STEPS = """\
+cat > ../steps.json <<'EOF'
+[{"reply": "good morning"}, "wait",
+ {"write": {"path": "poem.txt", "content": "roses are red\\n"}}, {"commit": "Write a poem"}, {"ask": "another one?"},
+ {"reply": "as you like"}]
+EOF
+mngr create poet player -- ../steps.json"""
+
+
+@pytest.fixture
+def poet(e2e: E2eSession, shop: object) -> None:
+    """The scripted agent of the section, ready for messages."""
+    run_all(e2e, STEPS, "mngr wait poet --state WAITING --timeout 20s")
+
+
+def said(e2e: E2eSession, name: str) -> list[str]:
+    """An agent's conversation, a line for everything that was said."""
+    result = e2e.run(f"mngr transcript {name} --format json")
+    expect(result).to_succeed()
+    rows = json.loads(result.stdout)["transcript"]
+    return [f"{row['role']}: {row['text']}" for row in rows if row["role"] in ("user", "assistant")]
+
+
+def test_a_scripted_agent_gets_messages(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # a scripted agent: it needs no model, takes messages, and plays the steps it is given
+    cat > ../steps.json <<'EOF'
+    [{"reply": "good morning"}, "wait",
+     {"write": {"path": "poem.txt", "content": "roses are red\\n"}}, {"commit": "Write a poem"}, {"ask": "another one?"},
+     {"reply": "as you like"}]
+    EOF
+    mngr create poet player -- ../steps.json
+    """)
+    e2e.write_tutorial_block("""
+    # send a message, and know that it arrived
+    mngr message poet -m 'hello'
+    """)
+    expect(e2e.run("mngr create poet player -- ../steps.json")).to_fail(2).to_match_lines("""
+        Error: cannot read the scenario ../steps.json: No such file or directory
+        Hint: give a JSON file, or JSON in one word
+    """)
+    expect(e2e.run(STEPS, comment="a scripted agent: it plays the steps it is given")).to_succeed()
+    result = e2e.run("mngr message poet -m 'hello'", comment="send a message, and know that it arrived")
+    expect(result).to_succeed().to_equal("delivered to poet (proof: transcript)")
+    run_all(e2e, "mngr wait poet --state WAITING --timeout 20s")
+    assert said(e2e, "poet") == ["user: hello", "assistant: good morning"]
+
+
+@pytest.mark.usefixtures("poet")
+def test_a_message_that_cannot_arrive(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # send a message, and know that it arrived
+    mngr message poet -m 'hello'
+    """)
+    expect(e2e.run("mngr message poet pot -m 'hello'")).to_fail(4).to_match_lines("""
+        delivered to poet (proof: transcript)
+        Error: pot: there is no agent 'pot'
+        Hint: did you mean 'poet'?
+    """)
+    expect(e2e.run("mngr message poet -m ''")).to_fail(1).to_match_lines("""
+        Error: the message is empty
+        Hint: give it with -m TEXT or on standard input
+    """)
+
+
+@pytest.mark.usefixtures("poet")
+def test_wait_until_its_turn_is_over(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # send one and wait until its turn is over
+    mngr message poet -m 'a poem, please' --wait --timeout 20s
+    """)
+    run_all(e2e, "mngr message poet -m hello --wait --timeout 20s")
+    result = e2e.run("mngr message poet -m 'a poem, please' --wait --timeout 20s", comment="its turn is over")
+    expect(result).to_succeed().to_equal("delivered to poet (proof: transcript), now WAITING (question)")
+    expect(work(e2e, "poet")).to_match_tree({"poem.txt": "roses are red\n"})
+    expect(e2e.run("git log --format=%s mngr/poet")).to_match_lines("""
+        Write a poem
+        Open the shop
+    """)
+
+
+def test_from_standard_input_to_several(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # from standard input, to several at once
+    mngr create other player
+    echo 'good morning to all' | mngr message poet other --wait --timeout 20s
+    """)
+    run_all(e2e, "mngr create poet player", "mngr create other player")
+    result = e2e.run(
+        "echo 'good morning to all' | mngr message poet other --wait --timeout 20s",
+        comment="from standard input, to several at once",
+    )
+    expect(result).to_succeed().to_match_lines("""
+        delivered to poet (proof: transcript), now WAITING (end_of_turn)
+        delivered to other (proof: transcript), now WAITING (end_of_turn)
+    """)
+    assert said(e2e, "poet") == ["user: good morning to all", "assistant: ok: good morning to all"]
+
+
+def test_to_one_that_is_stopped(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # to one that is stopped: it is started first
+    mngr stop other
+    mngr message other --start -m 'are you there?' --wait --timeout 20s
+    """)
+    run_all(e2e, "mngr create other player", "mngr stop other")
+    expect(e2e.run("mngr message other -m 'are you there?'")).to_fail(1).to_match_lines("""
+        Error: other does not run (STOPPED)
+        Hint: start it first: mngr message --start other
+    """)
+    result = e2e.run(
+        "mngr message other --start -m 'are you there?' --wait --timeout 20s", comment="it is started first"
+    )
+    expect(result).to_succeed().to_match_lines("""
+        delivered to other (proof: transcript), now WAITING (end_of_turn)
+    """)
+    assert said(e2e, "other") == ["user: are you there?", "assistant: ok: are you there?"]
+
+
+def test_create_and_send_the_first_message(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # create and send the first message in one go, from the command line or from a file
+    mngr create third player -m 'what is your name?'
+    echo 'and yours?' > ../question.txt
+    mngr create fourth player --message-file ../question.txt
+    """)
+    expect(e2e.run("mngr create third player -m 'what is your name?'", comment="in one go")).to_succeed()
+    run_all(e2e, "echo 'and yours?' > ../question.txt")
+    expect(e2e.run("mngr create fourth player --message-file ../question.txt")).to_succeed()
+    assert said(e2e, "third")[0] == "user: what is your name?"
+    assert said(e2e, "fourth")[0].strip() == "user: and yours?"
+    expect(e2e.run("mngr create fifth player --message-file ../no.txt")).to_fail(1).to_match_lines("""
+        Error: --message-file: cannot read ../no.txt: No such file or directory
+        Hint: check the path
+    """)
+
+
+def test_the_conversation(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # the conversation
+    mngr transcript poet
+    """)
+    e2e.write_tutorial_block("""
+    # what the models of all agents cost, by day; a player has none
+    mngr usage --by day
+    """)
+    run_all(e2e, "mngr create poet player -m hello", "mngr wait poet --state WAITING --timeout 20s")
+    expect(e2e.run("mngr transcript poet", comment="the conversation")).to_succeed().to_match_lines("""
+        user  [TIME]
+          hello
+
+        assistant  [TIME]
+          ok: hello
+        ...
+    """)
+    run_all(e2e, "mngr create foo -- sleep 1000")
+    expect(e2e.run("mngr transcript foo")).to_fail(1).to_match_lines("""
+        Error: foo is of kind command, which keeps no transcript
+        Hint: see its screen: mngr capture foo
+    """)
+    result = e2e.run("mngr usage --by day", comment="what the models of all agents cost")
+    expect(result).to_succeed().to_equal("no agent has used a model")
+    expect(e2e.run("mngr usage --by colour")).to_fail(2).to_match_lines("""
+        Error: usage cannot be told by 'colour'
+        Hint: by: agent, day, model, kind, project, label.KEY
+    """)
+
+
+def test_what_happened_to_it(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # what happened to it, and only some of it
+    mngr events poet
+    mngr events poet --type message --since 10m --format '{at} {type}'
+    """)
+    run_all(e2e, "mngr create poet player", "mngr message poet -m hello --wait --timeout 20s")
+    result = e2e.run("mngr events poet", comment="what happened to it")
+    expect(result).to_succeed().to_match_lines("""
+        [TIME]  poet ... created ... name=poet kind=player ...
+        ...
+        [TIME]  poet ... message ... characters=5
+        [TIME]  poet ... turn_start ...
+        [TIME]  poet ... turn_end ...
+        ...
+    """)
+    result = e2e.run("mngr events poet --type message --since 10m --format '{at} {type}'")
+    expect(result).to_succeed().to_match_lines("[TIME] message")
+    expect(e2e.run("mngr events poet --since yesterday")).to_fail(2).to_match_lines("""
+        Error: 'yesterday' is not a length of time
+        Hint: write it as 90s, 10m, 1h30m or 2d
+    """)
+
+
+def test_follow_what_happens(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # follow what happens to everyone, as it happens; this one ends by itself after a second
+    timeout 1 mngr events --follow || test $? -eq 124
+    """)
+    run_all(e2e, "mngr create one -- sleep 1000", "mngr create two -- sleep 1000")
+    result = e2e.run("timeout 1 mngr events --follow", comment="follow what happens")
+    expect(result).to_fail(124).to_match_lines("""
+        [TIME]  one ... created ... (?)
+        [TIME]  two ... created ... (?)
+    """)
+
+
+def test_what_happens_is_shown_when_it_happens(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # follow what happens to everyone, as it happens; this one ends by itself after a second
+    timeout 1 mngr events --follow || test $? -eq 124
+    """)
+    run_all(e2e, "mngr create one -- sleep 1000")
+    terminal = e2e.tty("mngr events --follow", name="events", comment="follow everyone", columns=160)
+    terminal.wait_for("one +created")
+    run_all(e2e, "mngr create two -- sleep 1000")
+    terminal.wait_for("two +created")
+    run_all(e2e, "mngr stop one")
+    terminal.wait_for("one +stopped")
+    terminal.press("C-c")
+    assert terminal.wait() == 130
+
+
+@pytest.mark.usefixtures("poet")
+def test_why_it_has_its_state_and_who_waits(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # why does it have the state it has?
+    mngr explain poet
+    """)
+    e2e.write_tutorial_block("""
+    # who has waited longest for you, and attach to it
+    mngr next --print
+    mngr next --connect-command 'echo "$MNGR_AGENT_NAME waits"'
+    """)
+    result = e2e.run("mngr explain poet", comment="why does it have the state it has?")
+    expect(result).to_succeed().to_match_lines("""
+        poet is WAITING (end_of_turn) for [DURATION], by the word of: hook
+        ...
+        → status ... the program last said WAITING (end_of_turn) ...
+        ...
+        What would change it: a message: mngr message poet -m TEXT
+    """)
+    run_all(e2e, "mngr create other player")
+    expect(e2e.run("mngr next --print", comment="who has waited longest")).to_succeed().to_equal("poet")
+    result = e2e.run(
+        """mngr next --connect-command 'echo "$MNGR_AGENT_NAME waits"'""", comment="attach to it"
+    )
+    expect(result).to_succeed().to_equal("poet waits")
+    run_all(e2e, "mngr stop poet other")
+    result = e2e.run("mngr next --print", comment="nobody waits any more")
+    expect(result).to_fail(1).to_match_lines("""
+        Error: no agent waits for you
+        Hint: see: mngr list
+    """)
+
+
+def test_wait_until_agents_reach_a_state(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # wait until agents reach a state: all of them, or the first
+    mngr wait poet other --state WAITING --timeout 20s
+    mngr wait poet foo --any --state WAITING,DONE --timeout 20s
+    """)
+    run_all(e2e, "mngr create poet player", "mngr create other player", "mngr create foo -- sleep 1000")
+    result = e2e.run("mngr wait poet other --state WAITING --timeout 20s", comment="all of them")
+    expect(result).to_succeed().to_match_lines("""
+        poet WAITING (end_of_turn)
+        other WAITING (end_of_turn)
+    """)
+    result = e2e.run("mngr wait poet foo --any --state WAITING,DONE --timeout 20s", comment="or the first")
+    expect(result).to_succeed().to_equal("poet WAITING (end_of_turn)")
+    expect(e2e.run("mngr wait foo --state DONE --timeout 0.1s")).to_fail(5).to_match_lines("""
+        Error: foo is still RUNNING after 0.1s, not DONE
+        Hint: see why: mngr explain foo
+    """)
+    assert agents(e2e)["foo"]["state"] == "RUNNING"

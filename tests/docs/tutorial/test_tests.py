@@ -1,0 +1,211 @@
+"""Tutorials of other programs: blocks, the tests that cite them, and who writes those."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mngr.e2e import E2eSession, expect
+from tests.docs.tutorial.conftest import agents, run_all
+
+TOUR = """\
+cat > ../tour.sh <<'EOF'
+# see all agents
+mngr list
+
+# which mngr is this?
+mngr version
+EOF"""
+TEST = '''\
+mkdir ../tests
+cat > ../tests/test_tour.py <<'EOF'
+def test_list_shows_agents(e2e):
+    e2e.write_tutorial_block("""
+        # see all agents
+        mngr list
+    """)
+    assert e2e.run("mngr list").exit_code == 0
+EOF'''
+
+
+def test_a_script_is_cut_into_blocks(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # a tutorial is a script like this one; it is cut into blocks, each known by what it says
+    cat > ../tour.sh <<'EOF'
+    # see all agents
+    mngr list
+
+    # which mngr is this?
+    mngr version
+    EOF
+    mngr tutorial blocks ../tour.sh
+    """)
+    expect(e2e.run("mngr tutorial blocks ../tour.sh")).to_fail(1).to_match_lines("""
+        Error: there is no script [ROOT]/place/tour.sh
+        Hint: name another one, or write it down: mngr config set tutorial.file FILE
+    """)
+    run_all(e2e, TOUR)
+    result = e2e.run("mngr tutorial blocks ../tour.sh", comment="each known by what it says")
+    expect(result).to_succeed().to_match_lines("""
+        LINE  ID            COMMANDS  SECTION  BLOCK
+        1     <first>  1                  see-all-agents
+        4     <second>  1                  which-mngr-is-this
+    """)
+    blocks = json.loads(e2e.run("mngr tutorial blocks ../tour.sh --format json").stdout)["blocks"]
+    assert [(block["id"], block["commands"]) for block in blocks] == [
+        (e2e.names["first"], ["mngr list"]),
+        (e2e.names["second"], ["mngr version"]),
+    ]
+
+
+def test_which_blocks_does_no_test_cite(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block('''
+    # which of them does no test cite? one of two, so this is a failure
+    mkdir ../tests
+    cat > ../tests/test_tour.py <<'EOF'
+    def test_list_shows_agents(e2e):
+        e2e.write_tutorial_block("""
+            # see all agents
+            mngr list
+        """)
+        assert e2e.run("mngr list").exit_code == 0
+    EOF
+    mngr tutorial check ../tour.sh ../tests || test $? -eq 1
+    ''')
+    run_all(e2e, TOUR, TEST)
+    result = e2e.run("mngr tutorial check ../tour.sh ../tests", comment="one of two, so this is a failure")
+    expect(result).to_fail(1).to_match_lines("""
+        [PATH]/tour.sh:4: gap: no test cites this block: which-mngr-is-this
+        1 of 2 blocks are cited
+        Error: [PATH]/tour.sh is not what its tests say: 1 gap
+        Hint: write a test that cites the block, word for word: e2e.write_tutorial_block(...)
+    """)
+    run_all(e2e, "mngr tutorial check ../tour.sh ../tests || test $? -eq 1")
+
+
+def test_the_citation_follows(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block(r"""
+    # the script changed, and the citation shall follow
+    printf '# see all agents\nmngr list --ids\n' > ../tour.sh
+    mngr tutorial check ../tour.sh ../tests --fix
+    mngr tutorial check ../tour.sh ../tests
+    """)
+    run_all(e2e, TEST, r"printf '# see all agents\nmngr list --ids\n' > ../tour.sh")
+    result = e2e.run("mngr tutorial check ../tour.sh ../tests", comment="the script changed")
+    expect(result).to_fail(1).to_contain("stale", "-mngr list\n", "+mngr list --ids\n")
+    result = e2e.run("mngr tutorial check ../tour.sh ../tests --fix", comment="the citation shall follow")
+    expect(result).to_succeed().to_contain("test_list_shows_agents rewritten")
+    result = e2e.run("mngr tutorial check ../tour.sh ../tests")
+    expect(result).to_succeed().to_equal("1 of 1 blocks are cited")
+    expect((e2e.cwd / "../tests/test_tour.py").read_text()).to_contain("        mngr list --ids\n")
+
+
+def test_have_an_agent_write_the_tests(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # have an agent write the tests that are missing; the mechanic needs no model: it writes down what a block does each time
+    # (project.pytest is what loads them in your project; this place has none)
+    cp ../tour.sh tutorial.sh
+    mkdir -p tests
+    git add tutorial.sh
+    git commit -qm 'A tour'
+    mngr tutorial sync tutorial.sh tests -S project.pytest=:
+    """)
+    run_all(e2e, r"printf '# which mngr is this?\nmngr version\n' > ../tour.sh")
+    run_all(
+        e2e, "cp ../tour.sh tutorial.sh && mkdir -p tests && git add tutorial.sh && git commit -qm 'A tour'"
+    )
+    result = e2e.run(
+        "mngr tutorial sync tutorial.sh tests -S project.pytest=:", comment="the mechanic needs no model"
+    )
+    expect(result).to_succeed().to_match_lines("""
+        ...
+        which-mngr-is-this: tests/test_observed.py::test_which_mngr_is_this (observed)
+        ...
+        the work is on <branch>: git diff ...
+    """)
+    expect(e2e.run("git show <branch>:tests/test_observed.py")).to_succeed().to_contain(
+        "@pytest.mark.observed",
+        "e2e.write_tutorial_block(",
+        "    # which mngr is this?\n    mngr version\n",
+        "e2e.run(",
+    )
+    (agent,) = agents(e2e).values()
+    assert (agent["kind"], agent["branch"]) == ("mechanic", e2e.names["branch"])
+
+
+@pytest.mark.agents
+def test_blanks_are_filled(e2e: E2eSession, shop: Path) -> None:
+    e2e.write_tutorial_block(r"""
+    # a heading with nothing under it is a blank: an agent proposes blocks for it, and each is tried; here a scripted one does
+    printf '##########\n# Greetings\n##########\n' > blanks.sh
+    git add blanks.sh
+    git commit -qm 'A blank'
+    mngr tutorial fill blanks.sh --program git --agent player -- '[
+        {"write": {"path": "blanks.sh", "append": "\n# say hello\necho hello\n"}},
+        {"commit": "[FIX_TUTORIAL] Say hello"}
+    ]'
+    """)
+    blank = "##########\n# Greetings\n##########\n"
+    (shop / "blanks.sh").write_text(blank)
+    run_all(e2e, "git add blanks.sh && git commit -qm 'A blank'")
+    steps = """'[
+        {"write": {"path": "blanks.sh", "append": "\\n# say hello\\necho hello\\n"}},
+        {"commit": "[FIX_TUTORIAL] Say hello"}
+    ]'"""
+    result = e2e.run(
+        f"mngr tutorial fill blanks.sh --program git --agent player -- {steps}", comment="an agent proposes"
+    )
+    expect(result).to_succeed()
+    expect(result.stderr).to_contain("Greetings: # say hello: works")
+    expect(result.stdout).to_contain("+# say hello\n+echo hello\n")
+    assert (shop / "blanks.sh").read_text() == blank
+    expect(e2e.run("mngr tutorial fill blanks.sh --program git --agent mechanic")).to_fail(
+        1
+    ).to_match_lines("""
+        Error: the mechanic cannot think of commands
+        Hint: name an agent that can: --agent claude
+    """)
+
+
+def test_a_slash_command(e2e: E2eSession, shop: Path) -> None:
+    e2e.write_tutorial_block("""
+    # a slash command that brings tests up to date, for when you sit with Claude Code yourself
+    mngr tutorial install-command claude
+    """)
+    result = e2e.run("mngr tutorial install-command claude", comment="the same as a slash command")
+    expect(result).to_succeed().to_match_lines("wrote [CWD]/.claude/commands/sync-tutorial-to-e2e-tests.md")
+    written = shop / ".claude/commands/sync-tutorial-to-e2e-tests.md"
+    expect(written.read_text()).to_contain("mngr tutorial check")
+    expect(e2e.run("mngr tutorial install-command clade")).to_fail(2).to_match_lines("""
+        Error: clade has no slash commands
+        Hint: there are: claude, codex
+    """)
+
+
+def test_begin_a_tutorial(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # begin a tutorial in a project that has none
+    git init -q ../other
+    (cd ../other && mngr tutorial init --program git)
+    """)
+    run_all(e2e, "git init -q ../other")
+    result = e2e.run("(cd ../other && mngr tutorial init --program git)", comment="a project that has none")
+    expect(result).to_succeed().to_contain("wrote tutorial.sh\n", "wrote .mngr/settings.toml\n")
+    e2e.cd("../other")
+    expect(e2e.run("mngr tutorial check", comment="its one block is cited")).to_succeed()
+
+
+def test_what_of_a_program_is_shown(e2e: E2eSession) -> None:
+    e2e.write_tutorial_block("""
+    # what of a program does its tutorial show, and what do the tests run?
+    mngr tutorial coverage ../tour.sh ../tests --program mngr
+    """)
+    run_all(e2e, TOUR, TEST)
+    result = e2e.run("mngr tutorial coverage ../tour.sh ../tests --program mngr", comment="what is shown")
+    expect(result).to_succeed().to_match("^mngr list +yes +no ").to_match("^mngr stop +no +no ")
+    expect(result).to_contain("2 of ")
+    expect(e2e.run("mngr tutorial coverage ../tour.sh ../tests --program no-such")).to_fail(1).to_contain(
+        "the program no-such is not installed"
+    )

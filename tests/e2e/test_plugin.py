@@ -1,0 +1,194 @@
+"""The pytest plugin, in a pytest of its own as any project would run it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mngr.e2e.docstring import cited
+from mngr.e2e.plugin import KEEP, directory_of
+from mngr.testkit.contract.terminal import Terminal
+
+TESTS = '''
+from mngr.e2e import E2eSession, expect
+
+def test_good(e2e: E2eSession) -> None:
+    """It says hello.
+
+    Tutorial block:
+        # say hello
+        echo hello
+
+    Note:
+        nothing else
+    """
+    e2e.write_tutorial_block("""
+    # and bye
+    echo bye
+    """)
+    expect(e2e.run("echo hello", comment="say hello")).to_succeed()
+    with e2e.tty("echo bye", name="bye") as terminal:
+        terminal.wait_for("bye")
+
+def test_bad(e2e: E2eSession) -> None:
+    expect(e2e.run("echo $TOKEN_A", env={"TOKEN_A": "sk-proj-abcdef0123456789"})).to_fail()
+'''
+UPDATED = '''
+from mngr.e2e import expect
+
+def test_old(e2e):
+    result = e2e.run("echo one; echo two at 12:00:00; pwd; echo '<x> ... (3)'")
+    expect(result.stdout).to_match_lines("""
+        <first>
+        deux at [TIME]
+    """)
+    expect(e2e.run("echo three").stdout).to_equal("trois")
+    expect(e2e.run("echo <first>").stdout).to_match_lines("<first>")
+    expect(e2e.run("echo vier").stdout).to_equal("x")
+    expect(e2e.run("echo fünf").stdout).to_equal("x")
+'''
+BY_HAND = """
+import pytest
+from mngr.e2e import expect
+
+@pytest.mark.parametrize("word", ["a", "b"])
+def test_two(e2e, word):
+    expect(e2e.run(f"echo {word}")).to_equal("c")
+
+def test_made(e2e):
+    expect(e2e.run("echo a")).to_equal(f"{1 + 1}")
+"""
+
+
+def run_pytest(project: Path, *words: str, code: int) -> str:
+    argv = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words]
+    env = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+    done = subprocess.run(
+        argv,
+        cwd=project,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def project(place: Path, text: str) -> Path:
+    (place / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
+    (place / "test_it.py").write_text(text)
+    return place
+
+
+def artifacts(place: Path) -> dict[str, Path]:
+    """By the test's name; all of one run."""
+    (run,) = [path for path in (place / ".mngr" / "e2e").iterdir() if path.is_dir()]
+    return {str(meta(path)["test"]).rpartition("::")[2]: path for path in run.iterdir() if path.is_dir()}
+
+
+def meta(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((path / "meta.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize("words", [(), ("-n", "2")])
+def test_what_a_run_leaves(tmp_path: Path, words: tuple[str, ...]) -> None:
+    shown = run_pytest(project(tmp_path, TESTS), *words, code=1)
+    assert "it succeeded, and should have failed" in shown
+    assert "transcripts and recordings: .mngr/e2e/" in shown
+    found = artifacts(tmp_path)
+    assert set(found) == {"test_good", "test_bad"}
+    good, bad = meta(found["test_good"]), meta(found["test_bad"])
+    assert (good["status"], bad["status"]) == ("passed", "failed"), good["failure"]
+    assert good["test"] == "test_it.py::test_good" and (good["file"], good["line"]) == ("test_it.py", 4)
+    assert good["doc"].startswith("It says hello.\n")
+    assert good["blocks"] == ["# say hello\necho hello", "# and bye\necho bye"]
+    assert good["recordings"] == ["bye.cast"] and good["failure"] is None
+    assert "should have failed" in bad["failure"]
+    assert "# say hello\n$ echo hello\n  hello\n? 0\n" in (found["test_good"] / "transcript.txt").read_text()
+    assert "0123456789" not in (found["test_bad"] / "transcript.txt").read_text()
+    assert (tmp_path / ".mngr" / "e2e" / ".gitignore").read_text() == "*\n"
+
+
+def test_a_killed_pytest_leaves_what_it_saw(tmp_path: Path) -> None:
+    text = "def test_dies(e2e):\n    e2e.run('echo before')\n    e2e.run('kill -KILL $PPID; sleep 5')\n"
+    run_pytest(project(tmp_path, text), code=-9)
+    found = artifacts(tmp_path)["test_dies"]
+    assert (found / "transcript.txt").read_text().startswith("$ echo before\n  before\n? 0\n$ kill")
+    assert meta(found)["status"] == "running"
+
+
+def test_expectations_become_a_patch(tmp_path: Path) -> None:
+    shown = run_pytest(project(tmp_path, UPDATED), "--e2e-update", code=0)
+    name = shown.partition("git apply ")[2].split()[0]
+    assert (tmp_path / "test_it.py").read_text() == UPDATED
+    subprocess.run(["git", "apply", name], cwd=tmp_path, check=True)
+    after = (tmp_path / "test_it.py").read_text()
+    assert "        <first>\n        two at [TIME]\n        [CWD]\n" in after
+    assert "to_equal('three')" in after and "to_equal('vier')" in after and "to_equal('fünf')" in after
+    run_pytest(tmp_path, code=0)
+
+
+def test_expectations_that_no_patch_can_mend_are_named(tmp_path: Path) -> None:
+    shown = run_pytest(project(tmp_path, BY_HAND), "--e2e-update", code=0)
+    assert [line.rpartition(" ")[2] for line in shown.splitlines() if "by hand" in line] == [
+        "test_it.py:7",
+        "test_it.py:10",
+    ]
+    subprocess.run(["git", "apply", shown.partition("git apply ")[2].split()[0]], cwd=tmp_path, check=True)
+    assert "to_equal('a')" in (tmp_path / "test_it.py").read_text()
+
+
+def test_a_shell_where_a_test_failed(tmp_path: Path) -> None:
+    text = "def test_bad(e2e):\n    e2e.run('echo evidence > file')\n    assert 0\n"
+    argv = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--e2e-shell-on-fail"]
+    env = {**os.environ, "TERM": "xterm"}
+    with Terminal(argv, project(tmp_path, text), env) as terminal:
+        terminal.see("(e2e) $")
+        terminal.type("cat file\r")
+        terminal.see("evidence")
+        terminal.type("exit\r")
+        terminal.see("1 failed")
+    assert "add -n 0" in run_pytest(tmp_path, "--e2e-shell-on-fail", "-n", "2", code=4)
+
+
+@pytest.mark.parametrize("words", [(), ("-n", "2")])
+def test_old_runs_go(tmp_path: Path, words: tuple[str, ...]) -> None:
+    place = project(tmp_path, "def test_it(e2e):\n    pass\n") / ".mngr" / "e2e"
+    for number in range(KEEP + 5):
+        (place / f"20200101-0000{number:02}-abcd").mkdir(parents=True)
+    (place / "mine").mkdir()
+    run_pytest(tmp_path, *words, code=0)
+    runs = sorted(path.name for path in place.iterdir() if path.is_dir())
+    assert len(runs) == KEEP + 1 and "mine" in runs and "20200101-000005-abcd" not in runs
+
+
+def test_it_costs_little(tmp_path: Path) -> None:
+    """A project whose tests do not use it pays for one small module."""
+    text = "import sys\n\ndef test_it():\n    assert [m for m in sys.modules if m.startswith('mngr.')] == NAMES\n"
+    project(tmp_path, text.replace("NAMES", "['mngr.e2e', 'mngr.e2e.plugin']"))
+    run_pytest(tmp_path, code=0)
+
+
+def test_a_directory_for_each_test() -> None:
+    names = [
+        directory_of(node) for node in ("a/t.py::x[1/2]", "b/t.py::x[1/2]", f"t.py::{'y' * 300}", "t.py::é")
+    ]
+    assert names[0].startswith("t.py-x-1-2")
+    assert len(set(names)) == 4 and all(
+        len(name) < 100 and name.isascii() and "/" not in name for name in names
+    )
+
+
+def test_citations_in_docstrings() -> None:
+    doc = "What.\n\nTutorial block:\n    # a\n    b\n\nTutorial block:\n    c\n\nNote:\n    d"
+    assert [block.strip() for block in cited(doc)] == ["# a\n    b", "c"]

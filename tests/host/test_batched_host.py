@@ -1,0 +1,106 @@
+"""Commands that travel together: in order, checked, and nothing after what failed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from mngr.base.errors import MngrError, NotFound, Unreachable
+from mngr.base.shell import Result
+from mngr.host.batched_host import GatheredHost, afterwards
+from mngr.host.remote_host import PipeHost
+
+
+class Here:
+    """A wire to this machine that keeps what it was asked to run."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+
+    def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
+        self.calls.append(["sh", "-c", program])
+        return self.calls[-1]
+
+    def lost(self, said: str) -> Unreachable:
+        return Unreachable(f"lost: {said}")
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def wire() -> Here:
+    return Here()
+
+
+@pytest.fixture
+def host(wire: Here, tmp_path: Path) -> GatheredHost:
+    return GatheredHost(PipeHost("box", "here", wire, str(tmp_path), os.getuid()))
+
+
+def must(result: Result) -> None:
+    if result.code:
+        raise MngrError(f"exit {result.code}: {result.problem}")
+
+
+def test_what_nobody_waits_for_goes_along_with_the_next(
+    host: GatheredHost, wire: Here, tmp_path: Path
+) -> None:
+    seen: list[Result] = []
+    odd = "'ü \\n$x\n\n"
+    afterwards(host, ["sh", "-c", 'cat >"$1"; echo out; echo err >&2', "x", str(tmp_path / "a")], seen.append, stdin=odd.encode())  # fmt: skip
+    host.write(str(tmp_path / "b"), odd.encode())
+    host.write(str(tmp_path / "c"), b"", 0o755)
+    assert not wire.calls
+    done = host.run(["sh", "-c", 'cat "$1"; exit 3', "x", str(tmp_path / "a")])
+    assert len(wire.calls) == 1
+    assert (done.code, done.out.decode()) == (3, odd)
+    assert (seen[0].code, seen[0].out, seen[0].err) == (0, b"out\n", b"err\n")
+    assert (tmp_path / "b").read_text() == odd and (tmp_path / "c").read_bytes() == b""
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in "bc"] == [0o600, 0o755]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c"]
+
+
+def test_nothing_is_run_after_what_failed(host: GatheredHost, tmp_path: Path) -> None:
+    afterwards(host, ["sh", "-c", "echo why >&2; exit 7"], must)
+    host.write(str(tmp_path / "a"), b"x")
+    with pytest.raises(MngrError, match="exit 7: why"):
+        host.flush()
+    assert not (tmp_path / "a").exists()
+    host.write(str(tmp_path / "no" / "a"), b"x")
+    with pytest.raises(MngrError, match="cannot write"):
+        host.run(["true"])
+
+
+def test_a_connection_that_ends_is_no_result(host: GatheredHost) -> None:
+    afterwards(host, ["true"], must)
+    with pytest.raises(Unreachable):
+        host.run(["sh", "-c", "kill -9 $$", "x", "y"])  # it shares the shell that all of them run in
+
+
+def test_what_is_written_is_no_word_of_a_command(host: GatheredHost, wire: Here, tmp_path: Path) -> None:
+    host.write(str(tmp_path / "env"), b"KEY=hunter2")
+    host.flush()
+    assert not any("hunter2" in word for call in wire.calls for word in call)
+
+
+def test_a_new_directory_has_only_what_was_put_there(host: GatheredHost, wire: Here, tmp_path: Path) -> None:
+    host.new = str(tmp_path)
+    with pytest.raises(NotFound):
+        host.read(str(tmp_path / "a"))
+    assert not wire.calls
+    host.write(str(tmp_path / "a"), b"x")
+    assert host.read(str(tmp_path / "a")) == b"x"
+
+
+def test_what_cannot_be_a_word_goes_by_itself(host: GatheredHost, tmp_path: Path) -> None:
+    large = os.urandom(100_000)
+    host.write(str(tmp_path / "a"), b"first")
+    host.write(str(tmp_path / "b"), large)
+    host.write(str(tmp_path / "c"), b"y" * 200_000)
+    host.flush()
+    assert (tmp_path / "a").read_bytes() == b"first" and (tmp_path / "b").read_bytes() == large
+    assert (tmp_path / "c").read_bytes() == b"y" * 200_000

@@ -1,0 +1,203 @@
+"""Claude Code's evidence and its record of a conversation, as recorded from the real program."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mngr.base import clock
+from mngr.base.model import AgentRecord, Evidence
+from mngr.kinds import limit_resets, screens
+from mngr.kinds.claude.kind import ClaudeKind, session_of
+from mngr.kinds.coding_agent import mark_of
+from tests.support.paths import ROOT
+
+CORPUS = ROOT / "tests/corpus/claude"
+KIND = ClaudeKind("claude", dict)
+MADE = "2026-11-16T04:00:00.000Z"
+PANE = {
+    "session": "foo",
+    "pane": "%1",
+    "pid": "7",
+    "dead": "0",
+    "activity": "1",
+    "attached": "0",
+    "title": "x",
+}
+
+
+def at(second: float) -> str:
+    return clock.stamp(clock.parse_stamp(MADE) + second)
+
+
+def judge(
+    status: dict[str, Any] | None, witness: dict[str, Any] | None, screen: str | None = None
+) -> tuple[Any, ...]:
+    """(state, reason, source) of an agent that runs; both say `s`, seconds since it was made."""
+    said = None if status is None else {**status, "at": at(status["s"])}
+    own = (
+        None
+        if witness is None
+        else {**witness, "statusUpdatedAt": (clock.parse_stamp(MADE) + witness["s"]) * 1000}
+    )
+    record = AgentRecord(
+        id="a-0123456789ab", name="foo", kind="claude", phase="ready", project="p", source=None, work_dir="/w",
+        transfer="none", created_at=MADE,
+    )  # fmt: skip
+    now = clock.parse_stamp(MADE) + 100
+    state = KIND.state(record, Evidence(now=now, pane=PANE, status=said, witness=own, screen=screen))
+    return state.state, state.reason, state.source
+
+
+RUNNING = {"state": "RUNNING", "reason": ""}
+ENDED = {"state": "WAITING", "reason": "end_of_turn"}
+ASKS = {"state": "WAITING", "reason": "permission"}
+
+
+@pytest.mark.parametrize(
+    ("status", "witness", "expected"),
+    [
+        (None, None, ("STARTING", None, "process")),
+        (None, {"status": "idle", "s": 1}, ("STARTING", None, "process")),  # no hook has said that it takes messages
+        (None, {"status": "waiting", "waitingFor": "dialog open", "s": 1}, ("WAITING", "question", "program")),
+        ({**RUNNING, "s": 5}, None, ("RUNNING", None, "hook")),
+        ({**RUNNING, "s": 5}, {"status": "idle", "s": 4}, ("RUNNING", None, "hook")),  # the message is newer
+        ({**RUNNING, "s": 5}, {"status": "idle", "s": 6}, ("WAITING", "end_of_turn", "program")),  # interrupted
+        ({**RUNNING, "s": 99.5}, {"status": "idle", "s": 99.6}, ("RUNNING", None, "hook")),  # between two turns
+        ({**RUNNING, "s": 99.5, "reason": "queued"}, {"status": "idle", "s": 99.6}, ("RUNNING", "queued", "hook")),
+        ({**ENDED, "s": 5}, {"status": "busy", "s": 4}, ("WAITING", "end_of_turn", "hook")),
+        ({**ENDED, "s": 5}, {"status": "busy", "s": 6}, ("RUNNING", None, "program")),  # it goes on by itself
+        ({**ENDED, "s": 5}, {"status": "shell", "s": 6}, ("RUNNING", "background", "program")),
+        ({**ASKS, "s": 5}, {"status": "busy", "s": 6}, ("RUNNING", None, "program")),  # answered at its terminal
+        ({**ASKS, "s": 5}, {"status": "waiting", "waitingFor": "permission prompt", "s": 6}, ("WAITING", "permission", "hook")),  # it is shown
+        ({**RUNNING, "s": 5}, {"status": "waiting", "waitingFor": "permission prompt", "s": 6}, ("WAITING", "permission", "program")),
+        ({**ASKS, "reason": "question", "s": 5}, {"status": "waiting", "waitingFor": "permission prompt", "s": 6}, ("WAITING", "question", "hook")),  # 2.1.197
+        ({**RUNNING, "s": 5}, {"status": "waiting", "waitingFor": "input needed", "s": 6}, ("WAITING", "question", "program")),
+        ({**ENDED, "s": 5, "error": "rate_limit"}, {"status": "idle", "s": 6}, ("PARKED", "rate_limit", "hook")),
+        ({**ENDED, "s": 5, "error": "rate_limit"}, {"status": "waiting", "waitingFor": "dialog open", "s": 6}, ("PARKED", "rate_limit", "hook")),
+        ({**ENDED, "s": 5, "error": "authentication_failed"}, None, ("PARKED", "login", "hook")),
+        ({**ENDED, "s": 5, "error": "server_error"}, None, ("WAITING", "end_of_turn", "hook")),
+        ({**ENDED, "s": 5}, {"status": ["?"], "s": 6}, ("WAITING", "end_of_turn", "hook")),  # an agent can write anything
+        ({**ENDED, "s": 5}, {"status": "idle", "s": 1e300}, ("WAITING", "end_of_turn", "hook")),
+    ],
+)  # fmt: skip
+def test_the_newest_evidence_counts(status: Any, witness: Any, expected: tuple[Any, ...]) -> None:
+    assert judge(status, witness) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("retrying-1", ("RUNNING", "retrying")),
+        ("retrying-2", ("RUNNING", "retrying")),
+        ("idle", None),
+        ("says-retrying", None),
+    ],
+)
+def test_screens(name: str, expected: tuple[str, str] | None) -> None:
+    screen = (CORPUS / f"{name}.txt").read_text()
+    assert screens.read("claude", screen) == expected
+    found = judge({**RUNNING, "s": 5}, {"status": "busy", "s": 4}, screen)
+    assert found == ("RUNNING", "retrying" if expected else None, "screen" if expected else "hook")
+
+
+@pytest.mark.parametrize(
+    ("text", "since", "expected"),
+    [
+        (
+            "You've hit your 5-hour limit · resets 5:48am (UTC)",
+            "2026-11-16T04:48:17.000Z",
+            "2026-11-16T05:48:00.000Z",
+        ),
+        ("You've hit your limit · resets 3am (UTC)", "2026-11-16T04:48:17.000Z", "2026-11-17T03:00:00.000Z"),
+        (
+            "You've hit your weekly limit · resets Nov 20, 5pm (UTC)",
+            "2026-11-16T04:48:17.000Z",
+            "2026-11-20T17:00:00.000Z",
+        ),
+        (
+            "You've hit your limit · resets Jan 2, 12am (UTC)",
+            "2026-11-16T04:48:17.000Z",
+            "2027-01-02T00:00:00.000Z",
+        ),
+        (
+            "hit your limit · resets 7am (Europe/Berlin)",
+            "2026-11-16T04:48:17.000Z",
+            "2026-11-16T06:00:00.000Z",
+        ),
+        ("hit your limit · resets 7am (Nowhere/Land)", "2026-11-16T04:48:17.000Z", None),
+    ],
+)
+def test_when_a_limit_ends(text: str, since: str, expected: str | None) -> None:
+    found = limit_resets.search(text)
+    assert found is not None and limit_resets.parse(found, since, 0.0) == expected
+
+
+def test_a_conversation_in_our_schema() -> None:
+    rows = list(KIND.parse((CORPUS / "conversation.jsonl").read_bytes().split(b"\n")))
+    assert [(row["role"], row["text"]) for row in rows[:2]] == [("user", "hello there"), ("assistant", "ok")]
+    (tool,) = [row for row in rows if row["role"] == "tool"]
+    assert (tool["tool"], tool["input"]["command"]) == ("Bash", "echo hi > out.txt; sleep 1")
+    assert tool["output"] == "(Bash completed with no output)"
+    answers = [row["usage"] for row in rows if row.get("usage")]
+    assert all(usage["input_tokens"] > 1000 and usage["output_tokens"] > 0 for usage in answers)
+    lines = [json.loads(line) for line in (CORPUS / "conversation.jsonl").read_text().splitlines()]
+    ids = {
+        row["message"]["id"] for row in lines if row["type"] == "assistant" and "msg_" in row["message"]["id"]
+    }
+    assert len(answers) == len(ids)  # every answer is counted once
+
+
+def row_of(text: str, parent: str | None, second: float, role: str = "assistant") -> bytes:
+    """A row as the program writes it down; it is named as its text."""
+    told = {"type": role, "uuid": text, "parentUuid": parent, "timestamp": at(second)}
+    return json.dumps({**told, "message": {"role": role, "content": text}}).encode()
+
+
+def test_an_answer_that_is_written_down_first_follows_its_question() -> None:
+    file = [row_of("b", "a", 2), row_of("c", "b", 3), row_of("a", None, 1, "user"), row_of("d", "c", 9)]
+    assert [row["text"] for row in KIND.parse(file)] == ["a", "b", "c", "d"]
+
+
+def test_what_is_missing_is_not_waited_for_for_long() -> None:
+    file = iter([row_of("b", "gone", 2), row_of("c", "b", 3), row_of("d", "c", 8), row_of("e", "d", 8.1)])
+    rows = KIND.parse(file)
+    assert [next(rows)["text"] for _ in range(3)] == ["b", "c", "d"]
+    assert len(list(file)) == 1
+
+
+def test_what_has_another_price_is_told() -> None:
+    def used(**told: Any) -> Any:
+        message = {"id": "msg_1", "model": "m", "content": "x", "usage": {"input_tokens": 5, **told}}
+        row = {"type": "assistant", "timestamp": MADE, "message": message}
+        (found,) = KIND.parse([json.dumps(row).encode()])
+        return found["usage"]
+
+    assert used(speed="standard", inference_geo="") == {"input_tokens": 5}
+    kept = {"ephemeral_1h_input_tokens": 2, "ephemeral_5m_input_tokens": 1}
+    told = used(cache_creation_input_tokens=3, cache_creation=kept)
+    assert told == {"input_tokens": 5, "cache_write_tokens": 3, "cache_write_1h_tokens": 2}
+    assert used(speed="fast") == used(inference_geo="us") == {"input_tokens": 5, "other_price": True}
+    assert used(cache_creation=[7]) == {"input_tokens": 5}
+
+
+def test_what_is_no_conversation_does_no_harm() -> None:
+    lines = [
+        b"",
+        b"{",
+        b"[]",
+        b'{"type":"user"}',
+        b'{"type":"assistant","message":{"content":[3,{"type":"text"}]}}',
+        b"\xff",
+    ]
+    assert list(KIND.parse(lines)) == []
+
+
+def test_names_that_the_program_takes() -> None:
+    assert session_of("a-0123456789ab") == "01234567-89ab-4000-8000-0123456789ab"
+    assert mark_of('say "hi"\nnow') == '"prompt":"say \\"hi\\"\\nnow"'
+    assert mark_of("now\n") == '"prompt":"now' and mark_of("x" * 500) == '"prompt":"' + "x" * 400
+    assert mark_of("a\\") == '"prompt":"a'
+    assert mark_of("a\tb") == '"prompt":"a' and mark_of("  indented") == "indented"

@@ -1,0 +1,267 @@
+"""Codex's evidence and its record of a conversation, as recorded from the real program."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mngr.base import clock
+from mngr.base.errors import MngrError
+from mngr.base.model import AgentRecord, Evidence
+from mngr.kinds import limit_resets, screens
+from mngr.kinds.codex.kind import CodexKind
+from mngr.kinds.codex.transcript import end_of, hooks_of
+from tests.support.paths import ROOT
+
+CORPUS = ROOT / "tests/corpus/codex"
+KIND = CodexKind("codex", dict)
+MADE = "2026-11-16T04:00:00.000Z"
+RECORD = AgentRecord(
+    id="a-0123456789ab", name="foo", kind="codex", phase="ready", project="p", source=None, work_dir="/w",
+    transfer="none", created_at=MADE,
+)  # fmt: skip
+IDLE, WORKS, ASKING = "Ready | 01a1e2ac", "⠹ Working | 01a1e2ac", "[ . ] Action Required | 01a1e2ac"
+THINKS = "⠹ Thinking | 01a1e2ac"
+RUNNING = {"state": "RUNNING", "reason": ""}
+ENDED = {"state": "WAITING", "reason": "end_of_turn"}
+ASKS = {"state": "WAITING", "reason": "permission"}
+ESC = {"type": "turn_aborted", "reason": "interrupted"}
+LIMIT = {"type": "task_complete", "error": {"codex_error_info": "rate_limit_exceeded"}}
+
+
+def at(second: float) -> str:
+    return clock.stamp(clock.parse_stamp(MADE) + second)
+
+
+def evidence(
+    status: dict[str, Any] | None, end: dict[str, Any] | None, title: str, screen: str | None = None
+) -> Evidence:
+    """Of an agent that runs; status and end say `s`, seconds since it was made."""
+    said = None if status is None else {**status, "at": at(status["s"])}
+    witness = None if end is None else {"timestamp": at(end["s"]), "payload": end}
+    pane = {"session": "foo", "pane": "%1", "pid": "7", "dead": "0", "activity": "1", "attached": "0"}
+    now = clock.parse_stamp(MADE) + 100
+    return Evidence(now=now, pane={**pane, "title": title}, status=said, witness=witness, screen=screen)
+
+
+@pytest.mark.parametrize(
+    ("status", "end", "title", "expected"),
+    [
+        (None, None, "host", ("STARTING", None, "process")),
+        (None, None, "Ready", ("STARTING", None, "process")),  # its first screen is there before it takes messages
+        ({**ENDED, "s": 5}, None, IDLE, ("WAITING", "end_of_turn", "hook")),
+        ({**RUNNING, "s": 5}, None, IDLE, ("RUNNING", None, "hook")),  # the title comes a moment later
+        ({**RUNNING, "s": 5}, None, WORKS, ("RUNNING", None, "hook")),
+        ({**RUNNING, "s": 5}, {**ESC, "s": 6}, IDLE, ("WAITING", "end_of_turn", "transcript")),
+        ({**RUNNING, "s": 7}, {**ESC, "s": 6}, WORKS, ("RUNNING", None, "hook")),  # a message came after it
+        ({**RUNNING, "s": 5}, {**LIMIT, "s": 6}, IDLE, ("PARKED", "rate_limit", "transcript")),
+        ({**ENDED, "s": 7}, {**LIMIT, "s": 6}, IDLE, ("WAITING", "end_of_turn", "hook")),
+        ({**ASKS, "s": 5}, None, ASKING, ("WAITING", "permission", "hook")),
+        ({**ASKS, "s": 5}, None, WORKS, ("RUNNING", None, "screen")),  # allowed, and the command runs
+        ({**ASKS, "s": 5}, None, IDLE, ("WAITING", "end_of_turn", "screen")),  # a sub-agent asked
+        ({**ASKS, "s": 5}, {**ESC, "s": 6}, IDLE, ("WAITING", "end_of_turn", "transcript")),  # refused
+        ({**RUNNING, "s": 5}, None, ASKING, ("WAITING", "question", "screen")),
+    ],
+)  # fmt: skip
+def test_its_state_follows_from_what_is_newest(
+    status: dict[str, Any] | None, end: dict[str, Any] | None, title: str, expected: tuple[Any, ...]
+) -> None:
+    state = KIND.state(RECORD, evidence(status, end, title))
+    assert (state.state, state.reason, state.source) == expected
+
+
+@pytest.mark.parametrize(
+    ("screen", "reason"), [("idle", None), ("retrying-1", "retrying"), ("retrying-2", "retrying")]
+)
+def test_its_retries_are_seen_on_its_screen_alone(screen: str, reason: str | None) -> None:
+    text = (CORPUS / f"{screen}.txt").read_text()
+    assert screens.read("codex", text) == (reason and ("RUNNING", reason))
+    seen = evidence({**RUNNING, "s": 5}, None, THINKS, text)
+    assert KIND.state(RECORD, seen).reason == reason
+    state = KIND.state(RECORD, seen.replace(screen=None))
+    assert KIND.wants_screen(seen, state)
+    assert not KIND.wants_screen(evidence({**RUNNING, "s": 5}, None, WORKS), state)
+
+
+def test_how_turns_ended_is_read_from_its_record() -> None:
+    ends = [end_of(json.loads(line)) for line in (CORPUS / "ends.jsonl").read_text().splitlines()]
+    assert [(end.reason, end.until) for end in ends if end] == [
+        ("rate_limit", None),  # 429
+        ("login", None),  # 401
+        ("login", None),  # 403
+        (None, None),  # 500
+        ("rate_limit", None),  # 529
+        ("rate_limit", None),  # 503
+        (None, None),  # 400
+        ("quota", None),  # 402
+        (None, None),  # 404
+        ("quota", "2026-11-16T06:19:00.000Z"),
+        ("quota", "2026-11-27T20:06:00.000Z"),
+        (None, None),  # Esc
+        ("login", None),  # 401 of 0.150.0, which tells it only in words
+    ]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        None,
+        {},
+        {"timestamp": "\x1b[2J", "payload": {}},
+        {"timestamp": MADE, "payload": ["error"]},
+        {"timestamp": MADE, "payload": {"error": {"codex_error_info": [1]}}},
+        {"timestamp": MADE, "payload": {"error": {"codex_error_info": {"x": {"http_status_code": [429]}}}}},
+        {"timestamp": MADE, "zone": 7, "payload": {"error": {"codex_error_info": "usage_limit_exceeded", "message": [1]}}},
+    ],
+)  # fmt: skip
+def test_an_agent_can_write_anything(row: dict[str, Any] | None) -> None:
+    end = end_of(row)
+    assert end is None or end.until is None
+    KIND.state(RECORD, evidence({**RUNNING, "s": 5}, None, IDLE).replace(witness=row))
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "expected"),
+    [
+        ("You’ve hit your usage limit. Try again at 6:19 AM.", "+0200", "2026-11-16T04:19:00.000Z"),
+        ("You’ve hit your usage limit. Try again at 6:19 AM.", "+0130", "2026-11-16T04:49:00.000Z"),
+        ("hit your usage limit, or try again at 3:00 AM.", "+0000", "2026-11-17T03:00:00.000Z"),
+        ("hit your usage limit. Try again at Jan 2nd, 2027 12:05 AM.", "-0500", "2027-01-02T05:05:00.000Z"),
+        ("hit your usage limit. Try again at 6:19 AM.", "+ever", None),
+    ],
+)
+def test_when_a_quota_ends_is_told_in_the_time_of_the_host(
+    text: str, zone: str, expected: str | None
+) -> None:
+    found = limit_resets.search(text)
+    assert found is not None and limit_resets.parse(found, at(60), 0.0, zone) == expected
+
+
+def test_a_conversation_is_read_as_it_was() -> None:
+    rows = list(KIND.parse((CORPUS / "conversation.jsonl").read_bytes().splitlines()))
+    assert [(row["role"], row.get("tool") or row["text"][-7:]) for row in rows] == [
+        ("user", "ake> go"),
+        ("assistant", "on it"),
+        ("tool", "exec_command"),
+        ("tool", "apply_patch"),
+        ("assistant", "all done"[-7:]),
+        ("user", "stop me"),
+        ("assistant", "wait"),
+        ("tool", "exec_command"),
+        ("tool", "exec_command"),
+    ]
+    assert rows[2]["input"] == {"cmd": "echo hi > out.txt"} and "exited with code 0" in rows[2]["output"]
+    assert rows[3]["input"]["input"].startswith("*** Begin Patch") and "A new.txt" in rows[3]["output"]
+    counts = {
+        "input_tokens": 100,
+        "output_tokens": 20,
+        "cache_read_tokens": 900,
+        "cache_write_tokens": 0,
+    }
+    assert [row.get("usage") for row in rows[1:3]] == [None, counts]  # once for the whole response
+    assert all(row["model"] == "gpt-5.5" for row in rows if row["role"] != "user")
+    assert all(row["at"] for row in rows)
+
+
+def test_a_response_is_counted_once_whenever_its_cost_is_told() -> None:
+    lines = (CORPUS / "conversation.jsonl").read_bytes().splitlines()
+    whole = [row.get("usage") for row in KIND.parse(lines)]
+    older = [line for line in lines if b'"token_usage_record"' not in line]
+    assert [row.get("usage") for row in KIND.parse(older)] == whole
+    twice = [line for line in older for _ in range(2 if b'"token_count"' in line else 1)]
+    assert [row.get("usage") for row in KIND.parse(twice)] == whole
+    early = list(older)  # here a quick tool was done before the cost of its call was told
+    cost = next(i for i, line in enumerate(early) if b'"token_count"' in line)
+    done = next(i for i, line in enumerate(early) if b'"function_call_output"' in line)
+    early.insert(done, early.pop(cost))
+    assert done < cost and [row.get("usage") for row in KIND.parse(early)] == whole
+
+
+def test_of_a_sub_agent_the_cost_is_told() -> None:
+    lines = (CORPUS / "conversation.jsonl").read_bytes().splitlines()
+    turn = {"turn_id": "t2", "root_turn_id": "t1"}
+    spent = {"input_tokens": 9, "cached_input_tokens": 4, "output_tokens": 2}
+    helper: list[dict[str, Any]] = [
+        {"type": "turn_context", "payload": {**turn, "model": "small"}},
+        {
+            "type": "token_usage_record",
+            "payload": {**turn, "thread_id": "b", "session_id": "a", "usage": spent},
+        },
+    ]
+    more = [json.dumps({"timestamp": MADE, **row}).encode() for row in helper]
+    half = len(lines) // 2  # followed, they come in the middle
+    rows = list(KIND.parse([*lines[:half], *more, *lines[half:]]))
+    others = [row for row in rows if row.get("tool") != "sub-agent"]
+    assert others == list(KIND.parse(lines))
+    (row,) = [row for row in rows if row not in others]
+    assert (row["model"], row["input"]) == ("small", {"thread": "b"})
+    assert row["usage"] == {
+        "input_tokens": 5,
+        "output_tokens": 2,
+        "cache_read_tokens": 4,
+        "cache_write_tokens": 0,
+    }
+
+
+def test_what_has_another_price_is_told() -> None:
+    lines = (CORPUS / "conversation.jsonl").read_bytes().splitlines()
+
+    def prices(*settings: object) -> set[object]:
+        told = [{"type": "thread_settings_applied", "thread_settings": one} for one in settings]
+        rows = [{"timestamp": MADE, "type": "event_msg", "payload": one} for one in told]
+        found = KIND.parse([*(json.dumps(row).encode() for row in rows), *lines])
+        return {row["usage"].get("other_price") for row in found if row.get("usage")}
+
+    fast, usual = {"service_tier": "priority"}, {"service_tier": "default"}
+    assert prices(fast) == prices(usual, fast) == {True}
+    assert prices(fast, usual) == prices({"service_tier": None}) == prices(7) == {None}
+
+
+def test_a_call_without_a_result_is_a_row_all_the_same() -> None:
+    lines = (CORPUS / "conversation.jsonl").read_bytes().splitlines()
+    cut = next(i for i, line in enumerate(lines) if b'"function_call"' in line)
+    rows = list(KIND.parse([*lines[: cut + 1], b'{"half', b"[]", b"null", b'{"payload":7}']))
+    assert [row["role"] for row in rows] == ["user", "assistant", "tool"]
+    assert "output" not in rows[-1]
+
+
+def test_what_it_would_take_for_something_else_is_not_sent() -> None:
+    assert KIND.delivery(RECORD, "see @docs").text == "see @docs "  # behind a space no list of files opens
+    assert KIND.delivery(RECORD, "the picture x.png").text
+    with pytest.raises(MngrError, match="picture"):
+        KIND.delivery(RECORD, "docs/x.PNG\n")
+
+
+def test_of_the_hooks_those_that_are_not_ours_are_found() -> None:
+    hooks = [
+        {"key": "/w/codex/hooks.json:stop:0:0", "source": "user"},
+        {"key": "/r:stop:0:0", "source": "project"},
+    ]
+    answer = {"id": 2, "result": {"data": [{"cwd": "/w", "hooks": hooks}]}}
+    assert hooks_of(json.dumps(answer).encode()) == ["/r:stop:0:0"]
+    for strange in (
+        b"",
+        b"{}",
+        b'{"id":2,"error":{"code":-32601}}',
+        b'{"result":{"data":[{"hooks":[{}]}]}}',
+        b"[1]",
+    ):
+        assert hooks_of(strange) is None
+
+
+def test_from_a_sandbox_it_may_reach_its_model_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path))
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    assert KIND.addresses({}) == ("api.openai.com:443", "chatgpt.com:443")
+    assert KIND.addresses({"OPENAI_BASE_URL": "http://m.example/v1"}) == ("m.example:80",)
+    providers = '[model_providers.a]\nbase_url = "https://a.example/v1"\nenv_key = "A_KEY"\n'
+    (tmp_path / "config.toml").write_text(f'model_provider = "a"\n{providers}')
+    assert KIND.addresses({}) == ("a.example:443",)
+    monkeypatch.setenv("A_KEY", "hush")
+    assert KIND.given()["A_KEY"] == "hush"
+    (tmp_path / "config.toml").write_text("no [ toml")
+    with pytest.raises(MngrError, match=r"cannot read .*config\.toml"):
+        KIND.given()

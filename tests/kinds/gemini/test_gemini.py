@@ -1,0 +1,117 @@
+"""Gemini CLI's evidence and its record of a conversation, as recorded from the real program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mngr.base import clock
+from mngr.base.model import AgentRecord, Evidence
+from mngr.kinds import screens
+from mngr.kinds.gemini.kind import GeminiKind
+from tests.support.paths import ROOT
+
+CORPUS = ROOT / "tests/corpus/gemini"
+KIND = GeminiKind("gemini", dict)
+MADE = "2026-11-16T04:00:00.000Z"
+RECORD = AgentRecord(
+    id="a-0123456789ab", name="foo", kind="gemini", phase="ready", project="p", source=None, work_dir="/w",
+    transfer="none", created_at=MADE,
+)  # fmt: skip
+READY, WORKING, ASKS = "◇  Ready (w)", "✦  Working… (w)", "✋  Action Required (w)"
+
+
+def judge(status: dict[str, Any] | None, title: str, screen: str | None = None) -> tuple[Any, ...]:
+    pane = {"session": "foo", "pane": "%1", "pid": "7", "dead": "0", "activity": "1", "attached": "0"}
+    said = None if status is None else {**status, "at": MADE}
+    evidence = Evidence(
+        now=clock.parse_stamp(MADE) + 5, pane={**pane, "title": title}, status=said, screen=screen
+    )
+    state = KIND.state(RECORD, evidence)
+    return state.state, state.reason, state.source
+
+
+RUNNING = {"state": "RUNNING", "reason": ""}
+ENDED = {"state": "WAITING", "reason": "end_of_turn"}
+PERMISSION = {"state": "WAITING", "reason": "permission"}
+QUESTION = {"state": "WAITING", "reason": "question"}
+
+
+@pytest.mark.parametrize(
+    ("status", "title", "expected"),
+    [
+        (None, READY, ("STARTING", None, "process")),  # its title is there before it takes messages
+        (RUNNING, WORKING, ("RUNNING", None, "hook")),
+        (ENDED, READY, ("WAITING", "end_of_turn", "hook")),
+        (PERMISSION, ASKS, ("WAITING", "permission", "hook")),
+        (PERMISSION, WORKING, ("RUNNING", None, "screen")),  # it was answered
+        (QUESTION, ASKS, ("WAITING", "question", "hook")),
+        (QUESTION, WORKING, ("RUNNING", None, "screen")),
+        (RUNNING, ASKS, ("WAITING", "question", "screen")),
+        ({**ENDED, "error": "rate_limit"}, READY, ("PARKED", "rate_limit", "hook")),
+        ({**ENDED, "error": "authentication_failed"}, READY, ("PARKED", "login", "hook")),
+        ({**ENDED, "error": "usage_limit"}, READY, ("PARKED", "quota", "hook")),
+        ({**ENDED, "error": "failed"}, READY, ("WAITING", "end_of_turn", "hook")),
+    ],
+)
+def test_hooks_and_title(status: Any, title: str, expected: tuple[Any, ...]) -> None:
+    assert judge(status, title) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("gave-up", ("PARKED", "rate_limit")), ("quota", ("PARKED", "quota")), ("idle", None)],
+)
+def test_screens(name: str, expected: tuple[str, str] | None) -> None:
+    screen = (CORPUS / f"{name}.txt").read_text()
+    assert screens.read("gemini", screen) == expected
+    assert judge(RUNNING, WORKING, screen)[:2] == (expected or ("RUNNING", None))
+
+
+def test_when_a_quota_ends() -> None:
+    screen = (CORPUS / "quota.txt").read_text()
+    told = screen.replace("│ /stats", "│ Access resets at 5:04 PM UTC.  │\n│ /stats")
+    pane = {"dead": "0", "title": WORKING}
+    evidence = Evidence(now=clock.parse_stamp(MADE), pane=pane, status={**RUNNING, "at": MADE}, screen=told)
+    assert KIND.state(RECORD, evidence).parked_until == "2026-11-16T17:04:00.000Z"
+
+
+def test_a_conversation_in_our_schema() -> None:
+    lines = (CORPUS / "conversation.jsonl").read_bytes().split(b"\n")
+    rows = list(KIND.parse([*lines, *lines]))  # what is resumed may be written again
+    assert [row["role"] for row in rows] == ["user", "assistant", "tool", "assistant", "assistant"]
+    tool = rows[2]
+    assert (tool["tool"], tool["input"]["command"]) == ("run_shell_command", "ls")
+    assert "Output: a" in tool["output"]
+    assert [row["text"] for row in rows[1::2]] == ["on it", "all done"]
+    assert rows[1]["usage"]["input_tokens"] > 1000 and rows[1]["model"] == "gemini-2.5-pro"
+    assert rows[4]["text"].startswith("[API Error") and all(row["at"] for row in rows)
+
+
+def test_tokens_are_counted_once() -> None:
+    row = (
+        b'{"id":"x","type":"gemini","content":"","tokens":{"input":100,"cached":30,"output":5,"thoughts":2}}'
+    )
+    (found,) = KIND.parse([row])
+    assert found["usage"] == {"input_tokens": 70, "output_tokens": 7, "cache_read_tokens": 30}
+
+
+def test_what_is_no_conversation_does_no_harm() -> None:
+    lines = [
+        b"",
+        b"{",
+        b"[]",
+        b'{"id":3}',
+        b'{"id":"a","type":"user"}',
+        b'{"id":"b","type":"gemini"}',
+        b"\xff",
+    ]
+    assert list(KIND.parse([*lines, b'{"id":"c","type":"gemini","toolCalls":[3,{"status":"success"}]}'])) == [
+        {"at": None, "model": None, "role": "tool", "text": "", "tool": None, "input": None, "output": ""}
+    ]
+
+
+def test_a_text_that_would_not_be_sent() -> None:
+    assert KIND.delivery(RECORD, "C:\\").text == "C:\\ "
+    assert KIND.delivery(RECORD, "two lines\n\n").text == "two lines"

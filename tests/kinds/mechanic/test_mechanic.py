@@ -1,0 +1,81 @@
+"""Kind `mechanic`: given a job, it runs blocks for real and leaves tests that pass."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import Mngr, git
+
+SCRIPT = [
+    ("# a place\nmkdir shop\ncd shop\ngit init -q\ngit commit -q --allow-empty -m first", "first"),
+    ('# what was done\ngit log --format=\'%h %s\'\necho "it\'s \\"here\\"" >&2', "log"),
+    ("# a page\ncat <<'EOF'\n  one\n\n<two> ... [TIME]\nEOF", "log"),
+    # Of one long word with many letters, three runs hardly ever share the first or the last one.
+    ("# never the same\nLC_ALL=C tr -dc A-Za-z0-9 </dev/urandom | head -c 20; echo", "odd"),
+    ("# asks\nread name\necho hi", "odd"),
+    ("# fails\nfalse", "odd"),
+]
+
+
+def job() -> str:
+    rows: list[dict[str, Any]] = [
+        {
+            "id": f"id{n}",
+            "slug": text.split("\n")[0][2:].replace(" ", "-"),
+            "line": 10 * n,
+            "section": section,
+            "text": text,
+        }
+        for n, (text, section) in enumerate(SCRIPT)
+    ]
+    data = {
+        "v": 1,
+        "job": "observe",
+        "file": "tutorial.sh",
+        "tests": "tests",
+        "shell": "sh",
+        "blocks": rows,
+        "script": rows,
+    }
+    return f"Please.\n\n```mngr-job\n{json.dumps(data)}\n```\n"
+
+
+def test_it_writes_tests_that_pass_and_says_what_it_could_not(mngr: Mngr, tmp_path: Path) -> None:
+    mngr("create", "mech", "mechanic", "--no-connect")
+    mngr("message", "mech", "--wait", "--timeout", "90", stdin=job())
+    reply = mngr.json("transcript", "mech")["transcript"][-1]["text"]
+    assert reply.startswith("4 of 6 blocks have a test now, in tests/test_observed.py.")
+    assert "- asks: no test, for it asks for input: it ends with 1" in reply
+    assert "- fails: no test, for it ends with 1" in reply
+    work = Path(mngr.agent("mech")["work_dir"])
+    assert git(work, "log", "-1", "--format=%s").strip() == "[ADD_TEST] Observe 4 blocks of tutorial.sh"
+    text = (work / "tests" / "test_observed.py").read_text()
+    assert text.count("@pytest.mark.observed") == 4
+    assert "[HASH] first" in text
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
+        cwd=work, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert "4 passed" in done.stdout
+    checked = mngr(
+        "tutorial", "check", str(script(tmp_path)), str(work / "tests"), "--format", "json", code=1
+    ).json()
+    assert checked["counts"]["cited"] == 4 and checked["counts"]["observed"] == 4
+
+
+def script(place: Path) -> Path:
+    path = place / "tutorial.sh"
+    path.write_text("#!/bin/sh\n\n" + "\n\n".join(text for text, _ in SCRIPT) + "\n")
+    return path
+
+
+def test_what_is_no_job(mngr: Mngr) -> None:
+    mngr("create", "mech", "mechanic", "--no-connect", "-m", "hello")
+    mngr("wait", "mech")
+    assert "there is none in this message" in mngr.json("transcript", "mech")["transcript"][-1]["text"]
+    assert "takes no arguments" in mngr("create", "other", "mechanic", "--", "--fast", code=2).err

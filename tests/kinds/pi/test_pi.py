@@ -1,0 +1,65 @@
+"""pi's record of a conversation, as recorded from the real program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mngr.base.errors import NotFound, UsageError
+from mngr.base.model import AgentRecord
+from mngr.kinds.pi.kind import PiKind
+from tests.support.paths import ROOT
+
+CORPUS = ROOT / "tests/corpus/pi"
+KIND = PiKind("pi", dict)
+RECORD = AgentRecord(
+    id="a-0123456789ab", name="foo", kind="pi", phase="ready", project="p", source=None, work_dir="/w",
+    transfer="none", created_at="2026-11-16T04:00:00.000Z",
+)  # fmt: skip
+
+
+def test_a_conversation_in_our_schema() -> None:
+    rows = list(KIND.parse((CORPUS / "conversation.jsonl").read_bytes().split(b"\n")))
+    assert [row["role"] for row in rows] == ["user", "assistant", "tool", "assistant", "user"]
+    assert [rows[1]["text"], rows[3]["text"]] == ["on it", "all done"]
+    assert (rows[2]["tool"], rows[2]["input"], rows[2]["output"]) == ("bash", {"command": "ls"}, "a\n")
+    assert rows[3]["usage"]["input_tokens"] == 1472 and rows[3]["usage"]["cost_usd"] > 0
+    assert all(row["at"].startswith("2026-11-16T05:32:27.") for row in rows)
+
+
+def test_an_error_is_a_part_of_the_conversation() -> None:
+    row = b'{"type":"message","message":{"role":"assistant","content":[],"stopReason":"error","errorMessage":"429"}}'
+    assert [found["text"] for found in KIND.parse([row])] == ["429"]
+
+
+def test_what_is_no_conversation_does_no_harm() -> None:
+    lines = [
+        b"",
+        b"{",
+        b"[]",
+        b'{"type":"message"}',
+        b'{"type":"message","message":{"role":"assistant","content":[3]}}',
+    ]
+    assert list(KIND.parse([*lines, b"\xff", b'{"type":"message","message":{"role":"toolResult"}}'])) == []
+
+
+def test_messages_go_through_its_own_api() -> None:
+    delivery = KIND.delivery(RECORD, "/help")
+    assert (delivery.proof, delivery.box, delivery.obeyed) == ("api", "inbox", "")
+
+
+def test_it_never_asks() -> None:
+    with pytest.raises(UsageError, match="changes nothing"):
+        KIND.check([], {"yolo": True})
+
+
+def test_a_conversation_that_was_begun_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PI_CODING_AGENT_DIR", str(tmp_path))
+    place = tmp_path / "sessions/--w--"
+    place.mkdir(parents=True)
+    (place / "2026-11-16T05-32-26-642Z_01a1e2d7.jsonl").write_text("")
+    assert KIND.find_outside("01a1e2d7").endswith("_01a1e2d7.jsonl")
+    with pytest.raises(NotFound) as caught:
+        KIND.find_outside("1e2d7")
+    assert caught.value.hint == "the latest there: 01a1e2d7"

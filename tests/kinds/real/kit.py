@@ -1,0 +1,246 @@
+"""What every coding agent must do, checked with the real program: one class, a subclass for each kind."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mngr.kinds.coding_agent import FEATURES
+from mngr.testkit.modelserver import ModelServer
+from tests.conftest import Mngr, wait_for
+from tests.support.paths import ROOT
+
+PLACE = ROOT / ".agents"
+Steps = list[dict[str, Any]]
+ODD = "héllo 🌍 \"q\" 'a' `b` $HOME \\ %s\n\n```python\nprint('x')  # two\n```\n- last"
+# A question as every program's own tool for that takes it, and the names of these tools.
+COLOURS = [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cold"}]
+QUESTION = {
+    "id": "colour",
+    "question": "Which colour?",
+    "header": "Colour",
+    "type": "choice",
+    "options": COLOURS,
+}
+ASKERS = ("AskUserQuestion", "request_user_input", "question", "ask_user")
+
+
+def fake(steps: Steps, text: str = "go") -> str:
+    """A message that brings its script along."""
+    return f"<fake>{json.dumps(steps)}</fake> {text}"
+
+
+class AgentContract:
+    """Give `kind`, its `features`, and `env`, by which the program finds the model."""
+
+    kind = ""
+    version = ""  # another than the pinned one
+    features: tuple[str, ...] = FEATURES
+
+    def env(self, model: ModelServer, coder: Mngr) -> dict[str, str]:
+        """Variables for `create`; may also write into the user's HOME."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def fleet(self, coder: Mngr, model: ModelServer, tmp_path: Path) -> Mngr:
+        model.reset()  # or what failed often enough in one test would not fail in the next
+        coder.env.update(self.env(model, coder))
+        if self.version:
+            place = PLACE / f"{self.kind}@{self.version}" / "node_modules/.bin"
+            assert place.is_dir()
+            coder.env["PATH"] = f"{place}{os.pathsep}{coder.env['PATH']}"
+        return coder
+
+    def create(self, fleet: Mngr, name: str, *words: str, message: str = "hello") -> None:
+        fleet("create", name, self.kind, "--no-connect", "-m", message, *words)
+
+    def yolo(self, fleet: Mngr) -> tuple[str, ...]:
+        """Words by which it asks nobody, where it could."""
+        fleet.env["MNGR__YOLO__ANYWHERE"] = "true"
+        return ("--yolo",) if "permissions" in self.features else ()
+
+    def rows(self, fleet: Mngr, name: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = fleet.json("transcript", name)["transcript"]
+        return found
+
+    def state(self, fleet: Mngr, name: str) -> tuple[str, str | None]:
+        agent = fleet.agent(name)
+        return agent["state"], agent["state_reason"]
+
+    def work(self, fleet: Mngr, name: str) -> Path:
+        return Path(fleet.agent(name)["work_dir"])
+
+    # The checks.
+
+    def test_it_works_to_the_end_of_its_turn(self, fleet: Mngr) -> None:
+        steps: Steps = [{"text": "on it", "sh": "echo hi > out.txt"}, {"text": "all done"}]
+        if "tools" not in self.features:
+            steps = self.edit("out.txt", "hi\n")
+        self.create(fleet, "foo", *self.yolo(fleet), message=fake(steps))
+        fleet("wait", "foo", "--timeout", "60")
+        assert self.state(fleet, "foo") == ("WAITING", "end_of_turn")
+        assert (self.work(fleet, "foo") / "out.txt").read_text() == "hi\n"
+        rows = self.rows(fleet, "foo")
+        assert rows[0]["role"] == "user" and rows[0]["text"].startswith("<fake>")
+        assert rows[-1]["role"] == "assistant"
+        if "tools" in self.features:
+            assert "all done" in rows[-1]["text"]
+            assert [r["input"] for r in rows if r["role"] == "tool" and "echo hi" in json.dumps(r["input"])]
+        assert all(row["at"] for row in rows)
+        if "usage" in self.features:
+            counts = [row["usage"] for row in rows if row["usage"]]
+            assert counts and all(count["input_tokens"] > 0 for count in counts)
+            assert all(row["model"] for row in rows if row["usage"])
+        self.resumes(fleet)
+
+    def edit(self, path: str, content: str) -> Steps:
+        raise NotImplementedError
+
+    def resumes(self, fleet: Mngr) -> None:
+        """Stopped and started, cloned and destroyed: it is the same conversation."""
+        before = self.rows(fleet, "foo")
+        fleet("stop", "foo")
+        assert self.rows(fleet, "foo") == before
+        fleet("start", "foo")
+        fleet("message", "foo", "-m", "once more", "--wait", "--timeout", "60")
+        after = self.rows(fleet, "foo")
+        assert after[: len(before)] == before
+        assert [row["text"].strip() for row in after[len(before) :] if row["role"] == "user"] == ["once more"]
+        fleet("clone", "foo", "bar")
+        fleet("message", "bar", "-m", "and you", "--wait", "--timeout", "60")
+        texts = [row["text"].strip() for row in self.rows(fleet, "bar") if row["role"] == "user"]
+        assert texts[0].startswith("<fake>") and texts[-2:] == ["once more", "and you"]
+        fleet("destroy", "--force", "bar")
+
+    def test_texts_arrive_unchanged(self, fleet: Mngr) -> None:
+        texts = [ODD, "0123456789 abcdef é\n" * 5000, "- a list\n- of two"]
+        self.create(fleet, "foo", message="hello")
+        for text in texts:
+            fleet("message", "foo", "--wait", "--timeout", "90", stdin=text)
+        said = [row["text"] for row in self.rows(fleet, "foo") if row["role"] == "user"]
+        assert [text.rstrip() for text in said] == ["hello", *(text.rstrip() for text in texts)]
+        if self.obeys:
+            fleet("message", "foo", "-m", "a\ttab, which some make spaces", "--wait", "--timeout", "60")
+            for text in self.obeys:
+                ran = fleet("message", "foo", "-m", text, code=1)
+                assert "is an order to the program itself" in ran.err
+
+    obeys: tuple[str, ...] = ()
+
+    def test_a_permission_is_waited_for(self, fleet: Mngr) -> None:
+        if "permissions" not in self.features:
+            return
+        steps: Steps = [{"text": "may I", **self.asking("echo hi > out.txt")}, {"text": "all done"}]
+        self.create(fleet, "foo", message=fake(steps))
+        fleet("wait", "foo", "--timeout", "60")
+        assert self.state(fleet, "foo") == ("WAITING", "permission")
+        assert "waits for an answer" in fleet("message", "foo", "-m", "1", code=1).err
+        assert not (self.work(fleet, "foo") / "out.txt").exists()
+        fleet("message", "foo", "--allow", "--wait", "--timeout", "60")
+        assert self.state(fleet, "foo") == ("WAITING", "end_of_turn")
+        assert (self.work(fleet, "foo") / "out.txt").read_text() == "hi\n"
+        fleet(
+            "message",
+            "foo",
+            "--wait",
+            "--timeout",
+            "60",
+            "-m",
+            fake([self.asking("echo no > no.txt"), {"text": "ended"}]),
+        )
+        assert self.state(fleet, "foo") == ("WAITING", "permission")
+        fleet("message", "foo", "--deny")
+        fleet("wait", "foo", "--timeout", "60")
+        assert self.state(fleet, "foo") == ("WAITING", "end_of_turn")
+        assert not (self.work(fleet, "foo") / "no.txt").exists()
+        assert "asks for no permission" in fleet("message", "foo", "--allow", code=1).err
+
+    def asking(self, command: str) -> dict[str, Any]:
+        """What a model says so that the program asks before it runs a command."""
+        return {"sh": command}
+
+    def test_a_question_is_waited_for(self, fleet: Mngr) -> None:
+        """Or, of a program that asks none, whatever its model tries: it goes on to the end of its turn."""
+        has = "questions" in self.features
+        tools = (self.asker,) if has else ASKERS if "tools" in self.features else ()
+        self.create(fleet, "foo", message=fake([*map(self.question, tools), {"text": "all done"}]))
+        fleet("wait", "foo", "--timeout", "60")
+        if has:
+            self.is_answered(fleet, "foo")
+        assert self.state(fleet, "foo") == ("WAITING", "end_of_turn")
+        rows = self.rows(fleet, "foo")
+        assert rows[-1]["text"] == "all done"
+        assert ["Red" in str(row["output"]) for row in rows if row["role"] == "tool"] == [has] * len(tools)
+
+    asker = ""  # the tool by which its model asks the user something
+
+    def question(self, tool: str) -> dict[str, Any]:
+        return {"text": "one thing", "tool": tool, "input": {"questions": [QUESTION]}}
+
+    def is_answered(self, fleet: Mngr, name: str) -> None:
+        """Only by who sees it: any text would choose an answer, and so would a permission."""
+        assert self.state(fleet, name) == ("WAITING", "question")
+        ran = fleet("message", name, "-m", "2", code=1)
+        assert "waits for an answer" in ran.err and f"mngr connect {name}" in ran.err
+        assert "asks for no permission" in fleet("message", name, "--allow", code=1).err
+        assert f"mngr connect {name}" in fleet.json("explain", name)["change"]
+        wait_for(lambda: re.search(r"1\. +Red", fleet("capture", name).out))
+
+        def is_over() -> bool:
+            fleet.tmux("send-keys", "-t", f"={name}:", "Enter")  # what comes as it appears may be ignored
+            return self.state(fleet, name) != ("WAITING", "question")
+
+        wait_for(is_over)
+        fleet("wait", name, "--timeout", "60")
+
+    def test_yolo_is_refused_where_more_is_at_stake(self, fleet: Mngr) -> None:
+        if "permissions" not in self.features:
+            assert "changes nothing" in fleet("create", "foo", self.kind, "--yolo", code=2).err
+            return
+        ran = fleet("create", "foo", self.kind, "--yolo", code=1)
+        assert "without asking" in ran.err and "--sandbox" in ran.err
+        assert fleet.json("list")["agents"] == []
+
+    def test_limits_logins_and_crashes(self, fleet: Mngr) -> None:
+        if "limits" in self.features:
+            self.create(fleet, "foo", *self.impatient(), message="hello")
+            ends = {429: "rate_limit", 401: "login"}
+            if self.relents:
+                del ends[429]
+                self.tries_again(fleet)
+            for status, reason in ends.items():
+                fail = {"status": status, "times": -1, "headers": self.soon}
+                fleet("message", "foo", "-m", fake([{"text": "x", "fail": fail}], f"{status}"))
+                fleet("wait", "foo", "--state", "PARKED", "--timeout", "60")
+                assert self.state(fleet, "foo") == ("PARKED", reason)
+            fleet("message", "foo", "-m", fake([{"text": "fine"}], "well again"), "--wait", "--timeout", "60")
+            assert self.state(fleet, "foo") == ("WAITING", "end_of_turn")
+        else:
+            self.create(fleet, "foo", message="hello")
+        os.kill(fleet.agent("foo")["pid"], signal.SIGKILL)
+        wait_for(lambda: fleet.agent("foo")["state"] == "FAILED")
+        fleet("start", "foo")
+        fleet("message", "foo", "-m", "back", "--wait", "--timeout", "60")
+        said = [row["text"].strip() for row in self.rows(fleet, "foo") if row["role"] == "user"]
+        assert (said[0], said[-1]) == ("hello", "back")
+
+    def tries_again(self, fleet: Mngr) -> None:
+        fail = {"status": 429, "times": self.relents}
+        fleet("wait", "foo", "--timeout", "60")
+        fleet("message", "foo", "-m", fake([{"text": "x", "fail": fail}], "429"))
+        wait_for(lambda: self.state(fleet, "foo") == ("RUNNING", "retrying"))
+        fleet("wait", "foo", "--timeout", "60")
+        assert self.state(fleet, "foo") == ("WAITING", "end_of_turn")
+
+    soon: dict[str, str] = {}  # what in a failure's head lets it try again at once
+    relents = 0  # where it does not give up soon on a limit: after so many failures the model is well again
+
+    def impatient(self) -> tuple[str, ...]:
+        """Words for `create` by which it gives up soon."""
+        return ()

@@ -1,0 +1,41 @@
+"""aider, for real."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mngr.kinds.aider.kind import AiderKind
+from mngr.testkit.modelserver import ModelServer
+from tests.conftest import Mngr
+from tests.kinds.real.kit import AgentContract, Steps
+
+
+class TestAider(AgentContract):
+    """By the checks that every coding agent must pass."""
+
+    kind = "aider"
+    features = AiderKind.features
+    obeys = ("/help", "!ls")
+    relents = 5  # it tries again for a minute
+
+    def env(self, model: ModelServer, coder: Mngr) -> dict[str, str]:
+        return {
+            "OPENAI_API_KEY": "hush-hush",
+            "OPENAI_API_BASE": model.url("aider") + "/v1",
+            "AIDER_MODEL": "openai/fake-model",
+            "AIDER_EDIT_FORMAT": "whole",
+        }
+
+    def edit(self, path: str, content: str) -> Steps:
+        return [{"text": f"Sure.\n\n{path}\n```\n{content}```\n"}]
+
+    def asking(self, command: str) -> dict[str, Any]:
+        """It asks before it makes a file."""
+        _, word, _, path = command.split()
+        return self.edit(path, f"{word}\n")[0]
+
+
+class TestAiderBefore(TestAider):
+    """And an older one."""
+
+    version = "0.84.0"

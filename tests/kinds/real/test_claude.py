@@ -1,0 +1,260 @@
+"""Claude Code, for real."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from mngr.base import clock
+from mngr.testkit.modelserver import ModelServer
+from tests.conftest import FULL, Mngr, git, wait_for
+from tests.kinds.real.kit import AgentContract, Steps, fake
+
+
+class TestClaude(AgentContract):
+    """By the checks that every coding agent must pass."""
+
+    kind = "claude"
+    obeys = ("/help", "!ls")
+    asker = "AskUserQuestion"
+
+    def env(self, model: ModelServer, coder: Mngr) -> dict[str, str]:
+        return {"ANTHROPIC_BASE_URL": model.url("claude"), "ANTHROPIC_AUTH_TOKEN": "hush-hush"}
+
+    def impatient(self) -> tuple[str, ...]:
+        return ("--env", "CLAUDE_CODE_MAX_RETRIES=1")
+
+    def test_behind_walls_it_reaches_its_model_and_nothing_else(
+        self, fleet: Mngr, model: ModelServer
+    ) -> None:
+        steps = [
+            {"text": "on it", "sh": "echo hi > out.txt; git add .; git commit -qm work"},
+            {"text": "done"},
+        ]
+        fleet("create", "foo", "claude", "--sandbox", "--yolo", "--no-connect", "-m", fake(steps))
+        fleet("wait", "foo", "--timeout", "60")
+        assert self.state(fleet, "foo") == ("WAITING", "end_of_turn")
+        assert fleet("exec", "foo", "--", "cat", "out.txt").out == "hi\n"
+        record = json.loads((fleet.home / "agents" / fleet.agent("foo")["id"] / "agent.json").read_text())
+        assert record["network"] == f"allow=127.0.0.1:{model.port}"
+        fleet("pull", "foo")
+        assert git(fleet.repo, "show", "mngr/foo:out.txt") == "hi"
+
+    def test_what_sub_agents_use_is_counted(self, fleet: Mngr) -> None:
+        given = {"description": "look", "prompt": "look around", "subagent_type": "general-purpose"}
+        steps: Steps = [{"text": "asking", "tool": "Task", "input": given}, {"text": "both done"}]
+        self.create(fleet, "foo", *self.yolo(fleet), message=fake(steps))
+        fleet("wait", "foo", "--timeout", "60")
+        rows = self.rows(fleet, "foo")
+        assert rows[0]["role"] == "user" and "both done" in [row["text"] for row in rows]
+        used = [row["usage"] for row in rows if row["tool"] == "sub-agent"]
+        assert len(used) == 1 and used[0]["input_tokens"] > 0
+        # It may go on by itself once more when the sub-agent is done.
+        wait_for(
+            lambda: (
+                self.tokens(fleet)
+                == sum(r["usage"]["input_tokens"] for r in self.rows(fleet, "foo") if r["usage"])
+            )
+        )
+
+    def tokens(self, fleet: Mngr) -> int:
+        (agent,) = fleet.json("list", "--fields", "name,usage")["agents"]
+        return int(agent["usage"]["input_tokens"])
+
+    def test_a_kind_of_ones_own(self, fleet: Mngr, model: ModelServer) -> None:
+        own = (
+            "-S",
+            "agents.critic.parent=claude",
+            "-S",
+            'agents.critic.args=["--append-system-prompt","You are a critic."]',
+        )
+        fleet(*own, "create", "foo", "critic", "--no-connect", "-m", fake([{"text": "fine"}]))
+        fleet("wait", "foo", "--timeout", "60")
+        agent = fleet.agent("foo")  # also where nobody knows these settings
+        assert (agent["kind"], agent["state"]) == ("critic", "WAITING")
+        assert "You are a critic." in (fleet.home / "agents" / agent["id"] / "command").read_text()
+        assert self.rows(fleet, "foo")[-1]["text"] == "fine"
+        assert (
+            "no kind that others can be made of"
+            in fleet("-S", "agents.x.parent=y", "create", "bar", "x", code=1).err
+        )
+        assert (
+            "is no setting of claude"
+            in fleet("-S", "agents.claude.colour=red", "create", "bar", "claude", code=2).err
+        )
+
+    def test_a_key_and_a_conversation_from_outside(self, fleet: Mngr) -> None:
+        """A key that the agent alone is given is no question; what the user began stays as it is."""
+        words = ("--env", "ANTHROPIC_AUTH_TOKEN=", "--env", "ANTHROPIC_API_KEY=sk-ant-" + "hush-hush" * 5)
+        self.create(fleet, "foo", *words, message=fake([{"text": "fine"}]))
+        fleet("wait", "foo", "--timeout", "60")
+        (made,) = (fleet.home / "agents").glob("*/claude/projects/*/*.jsonl")
+        theirs = Path(fleet.env["HOME"]) / ".claude/projects/-elsewhere" / made.name
+        theirs.parent.mkdir(parents=True)
+        theirs.write_bytes(before := made.read_bytes())
+        self.create(fleet, "bar", "--resume", made.stem, message=fake([{"text": "on"}], "more"))
+        fleet("wait", "bar", "--timeout", "60")
+        said = [row["text"] for row in self.rows(fleet, "bar") if row["role"] == "assistant"]
+        assert (said[0], said[-1]) == ("fine", "on") and theirs.read_bytes() == before
+        assert made.stem in fleet("create", "baz", "claude", "--resume", "nope", code=1).err
+
+    def test_what_it_says_of_limits(self, fleet: Mngr) -> None:
+        login = ("--env", "ANTHROPIC_AUTH_TOKEN=", "--env", "CLAUDE_CODE_OAUTH_TOKEN=sk-ant-oat01-hush-hush")
+        self.create(fleet, "foo", *login)
+        again = fake([{"text": "fine", "fail": {"status": 529, "times": 3}}])
+        fleet("message", "foo", "-m", again)
+        wait_for(lambda: self.state(fleet, "foo") == ("RUNNING", "retrying"))
+        fleet("wait", "foo", "--timeout", "60")
+        until = int(time.time()) // 3600 * 3600 + 2 * 3600
+        unified = "anthropic-ratelimit-unified"
+        headers = {
+            f"{unified}-status": "rejected",
+            f"{unified}-reset": str(until),
+            f"{unified}-representative-claim": "five_hour",
+        }
+        fleet(
+            "message",
+            "foo",
+            "-m",
+            fake([{"text": "x", "fail": {"status": 429, "times": -1, "headers": headers}}]),
+        )
+        fleet("wait", "foo", "--state", "PARKED", "--timeout", "60")
+        agent = fleet.agent("foo")
+        assert (agent["state_reason"], agent["parked_until"]) == ("quota", clock.stamp(until))
+        self.keeps_secrets(fleet, agent["pid"])
+
+    def keeps_secrets(self, fleet: Mngr, pid: int) -> None:
+        """The token is in its environment, and in the one file from which that is made."""
+        assert b"hush-hush" in Path(f"/proc/{pid}/environ").read_bytes()
+        for process in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                assert b"hush-hush" not in process.read_bytes()
+            except OSError:
+                continue
+        holders = [
+            path for path in fleet.home.rglob("*") if path.is_file() and b"hush-hush" in path.read_bytes()
+        ]
+        assert [path.name for path in holders] == ["env"] and holders[0].stat().st_mode & 0o077 == 0
+        for words in (
+            ("events", "foo"),
+            ("transcript", "foo"),
+            ("explain", "foo"),
+            ("list", "--format", "json"),
+        ):
+            assert "hush-hush" not in fleet(*words).out
+        assert fleet("exec", "foo", "--", "printenv", "CLAUDE_CONFIG_DIR").out.startswith(str(fleet.home))
+        assert not (Path(fleet.env["HOME"]) / ".claude").exists()  # nothing of the user's was touched
+
+    def test_many_senders_each_in_order(self, fleet: Mngr) -> None:
+        total, senders = (200, 8) if FULL else (16, 4)
+        self.create(fleet, "foo", message=fake([{"text": "fine"}] * 1000))
+        fleet("wait", "foo", "--timeout", "60")
+        # As some versions leave what they have taken.
+        fleet.tmux("send-keys", "-t", "=foo:", "left over 77", "Home")
+        wait_for(lambda: "left over 77" in fleet("capture", "foo").out)
+
+        def send(sender: int) -> None:
+            for number in range(total // senders):
+                text = f"sender {sender} number {number}"
+                fleet("message", "foo", "-m", text, "--timeout", "100", timeout=120)
+
+        with ThreadPoolExecutor(senders) as pool:
+            list(pool.map(send, range(senders)))
+        fleet("wait", "foo", "--timeout", "60")
+        said = [row["text"].strip() for row in self.rows(fleet, "foo") if row["role"] == "user"]
+        found = [tuple(int(n) for n in re.findall(r"\d+", text)) for text in said[1:]]
+        assert sorted(found) == [(s, n) for s in range(senders) for n in range(total // senders)]
+        for sender in range(senders):
+            assert [n for s, n in found if s == sender] == list(range(total // senders))
+
+    if FULL:
+
+        def test_twenty_side_by_side(self, fleet: Mngr) -> None:
+            names = [f"foo-{number}" for number in range(1, 21)]
+            until = ("--wait", "--timeout", "180")
+            began = time.monotonic()
+            hello = fake([{"text": "hello"}], "to begin")
+            fleet("create", "foo", "claude", "--count", "20", "--no-connect", "-m", hello, timeout=120)
+            print(f"made and told in {time.monotonic() - began:.1f} s")
+            steps: Steps = [{"sh": "git status"}, {"text": "seen"}]
+            fleet("message", *names, "-m", fake(steps, "to all"), *until, timeout=200)
+
+            def send(name: str) -> None:
+                fleet("message", name, "-m", fake([{"text": f"I am {name}"}], name), *until, timeout=200)
+
+            with ThreadPoolExecutor(len(names)) as pool:
+                list(pool.map(send, names))
+            agents = fleet.json("list")["agents"]
+            assert {(one["state"], one["state_reason"]) for one in agents} == {("WAITING", "end_of_turn")}
+            for name in names:
+                rows = [row for row in self.rows(fleet, name) if row["role"] != "tool" and row["text"]]
+                said = [(row["role"], row["text"].rpartition("</fake> ")[2].strip()) for row in rows]
+                asked = [("user", "to begin"), ("user", "to all"), ("user", name)]
+                told = [("assistant", text) for text in ("hello", "seen", f"I am {name}")]
+                assert said == [row for pair in zip(asked, told, strict=True) for row in pair]
+            fleet("destroy", "--force", *names, timeout=120)
+            assert fleet.json("list")["agents"] == []
+            assert [one["name"] for one in agents if Path(f"/proc/{one['pid']}").exists()] == []
+
+    def test_states_over_many_turns_with_faults(self, fleet: Mngr) -> None:
+        """Every turn says before what it will be; what is seen in it and after it must fit."""
+        turns, seed = (500, random.randrange(1 << 30)) if FULL else (8, 7)
+        print(f"seed {seed}, {turns} turns")
+        rng = random.Random(seed)
+        self.create(fleet, "foo", "--env", "CLAUDE_CODE_MAX_RETRIES=2", message=fake([{"text": "fine"}]))
+        fleet("wait", "foo", "--timeout", "60")
+        for number in range(turns):
+            what = rng.choice(("plain", "tool", "ask", "refuse", "retry", "cut", "limit", "login", "escape"))
+            self.play(fleet, what, f"turn {number} {what}")
+
+    def play(self, fleet: Mngr, what: str, text: str) -> None:
+        """One turn and its states."""
+        end = ("WAITING", "end_of_turn")
+        ok: Steps = [{"text": "ended"}]
+        asks: Steps = [{"sh": "echo hi > out.txt"}, *ok]
+        faults: dict[str, Steps] = {
+            "retry": [{"text": "x", "fail": {"status": 529, "times": 1}}],
+            "cut": [{"text": "a long answer", "cut": 2}],
+            "limit": [{"text": "x", "fail": {"status": 429, "times": -1}}],
+            "login": [{"text": "x", "fail": {"status": 401, "times": -1}}],
+            "tool": [{"sh": "git status"}, *ok],
+            "ask": asks,
+            "refuse": asks,
+            "escape": [{"text": "x", "delay": 30}],
+        }
+        fleet("message", "foo", "-m", fake(faults.get(what, ok), text))
+        seen = self.state(fleet, "foo")
+        if what == "escape":
+            assert seen[0] == "RUNNING", text
+            fleet("exec", "foo", "--", "true")
+            tmux = [
+                "tmux",
+                "-S",
+                str((fleet.home / "tmux.socket").readlink()),
+                "send-keys",
+                "-t",
+                "=foo:",
+                "Escape",
+            ]
+            subprocess.run(tmux, check=True)
+        fleet("wait", "foo", "--timeout", "60")
+        if what in ("ask", "refuse"):
+            assert self.state(fleet, "foo") == ("WAITING", "permission"), text
+            assert self.rows(fleet, "foo")[-1]["tool"] == "Bash", text
+            fleet("message", "foo", "--allow" if what == "ask" else "--deny")
+            fleet("wait", "foo", "--timeout", "60")
+        expected = {"limit": ("PARKED", "rate_limit"), "login": ("PARKED", "login")}.get(what, end)
+        assert self.state(fleet, "foo") == expected, text
+        if what not in ("escape", "refuse"):
+            assert self.rows(fleet, "foo")[-1]["role"] == "assistant", text
+
+
+class TestClaudeBefore(TestClaude):
+    """And an older one, which npm takes by itself where node is not the newest."""
+
+    version = "2.1.197"

@@ -1,0 +1,103 @@
+"""Codex, for real."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mngr.kinds.codex.kind import CodexKind
+from mngr.testkit.modelserver import ModelServer
+from tests.conftest import Mngr, git, wait_for
+from tests.kinds.real.kit import AgentContract, fake
+
+SETTINGS = """\
+model = "gpt-5.5"
+model_provider = "scripted"
+
+[model_providers.scripted]
+name = "scripted"
+base_url = "{url}/v1"
+env_key = "SCRIPTED_KEY"
+wire_api = "responses"
+request_max_retries = 1
+stream_max_retries = 1
+stream_idle_timeout_ms = 3000
+"""
+
+
+@pytest.mark.sampled(3)
+class TestCodex(AgentContract):
+    """By the checks that every coding agent must pass."""
+
+    kind = "codex"
+    features = CodexKind.features
+    obeys = ("/help", "!ls")
+
+    def env(self, model: ModelServer, coder: Mngr) -> dict[str, str]:
+        place = Path(coder.env["HOME"]) / ".codex"
+        place.mkdir()
+        (place / "config.toml").write_text(SETTINGS.format(url=model.url("codex")))
+        return {"SCRIPTED_KEY": "hush-hush"}
+
+    def asking(self, command: str) -> dict[str, Any]:
+        """It asks for nothing that its own sandbox allows, so the model wants to get out of that."""
+        given = {"cmd": command, "sandbox_permissions": "require_escalated", "justification": "May I?"}
+        return {"tool": "exec_command", "input": given}
+
+    def test_what_its_hooks_do_not_tell(self, fleet: Mngr) -> None:
+        self.create(fleet, "foo")
+        slow = fake([{"text": "late", "delay": 60}], "take your time")
+        fleet("message", "foo", "-m", slow)
+        assert self.state(fleet, "foo") == ("RUNNING", None)
+        fleet.tmux("send-keys", "-t", "=foo:", "Escape")
+        fleet("wait", "foo", "--timeout", "10")
+        assert self.state(fleet, "foo") == ("WAITING", "end_of_turn")
+        until = 1_800_000_000  # 2027-01-15 08:00
+        body = {"error": {"type": "usage_limit_reached", "message": "no more", "resets_at": until}}
+        fleet("message", "foo", "-m", fake([{"text": "x", "fail": {"status": 429, "body": body}}], "more"))
+        fleet("wait", "foo", "--timeout", "10")
+        assert self.state(fleet, "foo") == ("PARKED", "quota")
+        assert fleet.agent("foo")["parked_until"] == "2027-01-15T08:00:00.000Z"
+        assert "→ program" in (said := fleet("explain", "foo").out) and "hit your usage limit" in said
+        fleet("message", "foo", "-m", fake([{"hang": True, "text": "x"}], "and now"))
+        wait_for(lambda: self.state(fleet, "foo") == ("RUNNING", "retrying"))
+
+    def test_a_question_where_that_is_switched_on(self, fleet: Mngr) -> None:
+        words = ("--", "--enable", "default_mode_request_user_input")
+        self.create(
+            fleet, "foo", *words, message=fake([self.question("request_user_input"), {"text": "fine"}])
+        )
+        fleet("wait", "foo", "--timeout", "60")
+        self.is_answered(fleet, "foo")
+        assert self.state(fleet, "foo") == ("WAITING", "end_of_turn")
+
+    def test_the_login_is_shared_and_nothing_of_the_users_is_changed(self, fleet: Mngr) -> None:
+        home = Path(fleet.env["HOME"]) / ".codex"
+        (home / "auth.json").write_text('{"OPENAI_API_KEY": "hush-login"}')
+        before = {path: path.read_bytes() for path in home.rglob("*")}
+        ran = fleet.repo.parent / "ran"  # what nobody has reviewed is not run
+        unseen = {
+            "hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": f"touch {ran}"}]}]}
+        }
+        (fleet.repo / ".codex").mkdir()
+        (fleet.repo / ".codex/hooks.json").write_text(json.dumps(unseen))
+        git(fleet.repo, "add", ".codex")
+        git(fleet.repo, "commit", "-qm", "hooks")
+        self.create(fleet, "foo", message="see @notes")
+        assert [row["text"] for row in self.rows(fleet, "foo") if row["role"] == "user"] == ["see @notes"]
+        assert not ran.exists()
+        own = fleet.home / "agents" / fleet.agent("foo")["id"]
+        assert os.readlink(own / "codex/auth.json") == str(home / "auth.json")
+        assert {path: path.read_bytes() for path in home.rglob("*")} == before
+        for name in ("command", "events.jsonl", "codex/config.toml", "agent.json"):
+            assert "hush" not in (own / name).read_text()
+
+
+class TestCodexBefore(TestCodex):
+    """And an older one."""
+
+    version = "0.150.0"

@@ -1,0 +1,17 @@
+"""The example plugin's provider, by the checks that every provider must pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mngr.testkit.contract import HostContract, NewHostContract, Place
+
+pytestmark = [pytest.mark.hosts, pytest.mark.sampled(5)]
+
+
+class TestScratch(HostContract, NewHostContract):
+    @pytest.fixture
+    def place(self, example_plugin: Path) -> Place:
+        return Place("scratch", "box", env={"PYTHONPATH": str(example_plugin)}, is_here=True)

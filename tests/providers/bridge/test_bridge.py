@@ -1,0 +1,321 @@
+"""The process that keeps an engine's library loaded: commands, terminals and calls through it, and what becomes of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mngr.base import shell
+from mngr.base.errors import Busy, HostGone, HostStopped, MngrError, NotFound, Unreachable
+from mngr.base.paths import Home
+from mngr.host import remote_host
+from mngr.host.remote_host import PipeHost
+from mngr.providers.bridge.connection import Bridge, BridgedWire
+from mngr.testkit.contract.terminal import Terminal
+from tests.conftest import wait_for
+from tests.support.paths import ROOT
+
+ENGINE = str(ROOT / "tests/support/hosts/process_engine.py")
+
+
+@pytest.fixture
+def bridge(tmp_path: Path) -> Iterator[Bridge]:
+    made = Bridge("lib", Home(str(tmp_path / "home")), ENGINE, {}, linger=30.0)
+    yield made
+    if os.path.exists(made.path):
+        os.kill(pid_of(made), signal.SIGKILL)
+    for left in Path(made.path).parent.glob(Path(made.path).name + "*"):
+        left.unlink()
+
+
+@pytest.fixture
+def wire(bridge: Bridge, tmp_path: Path) -> BridgedWire:
+    return BridgedWire(bridge, "box", {"dir": str(tmp_path)})
+
+
+def pid_of(bridge: Bridge) -> int:
+    return int(bridge.call("echo")["pid"])
+
+
+def test_bytes_stay_bytes_streams_are_apart_and_the_code_comes_back(
+    wire: BridgedWire, tmp_path: Path
+) -> None:
+    odd = bytes(range(256)) * 1000
+    script = "cat; printf 'b\\351d' >&2; pwd >&2; exit 7"
+    done = remote_host.run(wire, ["sh", "-c", script], stdin=odd)
+    assert (done.code, done.out) == (7, odd)
+    assert done.err == b"b\xe9d" + os.fsencode(tmp_path) + b"\n"
+    assert remote_host.run(wire, ["printf", "%s", "n\udce9 ï 'x'\n"]).out == b"n\xe9 \xc3\xaf 'x'\n"
+    host = PipeHost("box", "lib", wire, str(tmp_path), os.getuid())
+    with host.stream(["sh", "-c", "cat; exit 3"], stdin=shell.PIPE, stdout=shell.PIPE) as process:
+        assert process.communicate(odd)[0] == odd and process.returncode == 3
+
+
+def test_an_environment_can_be_all_there_is(wire: BridgedWire) -> None:
+    argv = wire.argv('printf "%s|" "$A" "${HOME-none}"', only=["A=x\udce9 'y'\n", "PATH=/usr/bin:/bin"])
+    done = shell.run(argv, begin=wire.begin)
+    assert done.out == b"x\xe9 'y'\n|none|"
+    assert subprocess.run(argv, capture_output=True, check=True).stdout == done.out
+
+
+def test_the_small_program_starts_at_once_and_does_the_same(wire: BridgedWire) -> None:
+    argv = wire.argv("cat; echo no >&2; kill -9 $$")
+    done = subprocess.run(argv, input=b"in", capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (137, b"in", b"no\n")
+    loaded = subprocess.run(
+        [*argv[:3], "-X", "importtime", argv[3], argv[4], argv[5], "true"], capture_output=True, check=True
+    ).stderr.decode()
+    assert "socket" not in [line.split("|")[-1].strip() for line in loaded.splitlines()]
+
+
+def test_what_follows_a_large_output_is_not_lost_and_nobody_buffers_it(
+    wire: BridgedWire, bridge: Bridge
+) -> None:
+    process = subprocess.Popen(wire.argv("exec cat /dev/zero"), stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.read(1 << 20)
+    before = size(pid_of(bridge))
+    grown = [size(pid_of(bridge)) - before for _ in range(300)]
+    assert max(grown) < 8192
+    process.stdout.close()
+    assert process.wait(10) == 141
+    assert len(remote_host.run(wire, ["head", "-c", "30000000", "/dev/zero"]).out) == 30_000_000
+
+
+def has_ended(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):  # the second when it went while we read
+        return True
+
+
+def size(pid: int) -> int:
+    """Kilobytes of memory that a process has."""
+    text = Path(f"/proc/{pid}/status").read_text()
+    return int(text.partition("VmRSS:")[2].split()[0])
+
+
+def test_many_at_once_also_where_a_shell_allows_few_open_files(wire: BridgedWire, bridge: Bridge) -> None:
+    with few_files(64):
+        pid_of(bridge)  # it starts
+    assert sorted(at_once(wire, 100)) == list(range(100))
+    wait_for(lambda: len(os.listdir(f"/proc/{pid_of(bridge)}/fd")) < 20)
+
+
+def test_where_no_more_files_may_be_opened_it_lives_on(wire: BridgedWire, bridge: Bridge) -> None:
+    pid = pid_of(bridge)
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (40, hard))
+    answers = at_once(wire, 50)
+    assert len(answers) == 50 and all(isinstance(answer, int | Unreachable) for answer in answers)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+    assert sorted(at_once(wire, 3)) == [0, 1, 2]
+
+
+def at_once(wire: BridgedWire, number: int) -> list[Any]:
+    """So many commands, each of which says its number, or why it could not."""
+    answers: list[Any] = []
+
+    def one(at: int) -> None:
+        try:
+            answers.append(int(remote_host.run(wire, ["sh", "-c", f"sleep 0.3; echo {at}"]).out))
+        except MngrError as error:
+            answers.append(error)
+
+    work = [threading.Thread(target=one, args=(at,)) for at in range(number)]
+    for thread in work:
+        thread.start()
+    for thread in work:
+        thread.join()
+    return answers
+
+
+@contextmanager
+def few_files(number: int) -> Iterator[None]:
+    """What is started meanwhile may open so many, unless it asks for more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (number, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_who_goes_away_ends_the_command(wire: BridgedWire, tmp_path: Path) -> None:
+    process = subprocess.Popen(wire.argv("echo $$ >pid; exec sleep 1000"))
+    pid = int(wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()))
+    process.kill()
+    process.wait()
+    wait_for(lambda: has_ended(pid))
+    with pytest.raises(Unreachable, match="did not answer within"):
+        remote_host.run(wire, ["sh", "-c", "echo $$ >pid2; exec sleep 1000"], timeout=0.3)
+    pid = int((tmp_path / "pid2").read_text())
+    wait_for(lambda: has_ended(pid))
+
+
+def test_a_terminal_has_the_users_size_also_after_it_changed(wire: BridgedWire, tmp_path: Path) -> None:
+    argv = wire.argv(
+        "trap 'stty size' WINCH; stty size; tty -s && echo tty; until read x; do :; done; echo \"got $x\"; until read y; do :; done; exit 5",
+        terminal=True,
+    )
+    with Terminal(argv, tmp_path, dict(os.environ), rows=30, columns=100) as terminal:
+        terminal.see("30 100")
+        terminal.see("tty")
+        terminal.resize(40, 120)
+        terminal.see("40 120")
+        terminal.type("hé", "\r")
+        terminal.see("got hé")
+        terminal.type("\r")
+        assert terminal.end() == 5
+    with Terminal(
+        BridgedWire(wire._bridge, "box", {"dir": "/no"}).argv("x", terminal=True), tmp_path, {}
+    ) as t:
+        t.see("Error: there is no /no")
+        assert t.end() == 255
+
+
+def test_a_size_counts_also_before_the_command_runs_and_when_it_is_not_taken_at_once(
+    wire: BridgedWire, tmp_path: Path
+) -> None:
+    script = "trap 'stty size' WINCH; echo on; stty size; until read x; do :; done; exit 5"
+    (tmp_path / "wait").touch()
+    with Terminal(wire.argv(script, terminal=True), tmp_path, dict(os.environ)) as terminal:
+        wait_for(lambda: asks_for_winch(terminal.process.pid))
+        terminal.resize(40, 120)
+        (tmp_path / "wait").unlink()
+        terminal.see("on")
+        terminal.see("40 120")
+        terminal.resize(41, 111)
+        terminal.see("41 111")
+        terminal.type("\r")
+        assert terminal.end() == 5
+
+
+def asks_for_winch(pid: int) -> bool:
+    """Whether a process has a handler for changes of its terminal's size."""
+    caught = re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return bool(caught and int(caught[1], 16) >> (signal.SIGWINCH - 1) & 1)
+
+
+def test_a_terminal_that_goes_ends_what_had_it(wire: BridgedWire, tmp_path: Path) -> None:
+    with Terminal(
+        wire.argv("echo $$ >pid; echo on; exec sleep 1000", terminal=True), tmp_path, {}
+    ) as terminal:
+        terminal.see("on")
+        pid = int((tmp_path / "pid").read_text())
+        terminal.process.terminate()
+        assert terminal.end() == 255
+    wait_for(lambda: has_ended(pid))
+
+
+def test_a_call_answers_and_a_refusal_is_an_error_of_its_kind(bridge: Bridge) -> None:
+    notes: list[str] = []
+    assert bridge.call("echo", note=notes.append, a=[1], b="é")["words"] == {"a": [1], "b": "é"}
+    assert notes == ["a note"]
+    for kind, error in (
+        ("busy", Busy),
+        ("unreachable", Unreachable),
+        ("not_found", NotFound),
+        ("gone", HostGone),
+    ):
+        with pytest.raises(error, match=f"it is {kind}"):
+            bridge.call("refuse", kind=kind, host="box")
+    with pytest.raises(MngrError, match="ZeroDivisionError: by zero"):
+        bridge.call("crash")
+
+
+def test_a_machine_that_is_gone_is_said_to_be_so(bridge: Bridge) -> None:
+    with pytest.raises(HostGone, match="the host box is gone: there is no /no"):
+        remote_host.run(BridgedWire(bridge, "box", {"dir": "/no"}), ["true"])
+
+
+def test_what_nobody_has_noted_is_undone(bridge: Bridge, tmp_path: Path) -> None:
+    bridge.call("make", keep=lambda answer: None, path=str(tmp_path / "kept"))
+
+    def fail(answer: dict[str, object]) -> None:
+        assert (tmp_path / "lost").exists()
+        raise MngrError("the disk is full")
+
+    with pytest.raises(MngrError, match="the disk is full"):
+        bridge.call("make", keep=fail, path=str(tmp_path / "lost"))
+    wait_for(lambda: not (tmp_path / "lost").exists())
+    assert (tmp_path / "kept").exists()
+
+
+def test_a_call_whose_caller_is_gone_is_cancelled(bridge: Bridge, tmp_path: Path) -> None:
+    with pytest.raises(Unreachable, match="lib did not answer within"):
+        bridge.call("sleep", path=str(tmp_path / "ended"), timeout=0.5)
+    wait_for((tmp_path / "ended").exists)
+
+
+def test_a_bridge_that_is_killed_is_a_lost_connection_and_the_next_command_starts_another(
+    bridge: Bridge, wire: BridgedWire
+) -> None:
+    first = pid_of(bridge)
+    with subprocess.Popen(wire.argv("echo on; exec sleep 1000"), stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"on\n"
+        os.kill(first, signal.SIGKILL)
+        assert process.wait(10) == 255
+    assert remote_host.run(wire, ["echo", "again"]).out == b"again\n"
+    assert pid_of(bridge) != first
+
+
+def test_it_ends_by_itself_and_only_one_starts(tmp_path: Path) -> None:
+    bridges = [Bridge("lib", Home(str(tmp_path)), ENGINE, {}, linger=0.3) for _ in range(8)]
+    pids: set[int] = set()
+    work = [threading.Thread(target=lambda one=one: pids.add(pid_of(one))) for one in bridges]
+    for thread in work:
+        thread.start()
+    for thread in work:
+        thread.join()
+    assert len(pids) == 1
+    wait_for(lambda: not os.path.exists(bridges[0].path))
+    (pid,) = pids
+    wait_for(lambda: has_ended(pid))
+
+
+def test_a_library_or_a_python_that_is_not_there_is_named(tmp_path: Path) -> None:
+    home = Home(str(tmp_path))
+    hints = {"missing": "install it"}
+    with pytest.raises(
+        MngrError, match=f"{sys.executable} cannot load lib: No module named 'nowhere'"
+    ) as told:
+        Bridge("lib", home, ENGINE, {"broken": True}, hints=hints).call("echo")
+    assert told.value.hint == "install it"
+    with pytest.raises(MngrError, match="/no/python is not installed"):
+        Bridge("lib", home, ENGINE, {}, python="/no/python").call("echo")
+    with pytest.raises(MngrError, match="/bin/false cannot serve lib: it does not say why"):
+        Bridge("lib", home, ENGINE, {}, python="/bin/false").call("echo")
+
+
+def test_what_differs_is_another_process(
+    bridge: Bridge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(str(tmp_path / "home"))
+
+    def path(**words: object) -> str:
+        return Bridge("lib", home, ENGINE, {}, linger=30.0, variables=["LIB_"], **words).path  # type: ignore[arg-type]
+
+    before = path()
+    assert path() == before != path(python="/other")
+    monkeypatch.setenv("LIB_TOKEN", "x")
+    assert path() != before
+
+
+def test_a_program_there_cannot_say_that_its_machine_is_gone(wire: BridgedWire) -> None:
+    """It ends the shell that would tell its exit code, so its words are the last."""
+    for kind in ("gone", "stopped"):
+        with pytest.raises(Unreachable) as caught:
+            remote_host.run(wire, ["sh", "-c", f"echo 'mngr-bridge {kind}: x' >&2; kill -9 $$", "sh"])
+        assert not isinstance(caught.value, HostGone | HostStopped)

@@ -1,0 +1,504 @@
+"""Containers as hosts: how they are made, what they may, and that nothing of them is lost or left."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mngr.testkit.contract.program import BIN, Beside, Mngr, clean_up, new_env, new_repo, wait_for
+from mngr.testkit.contract.terminal import Terminal
+from tests.providers.docker.test_contract import settings
+from tests.support.hosts.engines import IMAGE, Docker, Engine, Podman
+from tests.support.hosts.sshd import Farm
+
+pytestmark = [pytest.mark.hosts, pytest.mark.sampled(5)]
+
+RUN = ("--", "sleep", "1000")
+
+
+@pytest.fixture
+def docker(mngr: Mngr, docker_engine: Docker) -> Docker:
+    """The engine, which `mngr` uses."""
+    mngr.env.update({**settings("docker"), **docker_engine.env})
+    return docker_engine
+
+
+def inspect(engine: Engine, name: str) -> dict[str, Any]:
+    return dict(json.loads(engine.run("container", "inspect", name).stdout)[0])
+
+
+def containers(engine: Engine) -> list[str]:
+    return sorted(engine.run("ps", "-a", "--format", "{{.Names}}").stdout.split())
+
+
+def hosts(mngr: Mngr) -> dict[str, str]:
+    rows = mngr.json("list", "--hosts")["hosts"]
+    return {row["host"]: row["state"] for row in rows if row["provider"] == "docker"}
+
+
+def witness(mngr: Mngr, tmp_path: Path, before: str = "") -> Path:
+    """Have mngr call docker through a program that writes down all words; `before` is run first."""
+    log, program = tmp_path / "calls", tmp_path / "bin" / "docker"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$*" >>{log}\n{before}\nexec {shutil.which("docker")} "$@"\n')
+    program.chmod(0o755)
+    mngr.env["MNGR__PROVIDERS__DOCKER__PROGRAM"] = str(program)
+    return log
+
+
+def test_a_container_has_limits_and_as_little_power_as_it_needs(mngr: Mngr, docker: Docker) -> None:
+    limits = ("-b", "memory=200m", "-b", "cpus=0.5", "-b", "pids=300", "-b", "run_args+=--shm-size=32m")
+    (agent,) = mngr.json("create", "foo@.docker", *limits, *RUN)["agents"]
+    made = inspect(docker, agent["host"])
+    config = made["HostConfig"]
+    assert (config["Memory"], config["NanoCpus"], config["PidsLimit"]) == (200 << 20, 500_000_000, 300)
+    assert config["ShmSize"] == 32 << 20
+    assert config["CapDrop"] == ["ALL"] and config["CapAdd"] in (["CHOWN"], ["CAP_CHOWN"])
+    assert config["SecurityOpt"] == ["no-new-privileges"] and config["Init"] is True
+    (volume,) = [m for m in made["Mounts"] if m["Type"] == "volume"]
+    assert volume["Destination"] == "/home/agent" and agent["work_dir"].startswith("/home/agent/")
+    script = "id -u; echo $HOME; grep CapEff /proc/self/status; touch ~/x /tmp/x; ! touch /x 2>/dev/null && git config user.name"
+    said = mngr("exec", "foo", "--", "sh", "-c", script + "; grep :1000: /etc/passwd").out.split()
+    assert said[:5] == ["1000", "/home/agent", "CapEff:", "0000000000000000", "Test"]
+    assert said[5:] == ["user:x:1000:1000:user:/home/agent:/bin/bash"]  # the image had that number already
+    mngr("create", "bar@.docker", *RUN)
+    other = inspect(docker, mngr.agent("bar")["host"])
+    assert volume["Name"] not in [m.get("Name") for m in other["Mounts"]]
+
+
+def test_nobody_sees_an_agents_secrets(mngr: Mngr, docker: Docker, tmp_path: Path) -> None:
+    log = witness(mngr, tmp_path)
+    mngr("create", "foo@box.docker", "--env", "TOKEN=hunter2", *RUN)
+    assert mngr("exec", "foo", "--", "printenv", "TOKEN").out == "hunter2\n"
+    shown = json.dumps(inspect(docker, "box")) + docker.run("history", "--no-trunc", IMAGE).stdout
+    volumes = docker.run("volume", "ls", "-q").stdout.split()
+    shown += docker.run("volume", "inspect", *volumes).stdout + docker.run("image", "inspect", IMAGE).stdout
+    shown += docker.run("top", "box", "-eo", "pid,args").stdout + log.read_text()
+    assert "mngr.home" in shown and "hunter2" not in shown
+
+
+def test_the_network_is_the_hosts(mngr: Mngr, docker: Docker) -> None:
+    docker.run("network", "create", "--subnet", "10.91.7.0/24", "ours")
+    try:
+        mngr("create", "foo@open.docker", "-b", "network=ours", *RUN)
+        mngr("create", "bar@shut.docker", "-b", "network=ours", "--network", "off", *RUN)
+        modes = {name: inspect(docker, name)["HostConfig"]["NetworkMode"] for name in ("open", "shut")}
+        assert modes == {"open": "ours", "shut": "none"}
+        assert "eth0" in mngr("exec", "foo", "--", "cat", "/proc/net/dev").out
+        assert "eth0" not in mngr("exec", "bar", "--", "cat", "/proc/net/dev").out
+        mngr("create", "baz@shut.docker", "--network", "off", *RUN)
+        refused = mngr("create", "qux@open.docker", "--network", "off", *RUN, code=1).err
+        assert "open was made with --network on" in refused and "NAME@.docker --network off" in refused
+        refused = mngr("create", "qux@.docker", "--network", "allow=example.com", *RUN, code=2).err
+        assert "--network on or off" in refused and "--sandbox" in refused
+        assert containers(docker) == ["open", "shut"]
+    finally:
+        docker.run("rm", "-f", "open", check=False)
+        docker.run("network", "rm", "ours")
+
+
+def test_an_image_is_built_once_for_the_same_contents(mngr: Mngr, docker: Docker, tmp_path: Path) -> None:
+    log = witness(mngr, tmp_path)
+    folder = tmp_path / "image"
+    folder.mkdir()
+    (folder / "hello").write_text("hello\n")
+    (folder / "Dockerfile").write_text(f"FROM {IMAGE}\nARG WHO\nENV WHO=$WHO\nCOPY hello /hello\n")
+    build = ("-b", f"dockerfile={folder}/Dockerfile", "-b", "arg.WHO=3.10")
+
+    def seen(name: str) -> tuple[str, int]:
+        said = mngr("exec", name, "--", "sh", "-c", "cat /hello; env | grep WHO")
+        return said.out, sum(line.startswith("build") for line in log.read_text().splitlines())
+
+    ran = mngr("create", "one@.docker", *build, *RUN)
+    assert "is being built" in ran.err and seen("one") == ("hello\nWHO=3.10\n", 1)
+    mngr("create", "two@.docker", *build, *RUN)
+    assert seen("two") == ("hello\nWHO=3.10\n", 1)
+    (folder / "hello").write_text("changed\n")
+    mngr("create", "three@.docker", *build, *RUN)
+    assert seen("three") == ("changed\nWHO=3.10\n", 2)
+    (folder / "Dockerfile").write_text("FROM nowhere.invalid/x:1\n")
+    failed = mngr("create", "four@.docker", "-b", f"dockerfile={folder}/Dockerfile", *RUN, code=1).err
+    assert f"could not be built from {folder}/Dockerfile" in failed and "\nHint: " in failed
+    assert len(containers(docker)) == 3
+
+
+def test_an_image_that_lacks_something_is_said_so_and_nothing_stays(
+    mngr: Mngr, docker: Docker, tmp_path: Path
+) -> None:
+    volumes = docker.run("volume", "ls", "-q").stdout
+    bare = mngr("create", "foo@.docker", "-b", "volumes=", *RUN, code=1).err
+    assert "exec sh failed" in bare and "use an image that has sh" in bare
+    shutil.copy(shutil.which("busybox") or "busybox", tmp_path)
+    text = f'FROM {IMAGE}\nCOPY busybox /usr/bin/\nRUN ["/usr/bin/busybox", "--install", "-s", "/usr/bin"]\n'
+    (tmp_path / "Dockerfile").write_text(text)
+    little = ("-b", "volumes=", "-b", f"dockerfile={tmp_path}/Dockerfile")
+    lacking = mngr("create", "foo@.docker", *little, *RUN, code=1).err
+    assert f"{tmp_path}/Dockerfile has no git, tmux" in lacking and "Dockerfile that adds them" in lacking
+    unknown = mngr("create", "foo@.docker", "-b", "image=localhost:1/nowhere", *RUN, code=1).err
+    assert "localhost:1/nowhere cannot be had" in unknown
+    assert containers(docker) == [] and docker.run("volume", "ls", "-q").stdout == volumes
+    assert hosts(mngr) == {} and mngr.json("gc", "--dry-run")["results"] == []
+
+
+def test_what_a_host_shall_be_like_is_checked_before_it_is_made(mngr: Mngr, docker: Docker) -> None:
+    for words, what in (
+        (("foo@.docker", "-b", "memroy=1g"), "no option 'memroy'"),
+        (("foo@.docker", "-b", "memory"), "not KEY=VALUE"),
+        (("foo@.docker", "-b", "program=podman"), "no option 'program'"),
+        (("foo@.docker", "-b", "user=nobody"), "user cannot be"),
+        (("foo@.docker", "-b", "image=a", "-b", "dockerfile=b"), "leave out all but one"),
+        (("foo@.docker", "-S", "providers.docker.imgae=x"), "no setting 'imgae'"),
+        (("foo", "-b", "memory=1g"), "local makes no hosts"),
+        (("foo", "--new-host"), "local makes no hosts"),
+    ):
+        ran = mngr("create", *words, *RUN, code=2)
+        assert what in ran.err and "\nHint: " in ran.err
+    assert containers(docker) == []
+    mngr("create", "foo@box.docker", "--new-host", *RUN)
+    assert "there is already a host 'box'" in mngr("create", "bar@box.docker", "--new-host", *RUN, code=1).err
+    assert "there already" in mngr("create", "bar@box.docker", "-b", "memory=1g", *RUN, code=2).err
+    mngr("create", "bar@box.docker", *RUN)
+    assert hosts(mngr) == {"box": "RUNNING"}
+
+
+def test_a_project_chooses_what_is_in_a_container_and_not_what_it_may(
+    mngr: Mngr, docker: Docker, tmp_path: Path
+) -> None:
+    evil = tmp_path / "evil"
+    evil.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    evil.chmod(0o755)
+    (mngr.repo / ".mngr").mkdir()
+    (mngr.repo / ".mngr/settings.toml").write_text(
+        f'[providers.docker]\nmemory = "300m"\nprogram = "{evil}"\nrun_args = ["--privileged"]\n'
+    )
+    ran = mngr("create", "foo@box.docker", "--dirty", "ignore", *RUN)
+    config = inspect(docker, "box")["HostConfig"]
+    assert (config["Memory"], config["Privileged"]) == (300 << 20, False)
+    assert not (tmp_path / "ran").exists()
+    assert "providers.docker.program in the project's settings does not count" in ran.err
+
+
+def test_a_host_can_be_stopped_and_comes_back_with_all_it_had(mngr: Mngr, docker: Docker) -> None:
+    mngr("create", "foo@box.docker", *RUN)
+    mngr("create", "done@box.docker", "--", "true")
+    wait_for(lambda: mngr.agent("done")["state"] == "DONE")
+    mngr("exec", "foo", "--", "sh", "-c", "echo draft >draft.txt; echo installed >/tmp/installed")
+    assert mngr("stop", "@box.docker").out == "stopped @box.docker\n"
+    assert inspect(docker, "box")["State"]["Running"] is False
+    shown = mngr.json("list")
+    states = {a["name"]: (a["state"], a["host_state"]) for a in shown["agents"]}
+    assert states == {"foo": ("STOPPED", "STOPPED"), "done": ("DONE", "STOPPED")} and shown["errors"] == []
+    assert hosts(mngr) == {"box": "STOPPED"}
+    for words in (("exec", "foo", "--", "true"), ("message", "foo", "-m", "x"), ("pull", "foo")):
+        ran = mngr(*words, code=6)
+        assert ran.err == "Error: the host box is stopped\nHint: start it: mngr start @box.docker\n"
+    assert "had ended already" in mngr("stop", "foo").out
+    assert mngr.json("gc", "--dry-run")["results"] == []
+    assert inspect(docker, "box")["State"]["Running"] is False  # nothing of this has started it
+    mngr("start", "foo")
+    assert mngr("exec", "foo", "--", "cat", "draft.txt", "/tmp/installed").out == "draft\ninstalled\n"
+    assert {a["name"]: a["state"] for a in mngr.agents()} == {"foo": "RUNNING", "done": "DONE"}
+    mngr("stop", "@box")
+    mngr("start", "@box")
+    assert {a["name"]: a["state"] for a in mngr.agents()} == {"foo": "STOPPED", "done": "DONE"}
+    mngr("stop", "@box")
+    mngr("create", "bar@box.docker", *RUN)
+    assert mngr.agent("bar")["state"] == "RUNNING"
+
+
+@pytest.mark.full
+def test_a_host_that_stopped_by_itself_shows_what_was_made_last(mngr: Mngr, docker: Docker) -> None:
+    mngr("create", "foo@box.docker", *RUN)
+    docker.run("kill", "box")
+    (agent,) = mngr.agents()
+    assert (agent["name"], agent["state"], agent["state_reason"]) == ("foo", "STOPPED", "host stopped")
+    mngr("message", "--start", "foo", "-m", "x")
+    assert mngr.agent("foo")["state"] == "RUNNING"
+
+
+@pytest.mark.full
+def test_a_host_stops_when_its_last_agent_with_a_limit_is_idle(mngr: Mngr, docker: Docker) -> None:
+    mngr("create", "foo@box.docker", "--idle-timeout", "2s", *RUN)
+    mngr("create", "bar@other.docker", "--idle-timeout", "2s", *RUN)
+    mngr("create", "busy@other.docker", *RUN)
+    wait_for(lambda: hosts(mngr)["box"] == "STOPPED", 30)
+    assert {a["name"]: (a["state"], a["host_state"]) for a in mngr.agents()} == {
+        "foo": ("STOPPED", "STOPPED"),
+        "bar": ("STOPPED", "RUNNING"),
+        "busy": ("RUNNING", "RUNNING"),
+    }
+    mngr("start", "@box")
+    mngr("limit", "foo", "--idle", "none")
+    mngr("start", "foo")
+    assert mngr.agent("foo")["state"] == "RUNNING"
+    mngr("stop", "busy")
+    wait_for(lambda: hosts(mngr) == {"box": "RUNNING", "other": "STOPPED"}, 30)
+
+
+def test_a_host_made_for_an_agent_goes_with_it_and_comes_back_with_it(mngr: Mngr, docker: Docker) -> None:
+    (agent,) = mngr.json("create", "foo@.docker", "-b", "memory=300m", *RUN)["agents"]
+    mngr("exec", "foo", "--", "sh", "-c", "echo draft >draft.txt")
+    mngr("create", f"bar@{agent['host']}.docker", *RUN)
+    mngr("create", "baz@named.docker", *RUN)
+    mngr("destroy", "--force", "foo", "baz")
+    assert containers(docker) == sorted(["named", agent["host"]])
+    mngr("destroy", "--force", "bar")
+    assert containers(docker) == ["named"] and hosts(mngr) == {"named": "RUNNING"}
+    assert len(docker.run("volume", "ls", "-q").stdout.split()) == 1
+    mngr("undestroy", "foo")
+    assert inspect(docker, agent["host"])["HostConfig"]["Memory"] == 300 << 20
+    assert mngr("exec", "foo", "--", "cat", "draft.txt").out == "draft\n"
+    assert mngr.agent("foo")["host"] == agent["host"]
+
+
+def test_destroying_a_host_buries_its_agents(mngr: Mngr, docker: Docker) -> None:
+    mngr("create", "foo@box.docker", *RUN)
+    mngr("create", "bar@box.docker", *RUN)
+    mngr("stop", "bar")
+    refused = mngr("destroy", "@box", code=1).err
+    assert "box stays: foo is RUNNING" in refused and "mngr destroy --force @box.docker" in refused
+    mngr("stop", "@box")
+    mngr("destroy", "@box")
+    assert containers(docker) == [] and docker.run("volume", "ls", "-q").stdout == ""
+    assert hosts(mngr) == {} and mngr.agents() == []
+    assert {grave["name"] for grave in mngr.json("undestroy", "--list")["graves"]} == {"foo", "bar"}
+    assert "docker has no host 'box'" in mngr("destroy", "@box.docker", code=1).err
+    assert "not ours to destroy" in mngr("destroy", "@local", code=1).err
+    assert "not ours to start and stop" in mngr("stop", "@local", code=1).err
+
+
+def test_a_container_that_somebody_removed_is_made_anew_from_its_volume(mngr: Mngr, docker: Docker) -> None:
+    mngr("create", "foo@box.docker", *RUN)
+    mngr("exec", "foo", "--", "sh", "-c", "echo draft >draft.txt")
+    docker.run("rm", "-f", "box")
+    shown = mngr.json("list")
+    assert [(a["name"], a["state"]) for a in shown["agents"]] == [("foo", "UNKNOWN")]
+    assert "the container box is gone" in shown["errors"][0]["error"]
+    assert "mngr start @box.docker" in mngr("exec", "foo", "--", "true", code=6).err
+    mngr("start", "@box.docker")
+    mngr("start", "foo")
+    assert mngr("exec", "foo", "--", "cat", "draft.txt").out == "draft\n"
+    docker.run("rm", "-f", "-v", "box")
+    docker.run("volume", "rm", *docker.run("volume", "ls", "-q").stdout.split())
+    assert "and so is its volume" in mngr("start", "@box.docker", code=1).err
+    mngr("destroy", "@box.docker")
+    assert mngr.agents() == [] and hosts(mngr) == {}
+
+
+def test_an_engine_that_does_not_answer_is_one_row(mngr: Mngr, docker: Docker) -> None:
+    mngr("create", "foo@box.docker", *RUN)
+    mngr("create", "here", *RUN)
+    away = {"DOCKER_HOST": "unix:///nowhere.sock"}
+    shown = mngr.json("list", env=away)
+    assert {a["name"]: (a["state"], a["host_state"]) for a in shown["agents"]} == {
+        "foo": ("UNKNOWN", "UNKNOWN"),
+        "here": ("RUNNING", "RUNNING"),
+    }
+    assert [(row["host"], row["provider"]) for row in shown["errors"]] == [("box", "docker")]
+    assert "Cannot connect to the Docker daemon" in shown["errors"][0]["error"]
+    for words in (("exec", "foo", "--", "true"), ("create", "bar@.docker", *RUN), ("start", "@box")):
+        ran = mngr(*words, code=6, env=away)
+        assert "Cannot connect" in ran.err and "\nHint: " in ran.err
+    assert (
+        "no-docker is not installed"
+        in mngr("create", "bar@.docker", "-S", "providers.docker.program=no-docker", *RUN, code=1).err
+    )
+    left = mngr("gc", env=away)
+    assert "box was not looked at" in left.err and "docker was not looked at" in left.err
+    assert hosts(mngr) == {"box": "RUNNING"} and mngr.json("gc")["results"] == []
+
+
+def test_which_engine_is_remembered_with_the_host(mngr: Mngr, docker: Docker) -> None:
+    del mngr.env["DOCKER_HOST"]
+    engine = ("-S", f"providers.docker.host={docker.env['DOCKER_HOST']}")
+    mngr("create", "foo@box.docker", *engine, *RUN)
+    assert mngr("exec", "foo", "--", "hostname").out == "box\n"
+
+
+def test_an_engine_on_another_machine_is_reached_by_ssh(
+    mngr: Mngr, docker: Docker, farm: Farm, tmp_path: Path
+) -> None:
+    farm.ssh(
+        "h1",
+        f"docker context create there --docker host={docker.env['DOCKER_HOST']} && docker context use there",
+    )
+    ssh = tmp_path / "bin" / "ssh"  # ssh itself asks the password file, not HOME, where its configuration is
+    ssh.parent.mkdir()
+    ssh.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {farm.config} "$@"\n')
+    ssh.chmod(0o755)
+    mngr.env["PATH"] = f"{ssh.parent}:{mngr.env['PATH']}"
+    del mngr.env["DOCKER_HOST"]
+    mngr.env["MNGR__PROVIDERS__DOCKER__HOST"] = "ssh://h1"
+    mngr("create", "foo@box.docker", *RUN)
+    assert mngr("exec", "foo", "--", "hostname").out == "box\n"
+    farm.cut("h1")
+    ran = mngr("exec", "foo", "--", "true", code=6)
+    assert "Connection refused" in ran.err and mngr.agent("foo")["state"] == "UNKNOWN"
+    farm.mend("h1")
+    assert mngr.agent("foo")["state"] == "RUNNING"
+
+
+def test_what_was_interrupted_is_known_and_cleaned_up(mngr: Mngr, docker: Docker, tmp_path: Path) -> None:
+    hold = tmp_path / "hold"
+    witness(mngr, tmp_path, before=f'[ "$1" != exec ] || while [ -e {hold} ]; do sleep 0.05; done')
+    hold.touch()
+    create = subprocess.Popen(
+        [BIN / "mngr", "create", "foo@.docker", *RUN], cwd=mngr.repo, env=mngr.env, start_new_session=True
+    )
+    wait_for(lambda: containers(docker))
+    assert mngr.json("gc", "--dry-run")["results"] == [] and hosts(mngr) == {}  # it is somebody's
+    create.send_signal(signal.SIGKILL)
+    create.wait()
+    hold.unlink()
+    assert hosts(mngr) == {} and mngr.agents() == []
+    (found,) = mngr.json("gc")["results"]
+    assert (found["what"], found["action"]) == ("interrupted create", "cleaned")
+    assert containers(docker) == [] and docker.run("volume", "ls", "-q").stdout == ""
+    assert mngr.json("gc")["results"] == []
+
+
+@pytest.mark.full
+def test_what_is_not_known_is_named_and_left(mngr: Mngr, docker: Docker) -> None:
+    mngr("create", "foo@box.docker", *RUN)
+    key = inspect(docker, "box")["Config"]["Labels"]["mngr.home"]
+    docker.start_container("stray", "--label", f"mngr.home={key}")
+    docker.start_container("other", "--label", "mngr.home=somebody")
+    docker.start_container("user")
+    docker.run("volume", "create", "--label", f"mngr.home={key}", "forgotten")
+    rows = mngr.json("gc")["results"]
+    assert sorted((row["what"], row["name"], row["action"]) for row in rows) == [
+        ("unknown container", "stray", "left"),
+        ("unknown volume", "forgotten", "left"),
+    ]
+    assert containers(docker) == ["box", "other", "stray", "user"]
+    assert "mngr did not make" in mngr("create", "bar@user.docker", *RUN, code=1).err
+    docker.run("rename", "box", "hidden")
+    docker.start_container("box")  # somebody else's takes the name
+    assert mngr("exec", "foo", "--", "printenv", "MNGR_AGENT_NAME").out == "foo\n"
+    mngr("destroy", "--force", "@box.docker")
+    assert containers(docker) == ["box", "other", "stray", "user"]
+
+
+def test_two_homes_can_use_one_host_and_one_of_them_owns_it(
+    mngr: Mngr, docker: Docker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mngr("create", "foo@box.docker", *RUN)
+    root = tmp_path / "other"
+    root.mkdir()
+    env = {**new_env(root), **settings("docker"), **docker.env}
+    other = Mngr(new_repo(root, env, monkeypatch), Path(env["MNGR_HOME"]), env)
+    other("create", "bar@box.docker", *RUN)
+    assert sorted(a["name"] for a in other.agents()) == ["bar", "foo"]
+    assert "made from another home" in other("stop", "@box.docker", code=1).err
+    assert mngr.agent("foo")["state"] == "RUNNING"
+    other("destroy", "@box.docker")
+    assert other.agents() == [] and sorted(a["name"] for a in mngr.agents()) == ["bar", "foo"]
+    clean_up(root)
+
+
+def test_several_at_once_share_the_host_they_name(mngr: Mngr, docker: Docker) -> None:
+    argv = [str(BIN / "mngr"), "create"]
+    started = [
+        subprocess.Popen([*argv, f"w{n}@box.docker", *RUN], cwd=mngr.repo, env=mngr.env) for n in range(3)
+    ]
+    assert [process.wait(60) for process in started] == [0, 0, 0]
+    assert containers(docker) == ["box"]
+    assert {a["name"]: a["host"] for a in mngr.agents()} == {"w0": "box", "w1": "box", "w2": "box"}
+    (first, second) = mngr.json("create", "v@.docker", "--count", "2", *RUN)["agents"]
+    assert first["host"] == second["host"] != "box"
+
+
+def test_root_is_for_who_asks(mngr: Mngr, docker: Docker) -> None:
+    mngr("create", "foo@box.docker", "-b", "user=root", *RUN)
+    said = mngr("exec", "foo", "--", "sh", "-c", "id -u; touch /x; chown 7 /x; echo $HOME").out.split()
+    assert said[0] == "0" and mngr.agent("foo")["work_dir"] == f"{said[1]}/.mngr/work/foo"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("program", ["docker", "podman"])
+def test_a_host_can_be_made_from_another(
+    program: str, mngr: Mngr, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    engine: Engine = request.getfixturevalue(f"{program}_engine")
+    kind = {"MNGR__PROVIDERS__PODMAN__KIND": "docker", "MNGR__PROVIDERS__PODMAN__PROGRAM": "podman"}
+    mngr.env.update({**settings(program), **(kind if program == "podman" else {}), **engine.env})
+    mngr("create", f"foo@box.{program}", "--env", "TOKEN=hunter2", "-b", "user=root", *RUN)
+    mngr("exec", "foo", "--", "sh", "-c", "echo tool >/opt-tool; mkdir ~/.cache; echo warm >~/.cache/x")
+    said = mngr("snapshot", "create", f"@box.{program}", "warm").out
+    assert said == f"warm is a snapshot of @box.{program}\n"
+    (row,) = mngr.json("snapshot", "list")["snapshots"]
+    assert (row["name"], row["agent"], row["kind"]) == ("warm", f"@box.{program}", "host")
+    assert b"hunter2" not in (mngr.home / "snapshots/warm/home.tar").read_bytes()
+    mngr("destroy", "--force", f"@box.{program}")
+    mngr("create", f"bar@.{program}", "-b", "snapshot=warm", "-b", "user=root", *RUN)
+    assert mngr("exec", "bar", "--", "sh", "-c", "cat /opt-tool ~/.cache/x").out == "tool\nwarm\n"
+    assert [agent["name"] for agent in mngr.agents()] == ["bar"]
+    assert "is a snapshot of the host" in mngr("snapshot", "restore", "warm", code=1).err
+    assert (
+        "there is no snapshot 'cold'"
+        in mngr("create", f"x@.{program}", "-b", "snapshot=cold", *RUN, code=1).err
+    )
+    mngr("destroy", "--force", "bar")
+    assert mngr.json("gc", "--dry-run")["results"] == []
+    mngr("snapshot", "destroy", "warm")
+    assert "mngr-snapshot" not in engine.run("images").stdout
+    assert "have no snapshots" in mngr("snapshot", "create", "@local", code=1).err
+
+
+def test_what_is_no_longer_watched_does_not_run_on(mngr: Mngr, docker: Docker, tmp_path: Path) -> None:
+    deaf = (
+        'case $* in *"yes late"*) exec 2>/dev/null ;; esac'  # what that one writes comes, its number does not
+    )
+    witness(mngr, tmp_path, before=deaf)
+    mngr("create", "foo@box.docker", *RUN)
+
+    def running() -> set[str]:
+        listed = docker.run("exec", "box", "ps", "-eo", "args").stdout.splitlines()
+        attached = {"attach" for line in listed if line.startswith("tmux") and "attach-session" in line}
+        return {line.split()[0] for line in listed} & {"yes", "tail"} | attached
+
+    with (
+        Beside(mngr, "events", "foo", "--follow", "--format", "{type}") as events,
+        Beside(mngr, "exec", "foo", "--", "yes") as command,
+        Beside(mngr, "exec", "foo", "--", "yes", "late") as late,
+        Terminal([str(BIN / "mngr"), "connect", "foo"], mngr.repo, mngr.env) as terminal,
+    ):
+        assert (events.line(), command.line(), late.line()) == ("created", "y", "late")
+        terminal.see("detach:")
+        assert running() == {"yes", "tail", "attach"}
+        events.process.kill()
+        for one in (command, late):
+            assert one.process.stdout is not None
+            one.process.stdout.close()
+        os.killpg(terminal.process.pid, signal.SIGHUP)  # as a terminal does that is closed
+        wait_for(lambda: running() == set())
+        assert [one.process.wait(20) for one in (command, late)] == [141, 141]
+        terminal.process.wait(20)
+    found = mngr.agent("foo")
+    assert (found["state"], found["state_reason"]) == ("RUNNING", None)
+
+
+@pytest.mark.full
+def test_podman_is_the_same_with_another_program(mngr: Mngr, podman_engine: Podman, tmp_path: Path) -> None:
+    kind = {"MNGR__PROVIDERS__PODMAN__KIND": "docker", "MNGR__PROVIDERS__PODMAN__PROGRAM": "podman"}
+    mngr.env.update({**settings("podman"), **kind, **podman_engine.env})
+    (tmp_path / "Dockerfile").write_text(f"FROM {IMAGE}\nENV WHO=me\n")
+    mngr("create", "foo@box.podman", "-b", f"dockerfile={tmp_path}/Dockerfile", "-b", "memory=200m", *RUN)
+    assert inspect(podman_engine, "box")["HostConfig"]["Memory"] == 200 << 20
+    assert mngr("exec", "foo", "--", "sh", "-c", "id -u; env | grep WHO").out == "1000\nWHO=me\n"
+    mngr("stop", "@box.podman")
+    assert mngr.agent("foo")["state"] == "STOPPED"
+    mngr("start", "foo")
+    podman_engine.run("rm", "-f", "-t", "0", "box")
+    assert mngr.agent("foo")["state"] == "UNKNOWN"
+    mngr("start", "@box")
+    assert mngr.json("gc", "--dry-run")["results"] == []
+    mngr("destroy", "--force", "@box")
+    assert containers(podman_engine) == [] and podman_engine.run("volume", "ls", "-q").stdout == ""

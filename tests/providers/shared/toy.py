@@ -1,0 +1,144 @@
+"""An engine whose machines are directories: as much as `RentedProvider` needs to be seen at work."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mngr.base.config import Settings
+from mngr.base.errors import Busy, HostGone, HostStopped, Unreachable, UsageError
+from mngr.base.paths import Home
+from mngr.host import registry
+from mngr.host.protocol import Provider
+from mngr.plugins.hooks import hookimpl
+from mngr.providers.shared.on_demand import Engine, EngineDefaults, Found, RentedProvider
+
+_ENTER = '''
+[ -d "$0" ] || { echo gone >&2; exit 1; }
+[ "$(cat "$0/on" 2>/dev/null)" = "$1" ] || { echo stopped >&2; exit 1; }
+shift; HOME=$0 exec "$@"'''
+
+
+class ToyWire:
+    """A shell whose home is the directory."""
+
+    def __init__(self, name: str, path: str, turn: int) -> None:
+        self._name = name
+        self._way = [path, str(turn)]
+
+    def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
+        clean = [] if only is None else ["env", "-i", *only]
+        return ["sh", "-c", _ENTER, *self._way, *clean, "sh", "-c", program]
+
+    def lost(self, said: str) -> Unreachable:
+        if said == "stopped":
+            return HostStopped("toy", self._name)
+        return (
+            HostGone("toy", self._name, "its directory was removed") if said == "gone" else Unreachable(said)
+        )
+
+    def close(self) -> None:
+        pass
+
+
+class ToyEngine(EngineDefaults):
+    """Directories under the setting `root`: NAME.TAG.KEY; one that runs has a file `on` with how often it was started."""
+
+    options: tuple[str, ...] = ("size", "env.")
+    settings: tuple[str, ...] = ("root",)
+    can_stop = True
+    can_snapshot = True
+
+    def __init__(self, home: Home, options: dict[str, Any]) -> None:
+        self._root = Path(str(options["root"]))
+        self._key = registry.key(home)
+
+    def plan(self, name: str, wish: dict[str, Any]) -> dict[str, Any]:
+        if wish.get("size") == "absurd":
+            raise UsageError("no machine is that large", "ask for less")
+        return {"tag": os.urandom(4).hex(), "from": wish.get("snapshot"), "size": wish.get("size")}
+
+    def make(self, name: str, facts: dict[str, Any]) -> dict[str, Any]:
+        self._fault("full", Busy("there is no room", "wait"))
+        place = self._root / f"{name}.{facts['tag']}.{self._key}"
+        if facts["from"]:
+            shutil.copytree(Path(facts["from"]["place"]) / "files", place)
+        place.mkdir(exist_ok=True)
+        self._fault("die in make", None)
+        (place / "on").write_text("1")
+        self._fault("die after make", None)
+        return {**facts, "path": str(place), "turn": 1}
+
+    def join(self, name: str) -> dict[str, Any] | None:
+        for place in self._root.glob(f"{name}.*"):
+            _, tag, key = place.name.rsplit(".", 2)
+            return {"tag": tag, "whose": key, "path": str(place), "turn": int((place / "on").read_text())}
+        return None
+
+    def wire(self, name: str, facts: dict[str, Any]) -> ToyWire:
+        return ToyWire(name, facts["path"], facts["turn"])
+
+    def start(self, name: str, facts: dict[str, Any]) -> dict[str, Any]:
+        if not os.path.isdir(facts["path"]):
+            raise HostGone("toy", name, "its directory was removed")
+        on = Path(facts["path"], "on")
+        turn = int(on.read_text()) if on.exists() else facts["turn"] + 1
+        on.write_text(str(turn))
+        self._fault("die in start", None)
+        return {**facts, "turn": turn}
+
+    def stop(self, name: str, facts: dict[str, Any]) -> dict[str, Any]:
+        Path(facts["path"], "on").unlink(missing_ok=True)
+        self._fault("die in stop", None)
+        return facts
+
+    def remove(self, name: str, facts: dict[str, Any]) -> None:
+        for place in self._root.glob(f"*.{facts['tag']}.*"):
+            shutil.rmtree(place)
+        self._fault("die in remove", None)
+
+    def find(self) -> list[Found]:
+        return [
+            Found(what="directory", name=place.name, tag=place.name.split(".")[-2], removal=f"rm -r {place}")
+            for place in self._root.glob(f"*.{self._key}")
+        ]
+
+    def snapshot(self, name: str, facts: dict[str, Any], place: str) -> dict[str, Any]:
+        shutil.copytree(facts["path"], Path(place) / "files", ignore=shutil.ignore_patterns("on", ".mngr"))
+        return {"of": name}
+
+    def drop_snapshot(self, facts: dict[str, Any]) -> None:
+        (self._root / f"dropped-{facts['of']}").touch()
+
+    def _fault(self, what: str, error: Exception | None) -> None:
+        """As the file `faults` says, once."""
+        file = self._root / "faults"
+        if not file.exists() or file.read_text() != what:
+            return
+        file.unlink()
+        if error is not None:
+            raise error
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class ToyProvider(RentedProvider):
+    """Directories as hosts."""
+
+    patience = 3.0
+
+    def hire(self, name: str, home: Home, options: dict[str, Any], note: Any) -> Engine:
+        return ToyEngine(home, options)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+@hookimpl
+def mngr_providers(home: Home, settings: Settings) -> list[Provider]:
+    return [ToyProvider("toy", home, settings.table("providers.toy"), _say)]

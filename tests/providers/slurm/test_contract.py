@@ -1,0 +1,37 @@
+"""Jobs of a Slurm with three nodes, by the checks that every provider must pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from mngr.testkit.contract import HostContract, LossContract, NewHostContract, Place, StopHostContract
+from tests.support.hosts.slurm import Line, Slurm
+
+
+def settings(slurm: Slurm) -> dict[str, str]:
+    """Where the hosts have their files, and users theirs."""
+    home = {"HOME": str(slurm.home), "MNGR__PROVIDERS__SLURM__HOME": str(slurm.shared / "hosts")}
+    return {**slurm.env, **home}
+
+
+@pytest.mark.sampled(10)
+class TestSlurm(HostContract, NewHostContract, StopHostContract):
+    """Every check has a job of its own."""
+
+    @pytest.fixture
+    def place(self, slurm: Slurm) -> Place:
+        return Place("slurm", env=settings(slurm))
+
+
+@pytest.mark.sampled(12)
+class TestSlurmLost(LossContract):
+    """Slurm's programs are called through a line that can be cut."""
+
+    @pytest.fixture
+    def place(self, slurm: Slurm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+        line = Line(tmp_path_factory.mktemp("line") / "line")
+        env = {**settings(slurm), "MNGR__PROVIDERS__SLURM__THROUGH": f'["{line.program}"]'}
+        yield Place("slurm", env=env, cut=line.cut, mend=line.mend)
+        line.cut()

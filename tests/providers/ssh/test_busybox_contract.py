@@ -1,0 +1,38 @@
+"""A host with git, tmux and what busybox brings, and nothing else: all of it by the checks that every provider must pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from mngr.testkit.contract import HostContract, Place
+from mngr.testkit.contract.program import clean_up
+from tests.host.scripts.conftest import land
+from tests.support.hosts.sshd import Farm
+
+pytestmark = [pytest.mark.hosts, pytest.mark.sampled(5)]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farm]:
+    """One such host."""
+    path = land(tmp_path_factory.mktemp("small"), "busybox", flock=False).bin
+    with Farm(1, path) as farm:
+        assert farm.ssh("h1", "flock").stderr.endswith("not found\n")
+        yield farm
+
+
+class TestBusybox(HostContract):
+    @pytest.fixture
+    def place(self, small: Farm, request: pytest.FixtureRequest) -> Iterator[Place]:
+        home = small.home("h1") / f"{id(request):x}"
+        yield Place(
+            "ssh",
+            "h1",
+            env={
+                "MNGR__PROVIDERS__SSH__CONFIG": str(small.config),
+                "MNGR__PROVIDERS__SSH__HOME": str(home),
+            },
+        )
+        clean_up(home)

@@ -1,0 +1,66 @@
+"""Engines that the settings describe, by the checks that every provider must pass: the template that the guide begins with."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mngr.testkit.contract import HostContract, LossContract, NewHostContract, Place, StopHostContract
+from tests.support.hosts.cable import Cable
+from tests.support.hosts.engines import IMAGE, TOOLS, Docker, Podman
+from tests.support.paths import ROOT
+
+GUIDE = ROOT / "docs" / "guide" / "engines.md"
+
+
+def preset(name: str) -> dict[str, Any]:
+    """What a block of the guide sets for its provider."""
+    found = re.search(rf"^```toml {name}\n(.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return dict(next(iter(tomllib.loads(found[1])["providers"].values())))
+
+
+def settings(program: str = "docker", **more: Any) -> dict[str, str]:
+    """The first template of the guide, with the tiny image and this machine's programs in it."""
+    template = {**preset("box"), "image": IMAGE, **more}
+    template["create"] = [*template["create"][:4], *TOOLS, *template["create"][4:]]
+    for key, words in template.items():
+        if isinstance(words, list):
+            template[key] = [program if word == "docker" else word for word in words]
+    return {f"MNGR__PROVIDERS__BOX__{key.upper()}": json.dumps(value) for key, value in template.items()}
+
+
+@pytest.mark.sampled(16)
+class TestTemplate(HostContract, NewHostContract, StopHostContract):
+    """Docker's program."""
+
+    @pytest.fixture
+    def place(self, docker_engine: Docker) -> Place:
+        return Place("box", env={**settings(), **docker_engine.env})
+
+
+@pytest.mark.full
+class TestTemplateOfPodman(HostContract, NewHostContract, StopHostContract):
+    """The same with another program."""
+
+    @pytest.fixture
+    def place(self, podman_engine: Podman) -> Place:
+        return Place("box", env={**settings("podman", **preset("podman")), **podman_engine.env})
+
+
+@pytest.mark.sampled(16)
+class TestTemplateLost(LossContract):
+    """The daemon is reached through a cable that can be cut."""
+
+    @pytest.fixture
+    def place(self, docker_engine: Docker, tmp_path: Path) -> Iterator[Place]:
+        cable = Cable(tmp_path / "cable.sock", docker_engine.dir / "docker.sock")
+        env = {**settings(), "DOCKER_HOST": f"unix://{cable.path}"}
+        yield Place("box", env=env, cut=cable.cut, mend=cable.mend)
+        cable.cut()

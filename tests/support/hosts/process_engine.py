@@ -1,0 +1,146 @@
+"""An engine for the bridge whose machines are directories here: a command is a process in one. It can be told to fail."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import signal
+import struct
+import termios
+
+from mngr.providers.bridge import streams
+from mngr.providers.bridge.protocol import Made, Refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from typing import Any
+
+    from mngr.providers.bridge.protocol import Note
+
+
+STUBBORN = 111  # columns that a terminal takes only when asked twice
+
+
+class Process:
+    """A process of its own group."""
+
+    def __init__(self, process: asyncio.subprocess.Process, fds: tuple[int, int, int]) -> None:
+        self._process = process
+        self._in, *self._out = fds
+        self._open = set(fds) - {-1}
+        self._is_begged = False
+
+    async def write(self, data: bytes) -> None:
+        while data:
+            await asyncio.sleep(0)
+            await streams.writable(self._in)
+            try:
+                data = data[os.write(self._in, data[:4096]) :]
+            except OSError:
+                return
+
+    async def end_input(self) -> None:
+        self._close(self._in)
+
+    def _close(self, *fds: int) -> None:
+        for fd in self._open.intersection(fds):
+            self._open.remove(fd)
+            os.close(fd)
+
+    async def read(self, stream: int) -> AsyncIterator[bytes]:
+        fd = self._out[stream - 1]
+        while fd >= 0:
+            await streams.readable(fd)
+            try:
+                data = os.read(fd, 65536)
+            except OSError:  # the terminal has no process any more
+                return
+            if not data:
+                return
+            yield data
+
+    async def wait(self) -> int:
+        code = await self._process.wait()
+        self._close(*self._open)
+        return code if code >= 0 else 128 - code
+
+    async def resize(self, rows: int, columns: int) -> None:
+        if columns == STUBBORN and not self._is_begged:
+            self._is_begged = True
+            raise Refused("unreachable", "not now")
+        fcntl.ioctl(self._out[0], termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    async def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGHUP)
+        await self.wait()
+
+
+class Engine:
+    """`host["dir"]` is the machine; without one, it is gone."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._options = options
+        if options.get("broken"):
+            raise Refused("missing", "No module named 'nowhere'")
+
+    async def exec(self, host: dict[str, Any], program: str, terminal: list[Any] | None) -> Process:
+        if not os.path.isdir(host["dir"]):
+            raise Refused("gone", f"there is no {host['dir']}")
+        argv = ["sh", "-c", program]
+        while os.path.exists(f"{host['dir']}/wait"):
+            await asyncio.sleep(0.01)
+        if terminal is None:
+            pipes = [os.pipe() for _ in range(3)]
+            theirs = pipes[0][0], pipes[1][1], pipes[2][1]
+            ours = pipes[0][1], pipes[1][0], pipes[2][0]
+            env = dict(os.environ)
+        else:
+            ours_one, end = os.openpty()
+            fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", terminal[0], terminal[1], 0, 0))
+            theirs, ours = (end, end, end), (ours_one, ours_one, -1)
+            env, argv = {**os.environ, "TERM": terminal[2]}, ["setsid", "--ctty", *argv]
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=theirs[0],
+            stdout=theirs[1],
+            stderr=theirs[2],
+            cwd=host["dir"],
+            env=env,
+            start_new_session=terminal is None,
+        )
+        for fd in set(theirs):
+            os.close(fd)
+        return Process(process, ours)
+
+    async def do_echo(self, note: Note, **words: Any) -> dict[str, Any]:
+        note("a note")
+        return {"words": words, "pid": os.getpid()}
+
+    async def do_refuse(self, note: Note, kind: str) -> dict[str, Any]:
+        raise Refused(kind, f"it is {kind}")
+
+    async def do_crash(self, note: Note) -> dict[str, Any]:
+        raise ZeroDivisionError("by zero")
+
+    async def do_make(self, note: Note, path: str) -> Made:
+        open(path, "w").close()
+
+        async def undo() -> None:
+            os.unlink(path)
+
+        return Made({"path": path}, undo)
+
+    async def do_sleep(self, note: Note, path: str) -> dict[str, Any]:
+        try:
+            open(path + ".began", "w").close()
+            await asyncio.sleep(100)
+        finally:
+            open(path, "w").close()
+        return {}
+
+    async def close(self) -> None:
+        pass

@@ -1,0 +1,321 @@
+"""A Ray cluster of our own: a head and two nodes, each a machine with a network, processes and files of its own.
+
+Nothing of it can be reached from outside; all of it ends with the process that started it, however that ends.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.support.hosts.place import PATH, Place, children, end, kill, program, start, undone
+from tests.support.paths import ROOT
+
+ENGINES = ROOT / ".engines"
+PORT = 6379
+STARTS = 90.0  # seconds that all of it may take on a busy machine
+CPUS = 64  # of each node: many hosts, of which each is given one
+
+# The head's own network, which all others are plugged into. Nodes and hosts replace /tmp, where the clone and its Python may
+# be: so Ray's Python is mounted elsewhere, and no process works in a directory that is hidden.
+HEAD = """\
+set -eu
+files=$1 engine=$2
+shift 2
+cd /
+mount --bind "$engine" "$files/engine"
+ip link set lo up
+ip link add net0 type bridge
+ip addr add 10.0.0.1/24 dev net0
+ip link set net0 up
+exec "$@"
+"""
+# A node waits for its cable; what it keeps in `files` nobody else sees.
+NODE = """\
+set -eu
+address=$1 files=$2 engine=$3
+shift 3
+cd /
+read -r _
+mount --bind "$engine" "$files/engine"
+mount -t tmpfs tmpfs "$files/ray"
+mount -t tmpfs tmpfs "$files/hosts"
+mount -t tmpfs tmpfs /tmp
+ip link set lo up
+ip addr add "$address/24" dev eth0
+ip link set eth0 up
+exec "$@"
+"""
+# Python as the cluster has it, in the head's network; in another, where there is no cluster, while the cable is cut.
+PYTHON = """\
+#!/bin/sh
+echo $$ >>"{dir}/bridges"
+[ ! -e "{dir}/cut" ] || exec unshare --net "{python}" "$@"
+exec nsenter --net="/proc/{head}/ns/net" "{python}" "$@"
+"""
+# Stays connected, and answers what the cluster itself says.
+CLERK = """\
+import json, ray, sys
+ray.init(address="10.0.0.1:%d", namespace="mngr", log_to_driver=False, logging_level="ERROR")
+print("@", flush=True)
+for line in sys.stdin:
+    named = [one["name"] for one in ray.util.list_named_actors(all_namespaces=True)]
+    for name in named if line == "reset\\n" else ():
+        try:
+            ray.kill(ray.get_actor(name, namespace="mngr"))
+        except ValueError:
+            pass
+    for name in named if line == "leave\\n" else ():
+        if name.startswith("host:"):
+            ray.get(ray.get_actor(name, namespace="mngr").leave.remote())
+    nodes = [{"address": n["NodeManagerAddress"], "alive": n["Alive"], "id": n["NodeID"]} for n in ray.nodes()]
+    print("@" + json.dumps({"actors": sorted(named), "nodes": nodes}), flush=True)
+"""
+# A node that says nothing is given up after a few seconds instead of a minute.
+QUICK = (
+    "RAY_health_check_period_ms=1000",
+    "RAY_health_check_timeout_ms=2000",
+    "RAY_health_check_failure_threshold=3",
+)
+
+
+class Cluster:
+    """`with Cluster() as ray:` the nodes n1 and n2; `settings` are those of the provider."""
+
+    def __init__(self) -> None:
+        self._place = Place("ray")
+        self.dir = self._place.dir
+        self.engine = ENGINES / "ray"
+        self.python = self.engine / "bin" / "python"
+        if not (self.engine / "stamp").exists():
+            raise RuntimeError("there is no .engines/ray: run `make test-hosts`, which installs it")
+        self._head: subprocess.Popen[bytes] | None = None
+        self._nodes: dict[str, subprocess.Popen[bytes]] = {}
+        self._clerk: subprocess.Popen[bytes] | None = None
+        with undone(self.stop):
+            self._start()
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What mngr needs to reach it."""
+        return {
+            "address": f"10.0.0.1:{PORT}",
+            "python": str(self.dir / "python"),
+            "directory": str(self.dir / "hosts"),
+        }
+
+    def ask(self, what: str = "look") -> dict[str, Any]:
+        """What the cluster itself says of its named actors and its nodes."""
+        if self._clerk is None:
+            words = [*self._enter(), str(self.python), "-c", CLERK % PORT]
+            self._clerk = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={"PATH": PATH}
+            )
+            self._hear()
+        assert self._clerk.stdin
+        self._clerk.stdin.write(f"{what}\n".encode())
+        self._clerk.stdin.flush()
+        return dict(json.loads(self._hear()))
+
+    def _hear(self) -> bytes:
+        assert self._clerk and self._clerk.stdout
+        for line in self._clerk.stdout:
+            if line.startswith(b"@"):  # Ray may say more than that
+                return line[1:]
+        raise RuntimeError("the cluster does not answer")
+
+    def reset(self) -> None:
+        """Nothing on it, and both nodes there."""
+        self.mend()
+        self._end_bridges()
+        self.ask("reset")
+        for node in self.nodes:
+            for name in self.hosts(node):
+                shutil.rmtree(self.files(node) / name, ignore_errors=True)
+        self.restore()
+
+    @property
+    def nodes(self) -> list[str]:
+        """Those that are up."""
+        return sorted(self._nodes)
+
+    def hosts(self, node: str) -> list[str]:
+        """The directories of hosts on a node that is up."""
+        return sorted(path.name for path in self.files(node).iterdir())
+
+    def files(self, node: str) -> Path:
+        """Where those directories are."""
+        pid = children(self._nodes[node].pid)[0]
+        return Path(f"/proc/{pid}/root{self.dir}/hosts")
+
+    def processes(self, word: str) -> list[int]:
+        """The processes on any node of ours whose environment has a word."""
+        found = []
+        for pid in filter(str.isdigit, (path.name for path in Path("/proc").iterdir())):
+            try:
+                known = Path(f"/proc/{pid}/environ").read_bytes()
+                if word.encode() in known and bytes(self.dir / "hosts") in known:
+                    found.append(int(pid))
+            except OSError:
+                continue
+        return found
+
+    def actors(self, kind: str) -> list[int]:
+        """The processes on the head that are actors of a class."""
+        here = Path(f"/proc/{self._pid}/ns/pid").readlink()
+        found = []
+        for path in Path("/proc").glob("[0-9]*"):
+            try:
+                if (path / "ns/pid").readlink() == here and f"ray::{kind}".encode() in _words(int(path.name)):
+                    found.append(int(path.name))
+            except OSError:
+                continue
+        return found
+
+    def kill(self, node: str) -> None:
+        """Cut the power of a node: every process and every file of it is gone, and it says nothing."""
+        for pid in children(self._nodes[node].pid):
+            kill(pid)
+        end(self._nodes.pop(node))
+        subprocess.run([*self._enter(), "ip", "link", "del", f"to-{node}"], env={"PATH": PATH}, check=False)
+
+    def restore(self) -> None:
+        """Both nodes as they were; one that was killed is a new one."""
+        missing = [(name, at) for name, at in (("n1", 2), ("n2", 3)) if name not in self._nodes]
+        for name, at in missing:
+            self._add(name, f"10.0.0.{at}")
+        if missing:
+            self._wait(3)
+
+    def cut(self) -> None:
+        """Lose every connection that there is to the cluster, and let no new one through."""
+        (self.dir / "cut").touch()
+        self._end_bridges()
+
+    def mend(self) -> None:
+        """Let them through again."""
+        if (self.dir / "cut").exists():
+            (self.dir / "cut").unlink()
+            self._end_bridges()
+
+    def stop(self) -> None:
+        """Take all of it away."""
+        self._end_bridges()
+        if self._clerk:
+            self._clerk.kill()
+            self._clerk.communicate()
+        for server in [*self._nodes.values(), self._head]:
+            for pid in children(server.pid) if server else ():
+                kill(pid)
+            if server:
+                end(server)
+        self._place.close()
+
+    def _start(self) -> None:
+        for name in ("ray", "hosts", "engine"):
+            (self.dir / name).mkdir()
+        words = [
+            "--head",
+            f"--port={PORT}",
+            "--num-cpus=0",
+            f"--temp-dir={self.dir}/ray",
+            "--include-dashboard=false",
+        ]
+        first = ["sh", "-c", HEAD, "head", str(self.dir), str(self.engine)]
+        self._head = self._boot("head", first, "10.0.0.1", *words)
+        head = children(self._head.pid)
+        while not head:
+            time.sleep(0.01)
+            head = children(self._head.pid)
+        script = self.dir / "python"
+        script.write_text(PYTHON.format(dir=self.dir, python=self.python, head=head[0]))
+        script.chmod(0o755)
+        self._pid = head[0]
+        self._until(lambda: "Ray runtime started" in self._log("head"))
+        self.restore()
+
+    def _add(self, name: str, address: str) -> None:
+        """A node, and the cable from it to the head."""
+        gate = self.dir / f"{name}.gate"
+        gate.unlink(missing_ok=True)
+        subprocess.run(["mkfifo", str(gate)], check=True)
+        program_ = ["sh", "-c", f'exec <"$0"; {NODE}', str(gate), address, str(self.dir), str(self.engine)]
+        node = self._nodes[name] = self._boot(
+            name, program_, address, f"--address=10.0.0.1:{PORT}", f"--num-cpus={CPUS}"
+        )
+        while not (inside := children(node.pid)):
+            time.sleep(0.01)
+        line = f"link add to-{name} type veth peer name eth0 netns {inside[0]}\nlink set to-{name} master net0 up\n"
+        enter = [*self._enter(), "ip", "-batch", "-"]
+        subprocess.run(enter, input=line, text=True, env={"PATH": PATH}, check=True)
+        gate.write_text("go\n")
+
+    def _boot(self, name: str, first: list[str], address: str, *words: str) -> subprocess.Popen[bytes]:
+        fresh = ["--fork", "--kill-child", "--pid", "--net", "--mount", "--mount-proc"]
+        plain = [
+            "--block",
+            "--disable-usage-stats",
+            "--object-store-memory=80000000",
+            f"--node-ip-address={address}",
+        ]
+        env = [
+            "env",
+            "-i",
+            f"PATH={PATH}",
+            f"HOME={self.dir}",
+            "LANG=C.UTF-8",
+            *QUICK,
+            "RAY_USAGE_STATS_ENABLED=0",
+        ]
+        python = str(self.dir / "engine" / "bin" / "python")
+        ray = [*env, python, "-m", "ray.scripts.scripts", "start", *plain, *words]
+        log = self.dir / f"{name}.log"
+        log.write_bytes(b"")
+        return start([program("unshare"), *fresh, *first, *ray], log, farewell="KILL")
+
+    def _enter(self) -> list[str]:
+        return [program("nsenter"), f"--net=/proc/{self._pid}/ns/net"]
+
+    def _wait(self, count: int) -> None:
+        self._until(
+            lambda: sum("Ray runtime started" in self._log(name) for name in ("head", *self._nodes)) >= count
+        )
+
+    def _until(self, condition: Any) -> None:
+        deadline = time.monotonic() + STARTS
+        while not condition():
+            if time.monotonic() > deadline or (self._head and self._head.poll() is not None):
+                raise RuntimeError(
+                    "Ray did not start:\n" + "\n".join(self._log(n) for n in ("head", *self._nodes))
+                )
+            time.sleep(0.05)
+
+    def _log(self, name: str) -> str:
+        return (self.dir / f"{name}.log").read_text()
+
+    def _end_bridges(self) -> None:
+        file, taken = self.dir / "bridges", self.dir / "bridges.ended"
+        if file.exists():
+            file.rename(
+                taken
+            )  # first: who is killed is followed by another at once, which is in the next one
+            for pid in taken.read_text().split():
+                if b"mngr.providers.ray.bridge" in _words(int(pid)):
+                    kill(int(pid))
+
+
+def _words(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""

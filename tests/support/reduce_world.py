@@ -1,0 +1,322 @@
+"""A project and the folder of a settled run on it, with conflicts of every sort planted, and the truth about each task."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mngr.base import clock
+from mngr.mapreduce.run_dir import RunDir, new_run, slug_of
+from tests.support import reduce_shop as plants
+from tests.support.reduce_shop import Branch, Shop
+
+PLUGINS = (
+    "cacheprovider xdist xdist.looponfail hypothesispytest mngr-e2e".split()
+)  # of no use here, and slow to load
+PYTEST = [sys.executable, "-m", "pytest", "-q", *(word for name in PLUGINS for word in ("-p", f"no:{name}"))]
+BEGAN = 1_790_000_000
+WHO = "Shop <shop@example.invalid>"
+# What stands in each round: 10 textual conflicts of 15 branches.
+ROUND = (
+    plants.features,
+    plants.alternatives,
+    plants.chain,
+    plants.cases,
+    lambda shop: plants.alternatives(shop, 3),
+    plants.chain,
+)
+EDGES = (1, 1, 2, 1, 3, 2)
+
+
+@dataclass
+class World:
+    """Where it is, and what is true of it."""
+
+    root: Path  # of the project
+    run: RunDir
+    base: str
+    shop: Shop
+    tasks: dict[str, Branch]  # by slug
+    commits: dict[str, list[str]]  # of each task
+    trees: dict[str, str]  # of the last of these
+    red: set[str]  # tests that are red on the base
+
+    @property
+    def tests(self) -> int:
+        """How many there are on the base."""
+        return len(self.shop.tests)
+
+    def members(self, group: int) -> list[str]:
+        return [slug for slug, one in self.tasks.items() if one.group == group]
+
+    def git(self, *words: str, cwd: str | Path | None = None) -> str:
+        argv = ["git", "-C", str(cwd or self.root), *words]
+        return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.removesuffix("\n")
+
+
+def make_world(
+    root: Path, *, branches: int = 100, tests: int | None = None, seconds: float = 0.0, seed: int = 7, name: str = "r",
+) -> World:  # fmt: skip
+    """A new one in a new directory, the same for the same numbers; of 100 branches 20 conflicts in the text, 10 in what is meant, 20 the same, 5 that break."""
+    shop = _planted(branches, branches * 6 // 5 if tests is None else tests, seconds, seed)
+    root.mkdir(parents=True)
+    run = new_run(str(root), name)
+    subprocess.run(["git", "init", "-q", "--bare", "--template=", run.repo], check=True)
+    base, made = _imported(shop, run)
+    subprocess.run(["git", "init", "-q", "-b", "main", str(root)], check=True)
+    slugs = [slug_of(one.test) for one in shop.branches]
+    world = World(
+        root,
+        run,
+        base,
+        shop,
+        dict(zip(slugs, shop.branches, strict=True)),
+        dict(zip(slugs, made, strict=True)),
+        {},
+        {test for test, red in shop.tests.items() if red},
+    )
+    world.git("fetch", "-q", run.repo, f"{run.ref('base')}:refs/mngr/none")
+    world.git("update-ref", "-d", "refs/mngr/none")
+    world.git("reset", "-q", "--hard", base)
+    trees = world.git("rev-parse", *(f"{commits[-1]}^{{tree}}" for commits in made), cwd=run.repo).split()
+    world.trees.update(zip(slugs, trees, strict=True))
+    _write(world)
+    return world
+
+
+def _planted(branches: int, tests: int, seconds: float, seed: int) -> Shop:
+    shop = Shop(seed, seconds)
+    conflicts, number = round(branches * 0.2), 0
+    while shop.edges < conflicts:
+        at = number % len(ROUND)
+        plant = ROUND[at] if EDGES[at] <= conflicts - shop.edges else plants.alternatives
+        plant(shop)
+        number += 1
+    for number in range(round(branches * 0.1)):
+        (plants.units, plants.renamed, plants.stricter)[number % 3](shop)
+    plants.same(shop, max(3, round(branches * 0.2)))
+    plants.squash(shop)
+    for number in range(round(branches * 0.05) - 1):
+        plants.breaker(shop, number % 4)
+    for number in range(branches - len(shop.branches)):
+        plants.harmless(shop, number % 5)
+    plants.rest(shop, tests - len(shop.tests))
+    assert len(shop.branches) == branches and len(shop.tests) == tests, (len(shop.branches), len(shop.tests))
+    return shop
+
+
+# Commits
+
+
+def _imported(shop: Shop, run: RunDir) -> tuple[str, list[list[str]]]:
+    """The base, and the commits of each branch, made by one call of git."""
+    rows = [("base", "", "The shop", shop.files)]
+    for one in shop.branches:
+        files = dict(shop.files)
+        for number, (message, edits) in enumerate(one.commits):
+            touched = {path for path, _, _ in edits}
+            for path, old, new in edits:
+                assert old in files[path], (path, old)
+                files[path] = files[path].replace(old, new, 1)
+            rows.append(
+                (
+                    slug_of(one.test),
+                    "" if number else "base",
+                    message,
+                    {path: files[path] for path in sorted(touched)},
+                )
+            )
+    script, marks = b"", dict[str, int]()
+    for mark, (slug, above, message, files) in enumerate(rows, 1):
+        parent = marks.get(above or slug)
+        marks[slug] = mark
+        at = f"{WHO} {BEGAN + mark} +0000"
+        script += f"commit {run.ref(slug)}\nmark :{mark}\nauthor {at}\ncommitter {at}\n".encode() + _data(
+            f"{message}\n"
+        )
+        script += f"from :{parent}\n".encode() if parent else b""
+        script += b"".join(f"M 100644 inline {path}\n".encode() + _data(text) for path, text in files.items())
+        script += b"get-mark :%d\n" % mark
+    argv = ["git", "-C", run.repo, "fast-import", "--quiet"]
+    names = iter(subprocess.run(argv, input=script, capture_output=True, check=True).stdout.decode().split())
+    base = next(names)
+    made = [[next(names) for _ in one.commits] for one in shop.branches]
+    subprocess.run(["git", "-C", run.repo, "update-ref", "refs/heads/main", base], check=True)
+    return base, made
+
+
+def _data(text: str) -> bytes:
+    data = text.encode()
+    return b"data %d\n" % len(data) + data + b"\n"
+
+
+# What a run leaves
+
+
+def _write(world: World) -> None:
+    run = world.run
+    plan = {
+        "v": 1, "kind": "tmr", "base": world.base, "pytest": PYTEST, "paths": [], "args": [], "program": None, "agent": "player",
+        "agent_args": ["[]"], "on": "", "per_host": 0, "transfer": "mirror", "sandbox": False, "network": None, "yolo": False,
+        "only": "all", "changed_since": None, "k": 1, "verify_k": 1, "verify": "quick", "verify_on": "", "walls": "on", "policy": {},
+        "test_timeout": 600.0, "tutorial": None, "tries": 3, "limits": {
+            "max_agents": 10, "max_starting": 4, "budget": None, "budget_per_day": None, "max_tokens": None, "deadline": None,
+            "timeout": 3600.0, "stall": 600.0, "free_memory": 1 << 30, "free_disk": 1 << 30, "alarm": 5, "on_alarm": "pause", "canary": 3,
+        },
+    }  # fmt: skip
+    Path(run.plan).write_text(json.dumps(plan, indent=2))
+    Path(run.path, "clusters.json").write_text(json.dumps({"v": 1, "clusters": []}, indent=1))
+    rows = _baseline(world)
+    for slug, one in world.tasks.items():
+        rows.append({"type": "task", "task": {"slug": slug, "title": one.test, "seconds": 0.5, "first": 2 * one.is_red, "data": {"kind": "test"}}})  # fmt: skip
+    for slug in world.tasks:
+        rows += _worked(world, slug)
+    rows.append({"type": "ended", "how": "settled", "why": None})
+    with open(run.journal, "w", encoding="utf-8") as file:
+        for number, row in enumerate(rows):
+            at = clock.stamp(BEGAN + number / 10)
+            file.write(json.dumps({"v": 1, "at": at, **row}) + "\n")
+
+
+def _baseline(world: World) -> list[dict[str, Any]]:
+    tests = {path: _tests(path, text) for path, text in world.shop.files.items() if "/test_" in path}
+    rows: list[dict[str, Any]] = [
+        {"type": "collected", "tests": [test for path in sorted(tests) for test in tests[path]]},
+        {"type": "chosen"},
+    ]
+    for test in (test for path in sorted(tests) for test in tests[path]):
+        name, is_red = test["id"], test["id"] in world.red
+        frame = {"path": test["path"], "line": test["line"] + 2, "function": test["name"], "project": True}
+        failure = {
+            "id": name, "when": "call", "exception": "AssertionError", "cause": "", "message": f"assert {name}", "frames": [frame],
+            "text": f">       assert {name}", "sections": {},
+        }  # fmt: skip
+        rows.append({"type": "ran", "run": {
+            "test": name, "outcome": "fail" if is_red else "pass", "why": f"AssertionError: assert {name}" if is_red else "",
+            "seconds": 0.5, "cpu": 0.4, "exit_code": int(is_red), "ids": {name: "fail" if is_red else "pass"}, "missing": [],
+            "failures": [failure] if is_red else [], "reruns": 0, "command": " ".join([*PYTEST, name]), "imported_from": {"shop": "shop/__init__.py"},
+            "wrong_code": [], "resolved": {}, "output": "", "transcripts": {}, "artifacts": [], "left": 0,
+            "environment": {"python": "3.11", "pytest": "9", "platform": "linux"}, "walls": "on", "findings": [], "lines": {},
+            "loaded": sorted(_loaded(world.shop.files, test["path"])),
+        }})  # fmt: skip
+    counts = {"pass": world.tests - len(world.red), "fail": len(world.red)}
+    rows.append({"type": "standing", "tests": world.tests, "counts": counts, "skipped": 0, "causes": 0})
+    return rows
+
+
+def _tests(path: str, text: str) -> list[dict[str, Any]]:
+    """The tests of a file as they are collected."""
+    return [
+        {"id": f"{path}::{node.name}", "ids": [f"{path}::{node.name}"], "path": path, "line": node.lineno, "name": node.name,
+         "doc": ast.get_docstring(node) or "", "markers": []}
+        for node in ast.parse(text).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    ]  # fmt: skip
+
+
+def _loaded(files: dict[str, str], path: str) -> set[str]:
+    """The files that come with one, by what it imports."""
+    names = [
+        node.module.replace(".", "/")
+        for node in ast.walk(ast.parse(files[path]))
+        if isinstance(node, ast.ImportFrom) and node.module
+    ]
+    below = [f"{name}.py" for name in names] + [f"tests/{name}.py" for name in names]
+    more = (_loaded(files, name) for name in below if name in files)
+    return {path, "shop/__init__.py", "tests/conftest.py"}.union(*more)
+
+
+def _worked(world: World, slug: str) -> list[dict[str, Any]]:
+    """What was noted of one task, and the files of it."""
+    one, commits = world.tasks[slug], world.commits[slug]
+    has_fix = any(_is_fix(path) for _, edits in one.commits for path, _, _ in edits)
+    outcome = "fixed" if has_fix else "improved"
+    changes = [
+        {"kind": message[1:].partition("]")[0], "summary": message.partition("] ")[2], "commits": [commit]}
+        for (message, _), commit in zip(one.commits, commits, strict=True)
+    ]
+    claim = {
+        "v": 1, "task": one.test, "outcome": outcome, "before": "fail" if one.is_red else "pass", "after": "pass", "summary": "It is done.",
+        "changes": changes, "escalations": [], "runs": [],
+    }  # fmt: skip
+    check = _receipt(world, slug, changes)
+    place = Path(world.run.task(slug))
+    (place / "outputs").mkdir(parents=True)
+    for path, data in (("outputs/result.json", claim), ("result.json", claim), ("receipt.json", check)):
+        (place / path).write_text(json.dumps(data, indent=1))
+    (place / "prompt.md").write_text(f"Make {one.test} right.\n")
+    (place / "transcript.jsonl").write_text("")
+    used = {"group": f"tmr-{world.run.name}-{slug}", "input_tokens": 0, "output_tokens": 0, "cache_read_tokens": 0, "cache_write_tokens": 0, "cost_usd": 0}  # fmt: skip
+    return [
+        {"type": "launch", "slug": slug, "agent": f"tmr-{world.run.name}-{slug}", "attempt": 1, "base": world.base},
+        {"type": "launched", "slug": slug, "id": f"a-{_hash(slug)[:12]}", "host": "local"},
+        {"type": "prompted", "slug": slug, "proof": "transcript"},
+        {"type": "pull", "slug": slug, "closed": None},
+        {"type": "pulled", "slug": slug, "commit": commits[-1], "commits": len(commits), "claim": claim, "usage": used,
+         "before_edit": 0, "dirty": False, "final": True, "error": None},
+        {"type": "check", "slug": slug},
+        {"type": "checked", "slug": slug, "check": check},
+        {"type": "settled", "slug": slug, "outcome": outcome, "reason": None},
+    ]  # fmt: skip
+
+
+def _receipt(world: World, slug: str, changes: list[dict[str, Any]]) -> dict[str, Any]:
+    one, commits = world.tasks[slug], world.commits[slug]
+    path, _, name = one.test.partition("::")
+    before = "fail" if one.is_red else "pass"
+    why = f"AssertionError: assert {one.test}"
+    proofs = [
+        {"fixes": [commit], "subject": message, "before": before, "before_why": why if one.is_red else "",
+         "without": "fail" if one.is_needed else "pass", "without_why": why if one.is_needed else "", "is_needed": one.is_needed,
+         "is_same_reason": True if one.is_red else None, "reason": ""}
+        for (message, edits), commit in zip(one.commits, commits, strict=True)
+        if any(_is_fix(path) for path, _, _ in edits)
+    ]  # fmt: skip
+    policy = [
+        {"rule": "policy-conftest", "level": "note", "path": flagged, "line": 1, "what": "a file that other tests share", "old": "", "new": ""}
+        for flagged in one.flagged
+    ]  # fmt: skip
+    tree = world.trees[slug]
+    return {
+        "v": 1, "test": one.test, "verdict": "confirmed", "reason": "it passed 1 of 1 times", "commit": commits[-1], "base": world.base,
+        "tree": tree, "level": "quick", "command": [*PYTEST, one.test], "k": 1,
+        "results": [{"outcome": "pass", "seconds": 0.5, "cpu": 0.4, "exit_code": 0}], "witnesses": [], "rate": None,
+        "imported_from": {"shop": "shop/__init__.py"}, "policy": policy, "guard": [], "findings": [], "proofs": proofs, "mutation": None,
+        "audit": None, "room": "on", "environment": {"python": "3.11", "pytest": "9", "platform": "linux", "packages": "0"},
+        "hashes": {"tree": tree, "command": _hash(one.test), "environment": _hash("")},
+        "again": {
+            "test": {"id": one.test, "ids": [one.test], "path": path, "line": 1, "name": name, "doc": "", "markers": []}, "witnesses": [],
+            "is_shared": False, "is_one_of_many": False, "kinds": changes, "pytest": PYTEST, "args": [], "timeout": 600.0, "program": None,
+            "faults": 20,
+        },
+        "seed": 1, "seconds": 0.5,
+    }  # fmt: skip
+
+
+def _is_fix(path: str) -> bool:
+    return path.startswith("shop/")
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def run_tests(place: Path, *words: str) -> dict[str, bool]:
+    """Each test in a directory and whether it passed, by a pytest of our own; a file that cannot be read counts as one."""
+    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    argv = [*PYTEST, "-rA", "--tb=no", "--continue-on-collection-errors", *words]
+    done = subprocess.run(argv, cwd=place, env=env, capture_output=True, text=True, check=False)
+    rows = [
+        line.split(" ")
+        for line in done.stdout.splitlines()
+        if line.startswith(("PASSED ", "FAILED ", "ERROR "))
+    ]
+    assert rows, done.stdout + done.stderr
+    return {row[1]: row[0] == "PASSED" for row in rows}

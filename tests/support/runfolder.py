@@ -1,0 +1,213 @@
+"""The folder of a run as it is after the fact, of any size: a journal, commits, receipts, transcripts and recordings."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from mngr.base import clock
+from mngr.base.paths import Home
+from mngr.mapreduce.run_dir import RunDir, slug_of
+from mngr.providers.local import LocalHost
+from mngr.web.report.report import write_report
+
+BEGAN = clock.parse_stamp("2026-11-16T09:00:00.000Z")
+ENDS = (
+    ("fixed", "fixed", "confirmed"), ("improved", "improved", "confirmed"), ("unchanged", "unchanged", "confirmed"),
+    ("fixed", "refuted", "refuted"), ("fixed", "flaky", "flaky"), ("blocked", "blocked", None), ("improved", "unverified", "unverified"),
+    (None, "failed", None),
+)  # fmt: skip
+WEIGHTS = (34, 18, 22, 7, 4, 6, 3, 6)
+CAST = '{"version": 2, "width": 60, "height": 8}\n[0.1, "o", "$ shop list\\r\\n"]\n[0.5, "o", "NAME   PRICE\\r\\n"]\n[0.9, "o", "\\u001b[32mtea\\u001b[0m    3.20\\r\\n"]\n'
+
+
+class RunFolder:
+    """Builds one; times are made up, and the same for the same size."""
+
+    def __init__(self, root: Path, name: str, *, seed: int = 7) -> None:
+        self.run = RunDir(str(root), name)
+        self._rows: list[tuple[float, dict[str, Any]]] = []
+        self._chance = random.Random(seed)
+        self.base = ""
+        Path(self.run.tasks).mkdir(parents=True)
+        self._git("init", "-q", "--bare", "--template=", self.run.repo)
+        self.base = self.commit(None, "The shop", {"shop.py": "def price(name):\n    return PRICES[name]\n"})
+        plan = {"v": 1, "kind": "tmr", "base": self.base, "pytest": ["pytest"], "agent": "claude"}
+        Path(self.run.plan).write_text(json.dumps(plan))
+
+    def _git(self, *words: str, stdin: str = "") -> str:
+        names = {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in (("NAME", "An agent"), ("EMAIL", "a@b"), ("DATE", "1790000000 +0000"))}  # fmt: skip
+        done = subprocess.run(
+            ["git", *words], input=stdin, env={"PATH": "/usr/bin:/bin", **names}, capture_output=True, text=True, check=True, errors="replace",
+        )  # fmt: skip
+        return done.stdout.strip()
+
+    def commit(self, parent: str | None, message: str, files: dict[str, str]) -> str:
+        """A commit with these files and no others."""
+        rows = []
+        for path, text in sorted(files.items()):
+            blob = self._git("-C", self.run.repo, "hash-object", "-w", "--stdin", stdin=text)
+            rows.append(f"100644 blob {blob}\t{path}\n")
+        tree = self._git("-C", self.run.repo, "mktree", stdin="".join(rows))
+        more = ["-p", parent] if parent else []
+        return self._git("-C", self.run.repo, "commit-tree", tree, *more, "-F", "-", stdin=message)
+
+    def row(self, at: float, kind: str, **data: Any) -> None:
+        """One of the journal."""
+        self._rows.append((at, {"v": 1, "at": clock.stamp(BEGAN + at), "type": kind, **data}))
+
+    def fill(self, count: int) -> None:
+        """So many ordinary tasks, by twenty agents at a time."""
+        tests = [
+            f"tests/test_{('cart', 'price', 'stock', 'order')[n % 4]}.py::test_{n:03d}" for n in range(count)
+        ]
+        self.row(0, "collected", tests=[])
+        self.row(
+            90,
+            "standing",
+            tests=count + 12,
+            counts={"pass": count // 2, "fail": count - count // 2, "flaky": 12},
+            skipped=2,
+            causes=1,
+        )
+        self.row(90, "skip", test="tests/test_old.py::test_gone", why="confirmed by an earlier run")
+        signature = {
+            "kind": "program",
+            "exception": "KeyError",
+            "frame": "shop.py:2 price",
+            "message": "'tea'",
+        }
+        self.row(90, "cluster", cluster={"id": "cb50d2fd1", "title": "KeyError in shop.py:2 price: 'tea'", "signature": signature, "tests": tests[:9], "shared": True})  # fmt: skip
+        free = [91.0 + n * 3 for n in range(20)]
+        for test in tests:
+            at = min(free)
+            outcome = self._chance.choices(ENDS, WEIGHTS)[0]
+            free[free.index(at)] = self.task(test, at, *outcome) + 2
+        self.row(max(free), "ended", how="settled")
+
+    def task(
+        self, test: str, at: float, claimed: str | None, outcome: str, verdict: str | None, *,
+        claim: dict[str, Any] | None = None, check: dict[str, Any] | None = None, commit: str | None = None,
+    ) -> float:  # fmt: skip
+        """One task from its launch to its end; when that was."""
+        slug, rough = slug_of(test), self._chance.uniform(20, 160)
+        self.row(90.5, "task", task={"slug": slug, "title": test, "data": {"kind": "test"}})
+        self.row(at, "launch", slug=slug, agent=f"tmr-{self.run.name}-{slug}", attempt=1, base=self.base)
+        self.row(at + 3, "launched", slug=slug, id="a-1", host="local")
+        self.row(at + 6, "prompted", slug=slug, proof="transcript")
+        end = at + 6 + rough
+        if self._chance.random() < 0.12:
+            self.row(end, "parked", slug=slug, reason="rate_limit", until=None)
+            end += self._chance.uniform(30, 120)
+            self.row(end, "unparked", slug=slug)
+            end += 20
+        if self._chance.random() < 0.1:
+            self.row(end, "remind", slug=slug, number=1, why="result")
+            self.row(end + 3, "reminded", slug=slug)
+            end += 25
+        self.row(end, "pull", slug=slug)
+        used = {
+            "input_tokens": int(rough * 900),
+            "output_tokens": int(rough * 90),
+            "cost_usd": round(rough * 0.004, 4),
+        }
+        said = claim if claim is not None else self._claim(claimed, test)
+        self.row(
+            end + 2,
+            "pulled",
+            slug=slug,
+            commit=commit or self.base,
+            commits=1,
+            claim=said,
+            usage=used,
+            before_edit=int(rough * 200),
+            final=True,
+        )
+        self.row(end + 2, "check", slug=slug)
+        end += 2 + self._chance.uniform(5, 25)
+        seen = check if check is not None else self._check(test, verdict)
+        if seen is not None:
+            self.row(end, "checked", slug=slug, check=seen)
+        reason = (
+            seen["reason"]
+            if seen is not None and verdict != "confirmed"
+            else "it left no result"
+            if claimed is None
+            else None
+        )
+        self.row(end, "settled", slug=slug, outcome=outcome, reason=reason)
+        return end
+
+    def _claim(self, claimed: str | None, test: str) -> dict[str, Any]:
+        if claimed is None:
+            return {}
+        kinds = {"fixed": ["FIX_IMPL", "FIX_TEST"], "improved": ["IMPROVE_TEST"]}.get(claimed, [])
+        asks = [
+            {
+                "kind": "BLOCKER",
+                "title": "the price of tea is nowhere promised",
+                "detail": "cart and stock differ",
+            }
+        ]
+        return {
+            "outcome": claimed, "before": "fail", "after": "pass", "summary": f"What {test.rpartition('::')[2]} promises is checked again.",
+            "changes": [{"kind": kind, "summary": "as small as it can be", "commits": []} for kind in kinds[: 1 + self._chance.randrange(2)]],
+            "escalations": asks if claimed == "blocked" else [],
+        }  # fmt: skip
+
+    def _check(self, test: str, verdict: str | None) -> dict[str, Any] | None:
+        if verdict is None:
+            return None
+        reasons = {
+            "confirmed": "it passed 3 of 3 times", "refuted": "it passes, but tests/test_cart.py:12: a check asks for less",
+            "flaky": "it passed 2 of 3 times; else fail: AssertionError", "unverified": "it could not be run: no room",
+        }  # fmt: skip
+        outcomes = {"flaky": ["pass", "fail", "pass"], "unverified": []}.get(verdict, ["pass"] * 3)
+        guard = [{"rule": "weaker", "level": "refuse", "path": "tests/test_cart.py", "line": 12, "what": "a check asks for less", "old": "assert total == 3.20", "new": "assert total"}]  # fmt: skip
+        return {
+            "v": 1, "test": test, "verdict": verdict, "reason": reasons[verdict], "commit": self.base, "command": ["pytest", test], "k": 3,
+            "results": [{"outcome": one, "seconds": 0.8, "exit_code": 0, "why": "" if one == "pass" else "AssertionError"} for one in outcomes],
+            "guard": guard if verdict == "refuted" else [], "room": "bwrap: no network", "environment": {"python": "3.11.2"},
+        }  # fmt: skip
+
+    def artifacts(
+        self,
+        test: str,
+        where: str,
+        transcript: str,
+        *,
+        casts: tuple[str, ...] = (CAST,),
+        status: str = "passed",
+    ) -> None:
+        """What a test of mngr.e2e left: `receipt` below its task, or `baseline`."""
+        slug = slug_of(test)
+        above = Path(
+            self.run.task(slug, "receipt") if where == "receipt" else f"{self.run.path}/baseline/{slug}/1"
+        )
+        place = above / f"{slug}-1"
+        place.mkdir(parents=True)
+        (place / "meta.json").write_text(json.dumps({"test": test, "status": status}))
+        (place / "transcript.txt").write_text(transcript)
+        for n, cast in enumerate(casts):
+            (place / f"t{n}.cast").write_text(cast)
+
+    def files(self, test: str, **texts: str) -> None:
+        """Files of a task, by name; `_` stands for the dot."""
+        place = Path(self.run.task(slug_of(test)))
+        place.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            (place / name.replace("_", ".")).write_text(text, errors="surrogatepass")
+
+    def report(self) -> str:
+        """Written as `tmr report` does it; its first page."""
+        return write_report(LocalHost(Home(f"{self.run.root}/home")), self.run)
+
+    def write(self, *, until: float | None = None) -> None:
+        """The journal, or the part of it that was written after so many seconds."""
+        rows = [
+            row for at, row in sorted(self._rows, key=lambda pair: pair[0]) if until is None or at <= until
+        ]
+        Path(self.run.journal).write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -1,0 +1,47 @@
+"""What a client sent is read without trust."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mngr.testkit.modelserver.handler import APIS
+from mngr.testkit.modelserver.play import Plays
+from mngr.testkit.modelserver.request import Request, tokens_of
+from mngr.testkit.modelserver.script import Script, Step
+from mngr.testkit.modelserver.tools import calls_of
+
+WORDS = [
+    "additional_tools", "content", "contents", "function", "functionDeclarations", "functionResponse", "functions",
+    "generationConfig", "input", "input_schema", "instructions", "max_tokens", "message", "messages", "name", "namespace",
+    "output_config", "parameters", "parts", "properties", "responseSchema", "role", "schema", "system", "systemInstruction",
+    "text", "tool_result", "tools", "type", "user", "Bash", "write", "apply_patch", "command", "enum", "anyOf",
+]  # fmt: skip
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(WORDS) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=4),
+    max_leaves=30,
+)
+
+
+@pytest.mark.parametrize("api", APIS)
+@given(body=st.dictionaries(st.sampled_from(WORDS), ANY, max_size=6))
+def test_whatever_is_sent_it_can_be_answered(api: str, body: dict[str, Any]) -> None:
+    shape = APIS[api]
+    said = shape.read(body)
+    assert all(isinstance(turn.text, str) and isinstance(turn.role, str) for turn in said.turns)
+    assert all(tokens_of(part) >= 0 for part in shape.sizes(body).values())
+    request = Request(api=api, session="s", model="m", stream=False, body=body, said=said, size=1)
+    assert Plays(Script(steps=(Step(text="a"),))).choose(request).step.text is not None
+    step = Plays(Script()).choose(request).step
+    assert calls_of(step.calls, said.tools) == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "tokens"), [(None, 0), ("", 0), ([], 0), ("abcd", 1), ("abcde", 2), ("ü" * 4, 2), (["ab"], 2)]
+)
+def test_a_token_is_four_bytes(value: Any, tokens: int) -> None:
+    assert tokens_of(value) == tokens

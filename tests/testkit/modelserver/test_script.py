@@ -1,0 +1,107 @@
+"""A script is checked as a whole, and the step that is wrong is named."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mngr.base.errors import UsageError
+from mngr.testkit.modelserver import ModelServer
+from mngr.testkit.modelserver.script import Call, Fail, Script, Step, parse_script
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("nonsense", "the script is not JSON"),
+        (3, "a script is a list of steps"),
+        ({"step": []}, "the script: there is no 'step'; there are steps, sessions, named, match"),
+        ({"steps": {}}, "steps are a list, not {}"),
+        ({"sessions": []}, "sessions is an object of names and steps"),
+        ({"sessions": {"a/b": []}}, "sessions: 'a/b' cannot be a name"),
+        ({"sessions": {"foo": [{}, {"cut": -1}]}}, "sessions.foo: step 2: cut wants a whole number"),
+        ({"named": {"foo": [{"sh": 3}]}}, "named.foo: step 1: sh wants a text, not 3"),
+        ({"match": "some"}, "match is tools or all, not 'some'"),
+        ([{"text": "a"}, "wait"], "step 2 is an object, not 'wait'"),
+        ([{"txt": "a"}], "step 1: there is no 'txt'"),
+        ([{"text": None}], "step 1: text wants a text, not None"),
+        ([{"delay": True}], "step 1: delay wants a number of seconds"),
+        ([{"delay": 1e9}], "step 1: delay wants"),
+        ([{"chunk_delay": -1}], "step 1: chunk_delay wants"),
+        ([{"input": {}}], "step 1: input wants an object or a text, beside tool"),
+        ([{"write": {"path": "a"}}], "step 1: write wants an object with path and content"),
+        ([{"tools": [{"sh": "ls"}, {"text": "a"}]}], "step 1: tools 2: there is no 'text'"),
+        ([{"tools": {}}], "step 1: tools wants a list of calls"),
+        ([{"usage": {"inputs": 1}}], "step 1: usage wants an object of whole numbers"),
+        ([{"usage": {"input": 1.5}}], "step 1: usage wants"),
+        ([{"fail": 429}], "step 1: fail is an object with a status, not 429"),
+        ([{"fail": {}}], "step 1: fail: status wants a number from 400 to 599"),
+        ([{"fail": {"status": 200}}], "step 1: fail: status wants"),
+        ([{"fail": {"status": 429, "times": 0}}], "step 1: fail: times wants a whole number from 1"),
+        ([{"fail": {"status": 429, "time": 1}}], "step 1: fail: there is no 'time'"),
+        ([{"fail": {"status": 429, "headers": {"a": "b\r\nc: d"}}}], "step 1: fail: headers wants"),
+        ([{"fail": {"status": 429, "headers": {"a b": "c"}}}], "step 1: fail: headers wants"),
+        ([{"fail": {"status": 429, "headers": {"content-length": "0"}}}], "step 1: fail: headers wants"),
+        ([{"cut_times": 2}], "step 1: cut_times without cut"),
+        ([{"hang": 1}], "step 1: hang wants true or false"),
+    ],
+)
+def test_a_bad_script_is_refused_with_its_place(script: Any, message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        ModelServer(script)
+    assert message in error.value.message
+    assert (error.value.exit_code, "for example" in str(error.value.hint)) == (2, True)
+
+
+def test_a_good_one_is_what_it_says() -> None:
+    script = {
+        "steps": [
+            {"text": "a", "tool": "T", "sh": "ls", "tools": [{"write": {"path": "p", "content": "c"}}]},
+            {
+                "fail": {"status": 529, "times": -1, "headers": {"retry-after": 3}},
+                "hang": False,
+                "delay": 0.5,
+            },
+        ],
+        "match": "all",
+    }
+    calls = (Call("tool", "T", {}), Call("sh", value="ls"), Call("write", "p", "c"))
+    assert parse_script(json.dumps(script)) == Script(
+        steps=(
+            Step(text="a", calls=calls),
+            Step(fail=Fail(529, times=-1, headers={"retry-after": "3"}), delay=0.5),
+        ),
+        match="all",
+    )
+
+
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["text", "fail", "status", "tools", "headers", "cut", "usage"]), inner, max_size=4),
+)  # fmt: skip
+
+
+@given(ANY)
+def test_whatever_it_is_it_is_parsed_or_refused(script: Any) -> None:
+    try:
+        assert isinstance(parse_script(script), Script)
+    except UsageError as error:
+        assert error.message
+
+
+def test_faults_by_the_number_of_times_asked() -> None:
+    step = Step(fail=Fail(429, times=2), hang=True, hang_times=1, cut=0, sse_error="e", sse_error_times=2)
+    assert [step.fault(asked) for asked in range(1, 8)] == [
+        "fail",
+        "fail",
+        "hang",
+        "cut",
+        "sse_error",
+        "sse_error",
+        None,
+    ]
+    assert {Step(fail=Fail(429, times=-1), cut=1).fault(asked) for asked in (1, 2, 1000)} == {"fail"}

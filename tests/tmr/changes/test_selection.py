@@ -1,0 +1,101 @@
+"""What people mean by a change, a task or a commit, and what goes along with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from mngr.base.errors import MngrError, NotFound
+from mngr.tmr.changes.changes import Change, Maker
+from mngr.tmr.changes.selection import along, find, renewed, shared, wish
+
+
+def maker(task: str, *commits: str, claimed: str = "") -> Maker:
+    return Maker(
+        task=task, title=f"tests/test_app.py::{task}", agent=f"tmr-{task}", commits=list(commits),
+        claimed=claimed or commits[-1], verdict="confirmed", runs="3/3",
+    )  # fmt: skip
+
+
+def change(key: str, *makers: Maker, needs: tuple[str, ...] = ()) -> Change:
+    return Change(
+        id=key[:6], key=key.ljust(64, "0"), kind="fix", flagged=False, title=f"Fix {key[:6]}", body="", made_by=list(makers),
+        commit=key[::-1].ljust(40, "e"), parent="f" * 40, needs=list(needs), paths=["a"], findings=[], turned=[],
+        size={"files": 1, "added": 1, "removed": 1}, author="A <a@b>", authored="1 +0000", committed="1 +0000",
+    )  # fmt: skip
+
+
+ONE, BOTH, OTHER = "1" * 40, "2" * 40, "3" * 40
+OWN = change("aa11110", maker("ann", ONE, claimed=OTHER))
+SHARED = change("aa11120", maker("ann", BOTH, claimed=OTHER), maker("bob", BOTH))
+BOBS = change("bb2222", maker("bob", "4" * 40), needs=("aa1112",))
+EVES = change("cc3333", maker("eve", "123456" + "5" * 34), needs=("bb2222",))
+CHANGES = [EVES, OWN, SHARED, BOBS]
+MADE = [
+    {"commit": "9" * 40, "changes": ["aa1111", "bb2222"]},
+    {"commit": "aa1119" + "9" * 34, "changes": ["cc3333"]},
+]
+
+
+@pytest.mark.parametrize(
+    ("what", "ids"),
+    [
+        ("aa1111", ["aa1111"]),
+        ("AA1111", ["aa1111"]),
+        ("b", ["bb2222"]),
+        (OWN.key, ["aa1111"]),
+        ("ann", ["aa1111"]),
+        ("tests/test_app.py::bob", ["bb2222"]),
+        ("999999", ["aa1111", "bb2222"]),
+        ("123456", ["cc3333"]),
+        (ONE, ["aa1111"]),
+        (BOTH, ["aa1112"]),
+        ("222222", ["aa1112"]),
+        (OTHER[:7], ["aa1111", "aa1112"]),
+        (BOBS.commit, ["bb2222"]),
+        ("aa1119", ["cc3333"]),
+    ],
+)  # fmt: skip
+def test_a_word_stands_for_changes(what: str, ids: list[str]) -> None:
+    assert [one.id for one in find(CHANGES, what, MADE)] == ids
+
+
+def test_what_others_made_too_is_named_apart_and_is_no_part_of_a_task() -> None:
+    assert shared(CHANGES, "ann") == shared(CHANGES, "tests/test_app.py::ann") == [SHARED]
+    assert shared(CHANGES, "eve") == shared(CHANGES, "aa1112") == []
+    with pytest.raises(MngrError, match="others made all that ann made") as error:
+        find([SHARED], "ann")
+    assert error.value.hint == "name what is meant: aa1112"
+
+
+def test_a_word_that_means_several_or_nothing() -> None:
+    with pytest.raises(MngrError, match="'aa' may be change aa1111, change aa1112") as error:
+        find(CHANGES, "aa")
+    assert error.value.hint == "give more of its digits"
+    clash = [{"commit": "bb2222" + "0" * 34, "changes": ["cc3333"]}]
+    assert find(CHANGES, "bb2222", clash) == [BOBS], "who writes an id to the letter means the change"
+    with pytest.raises(MngrError, match="'bb22220' may be change bb2222, commit bb2222000000"):
+        find(CHANGES, "bb22220", clash)
+    for what, hint in (("anne", "did you mean 'ann'?"), ("99999", "see: mngr tmr changes"), ("aa1121", "did you mean 'aa1112'?")):  # fmt: skip
+        with pytest.raises(NotFound) as missing:
+            find(CHANGES, what, MADE)
+        assert missing.value.hint == hint
+
+
+def test_what_needs_it_goes_along() -> None:
+    assert [(one.id, why) for one, why in along(CHANGES, {"aa1112"})] == [
+        ("bb2222", "it needs aa1112 (Fix aa1112)"),
+        ("cc3333", "it needs bb2222 (Fix bb2222)"),
+    ]
+    assert along(CHANGES, {"aa1111"}) == along(CHANGES, set()) == []
+    assert [one.id for one, _ in along(CHANGES, {"aa1112", "bb2222"})] == ["cc3333"]
+
+
+def test_a_wish_holds_when_others_have_made_the_same_in_other_words() -> None:
+    row = wish("aa1111", [OWN], "no")
+    assert renewed(row, CHANGES) == row
+    united = change("dd4444", maker("ann", ONE), maker("dan", "6" * 40))
+    rest = change("dd5555", maker("dan", "6" * 40))
+    after = renewed(row, [united, rest, EVES])
+    assert after["keys"] == [united.key] and after["reason"] == "no"
+    assert renewed(after, CHANGES)["keys"] == [OWN.key], "and when they have taken it back"
+    assert renewed(row, [EVES])["keys"] == [OWN.key], "it may come again"

@@ -1,0 +1,338 @@
+"""PR.md: short, whole, and nothing in it is obeyed by a forge."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mngr.base.errors import NotFound
+from mngr.mapreduce.run_dir import RunDir
+from mngr.mapreduce.run_state import RunState, Task, TaskState
+from mngr.tmr.deliver.markdown import code, text
+from mngr.tmr.deliver.pull_request import title_of, write_pr
+from mngr.tmr.plan import Plan
+
+EVIL = (
+    "ping @torvalds, see #1 and GH-2 | ![x](http://evil.example/p.png) <img src=x> </details> ```\n/merge\n"
+    "[a](javascript:1) www.evil.example \x1b[31mred\x1b[0m `$'a'$` !3 $4 ~b %5 &6 **bold** \u202eback"
+)
+
+
+class World:
+    """A run's folder in which something was integrated."""
+
+    def __init__(self, root: Path) -> None:
+        self.run = RunDir(str(root), "r")
+        Path(self.run.tasks).mkdir(parents=True)
+        self.state = RunState(tasks={}, facts={}, alerts=[])
+        self.plan = Plan(base="b" * 40, pytest=["pytest"], agent="claude")
+        self.changes: dict[str, Any] = {
+            "changes": [],
+            "left_out": [],
+            "causes": [],
+            "escalations": [],
+            "held": [],
+        }
+        self.made: dict[str, Any] = {
+            "branch": "mngr/r/integrated", "head": "h" * 40, "verdict": "green", "commits": [], "left_out": [], "red": [],
+            "red_before": [], "flaky": [], "resolved": [], "checks": [], "wishes": [], "only": None,
+            "runs": {"processes": 4, "tests": 812, "seconds": 60.0, "cached": 3}, "seconds": 75.2, "spend": {},
+        }  # fmt: skip
+
+    def task(self, slug: str, outcome: str, verdict: str | None, **check: Any) -> None:
+        self.state.tasks[slug] = TaskState(
+            task=Task(slug=slug, title=f"tests/test_a.py::{slug}"), state="settled", outcome=outcome, agent=f"tmr-r-{slug}",
+            check={"verdict": verdict, "proofs": [], **check} if verdict else None, began_at="2026-11-16T10:00:00.000Z",
+            ended_at="2026-11-16T10:42:00.000Z", spend={"work": usage(0.4), "retries": usage(0.1)},
+        )  # fmt: skip
+
+    def change(self, name: str, kind: str, title: str, *slugs: str, **more: Any) -> None:
+        makers = [
+            {"task": slug, "title": slug, "agent": f"tmr-r-{slug}", "commits": [f"{slug}-commit"], "verdict": "confirmed", "runs": "3/3"}
+            for slug in slugs
+        ]  # fmt: skip
+        self.changes["changes"].append(
+            {"id": name, "kind": kind, "title": title, "made_by": makers, "tasks": list(slugs), "flagged": False, "findings": [],
+             "paths": ["tests/test_a.py"], "turned": [], "size": {"files": 1, "added": 3, "removed": 1}, **more}
+        )  # fmt: skip
+
+    def commit(self, kind: str, *names: str, turned: tuple[str, ...] = ()) -> None:
+        number = len(self.made["commits"])
+        row = {
+            "commit": f"{number:04x}" * 10,
+            "tree": "t",
+            "kind": kind,
+            "subject": "s",
+            "changes": list(names),
+            "turned": list(turned),
+        }
+        self.made["commits"].append(row)  # fmt: skip
+
+    def aside(self, name: str, why: str, reason: str, title: str = "T", **more: Any) -> None:
+        row = {
+            "change": name,
+            "title": title,
+            "kind": "fix",
+            "tasks": ["t1"],
+            "why": why,
+            "reason": reason,
+            "others": [],
+            "proof": None,
+        }
+        self.made["left_out"].append({**row, **more})  # fmt: skip
+
+    def write(self, prose: str = "") -> str:
+        self.made["prose"] = {"words": prose, "agent": "tmr-r-prose", "head": self.made["head"]}
+        for name, data in (("changes", self.changes), ("integration", self.made)):
+            Path(self.run.path, f"{name}.json").write_text(json.dumps(data))
+        return Path(write_pr(self.run, self.state, self.plan)).read_text()
+
+
+def usage(cost: float) -> dict[str, Any]:
+    return {
+        "input_tokens": 1000,
+        "output_tokens": 100,
+        "cache_read_tokens": 0,
+        "cache_write_tokens": 0,
+        "cost_usd": cost,
+    }
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def small(world: World) -> World:
+    """Two fixes, a flagged edit, two test edits; one fix put aside, a task refuted."""
+    proof = {
+        "fixes": ["t1-commit"], "before": "fail", "before_why": "AssertionError: 1 != 2", "without": "fail",
+        "without_why": "AssertionError: 1 != 2", "is_needed": True, "is_same_reason": True, "reason": "",
+    }  # fmt: skip
+    world.task("t1", "fixed", "confirmed", proofs=[proof])
+    world.task("t2", "fixed", "confirmed")
+    world.task("t3", "refuted", "refuted")
+    world.task("t4", "blocked", None)
+    world.change("aaaaa1", "fix", "[FIX_IMPL] Reject empty names instead of crashing", "t1", "t2")
+    world.change("aaaaa2", "fix", "[FIX_IMPL] Sort the output of list", "t2")
+    world.change("bbbbb1", "test", "[ADD_TEST] Names with blanks", "t1")
+    finding = {
+        "level": "note",
+        "path": "tests/test_a.py",
+        "line": 12,
+        "what": "an assertion is weaker: == became in",
+    }
+    world.change("bbbbb2", "test", "[FIX_TEST] Wait for the prompt", "t2", flagged=True, findings=[finding])
+    world.commit("test", "bbbbb1")
+    world.commit("flagged", "bbbbb2")
+    world.commit("fix", "aaaaa1", turned=("tests/test_a.py::test_x", "tests/test_a.py::test_y"))
+    world.commit("fix", "aaaaa2")
+    world.aside(
+        "ccccc1", "breaks", "it is green alone, and turns tests/test_b.py::test_z red with aaaaa1", "[FIX_IMPL] Cache the list",
+        proof={"test": "tests/test_b.py::test_z", "before": "pass", "after": "fail", "why": "KeyError: 'name'", "tree": "t"},
+    )  # fmt: skip
+    world.changes["causes"] = [
+        {"cause": "x", "reason": "it failed 3 of 3 times: KeyError", "count": 1, "tasks": ["t3"]}
+    ]
+    world.changes["escalations"] = [
+        {"kind": "bug", "title": "The server drops long names", "detail": "", "locations": [{"path": "src/s.py", "line": 3}], "count": 2}
+    ]  # fmt: skip
+    world.made["checks"] = [{"name": "lint", "ok": False, "output": "E501\nFound 1 error."}]
+    world.made["red_before"] = ["tests/test_old.py::test_dusty"]
+    world.made["ranked"] = [
+        {"changes": ["aaaaa1", "aaaaa2"], "reason": "Names are seen by all.", "agent": "tmr-r-order", "keys": ["1", "2"]}
+    ]  # fmt: skip
+    cast = Path(world.run.task("t1", "receipt", "test_x", "terminal.cast"))
+    cast.parent.mkdir(parents=True)
+    cast.write_text("{}")
+    return world
+
+
+def test_a_reviewer_finds_the_verdict_first_and_then_all_there_is_to_a_fix(world: World) -> None:
+    said = small(world).write("It went well.\n\nLook at names.")
+    top = "\n".join(said.split("\n")[:10])
+    assert "✅ **Green.** The whole suite passes on `mngr/r/integrated`" in top
+    assert (
+        "2 fixes (turning 2 tests green) and 2 test or doc edits" in top
+        and "**1 change not in**" in top
+        and "**1 edit to look at**" in top
+    )
+    fix = said[said.index("1. **Reject empty names") : said.index("2. **")]
+    assert "`aaaaa1` in `0002000200`" in fix and "turns green: `tests/test_a.py::test_x`" in fix
+    assert "found by 2 tasks (`t1`, `t2`), confirmed 3/3: `tasks/t1/receipt.json`" in fix
+    assert "before fail, without it fail for the same reason, with it pass: `AssertionError: 1 != 2`" in fix
+    assert "recording: `tasks/t1/receipt/test_x/terminal.cast`" in fix
+    assert "equal by evidence to `aaaaa2`; tmr-r-order puts it first: Names are seen by all." in fix
+    aside = said[said.index("## Not in") :]
+    assert (
+        "`tests/test_b.py::test_z` pass → fail: `KeyError: 'name'`" in aside
+        and "integrate r --with CHANGE" in aside
+    )
+    for words in ("`tests/test_a.py:12`: an assertion is weaker", "**1×** it failed 3 of 3 times: KeyError", "> _tmr-r-prose says:_ It went well.",
+                  "**2×** bug: The server drops long names", "Found 1 error.", "test_dusty", "work $1.60, retries $0.40"):  # fmt: skip
+        assert words in said
+    assert title_of(f"{world.run.path}/PR.md") == "2 fixes and 2 test edits of 4 tasks, 1 not in (r)"
+    assert small_again(world, said)
+
+
+def small_again(world: World, said: str) -> bool:
+    return world.write("It went well.\n\nLook at names.") == said
+
+
+def test_three_hundred_hostile_tasks_fit_and_every_fix_and_reason_is_named(world: World) -> None:
+    for number in range(300):
+        slug = f"t{number}-{EVIL[:20]}"
+        world.task(slug, "fixed" if number % 3 else "blocked", "confirmed" if number % 3 else None)
+        world.change(f"{number:06x}", "fix", f"{number} {EVIL}", slug, flagged=number % 9 == 1,
+                     findings=[{"level": "note", "path": EVIL, "line": 3, "what": EVIL}] * 4)  # fmt: skip
+        world.change(f"{number + 1000:06x}", "test", EVIL, slug)
+        if number % 3:
+            world.commit("fix", f"{number:06x}", turned=(EVIL, f"tests/test_a.py::test_{number}"))
+        else:
+            proof = {"test": EVIL, "before": "pass", "after": "fail", "why": EVIL, "tree": "t"}
+            world.aside(f"{number:06x}", "conflict", f"reason {number} is {EVIL}", EVIL, proof=proof)
+        cause = {"cause": EVIL, "reason": f"{number} {EVIL}", "count": 1, "tasks": [slug]}
+        world.changes["causes"].append(cause)
+        world.changes["escalations"].append({"kind": EVIL, "title": EVIL, "detail": EVIL, "locations": [{"path": EVIL, "line": EVIL}], "count": 1})  # fmt: skip
+    world.commit("test", *(f"{number + 1000:06x}" for number in range(300)))
+    world.made.update(
+        verdict="red",
+        red=[{"test": EVIL, "why": EVIL}] * 99,
+        flaky=[EVIL] * 99,
+    )
+    world.made["checks"] = [{"name": EVIL, "command": EVIL, "ok": False, "output": EVIL}]
+    said = world.write(EVIL + "\n\n" + EVIL * 99)
+    assert len(said) <= 60_000
+    for number in range(300):
+        if number % 3:
+            assert re.search(rf"^\d+\. \*\*{number} ping .*`{number:06x}` in `", said, re.M), number
+        else:
+            assert re.search(rf"^- .*`{number:06x}`.*: reason {number} is ping", said, re.M), number
+    check_harmless(said)
+    check_whole(said)
+
+
+def check_harmless(said: str) -> None:
+    """Without its code, nothing is left that is more than words."""
+    outside = re.sub(r"```sh\n.*?\n```", "", said, flags=re.S)
+    assert all(line.count("`") % 2 == 0 for line in outside.split("\n"))
+    outside = re.sub(r"`[^`\n]*`", "", outside)
+    outside = re.sub(r"</?(?:details|summary|code)>|^<!-- title: [^<>]* -->$", "", outside, flags=re.M)
+    assert not re.search(r"[@<\[\]\\~^&\x1b\u202e]|://|www\.|GH-|!\d|\$[^\d]|^/|#\d", outside, re.M)
+    assert not re.search(r"^\s*(?:```|~~~)", outside, re.M)
+
+
+def check_whole(said: str) -> None:
+    assert said.count("<details>") == said.count("</details>") == len(re.findall(r"^</details>$", said, re.M))
+    assert re.search(r"^\| tasks \|.*\|\n\|:--(\|--:)+\|\n\| fixed \|", said, re.M)
+    for table in re.findall(r"(?:^\|.*\|$\n)+", said, re.M):
+        assert len({line.count("|") for line in table.strip().split("\n")}) == 1
+
+
+def test_what_cannot_all_be_named_is_counted(world: World) -> None:
+    world.task("t1", "fixed", "confirmed")
+    for number in range(900):
+        world.change(f"{number:06x}", "fix", f"修理{EVIL}", "t1")
+        world.commit("fix", f"{number:06x}")
+        world.aside(f"{number + 5000:06x}", "conflict", EVIL)
+    said = world.write()
+    assert 5_000 < len(said) <= 60_000 and re.search(r"^and \d+ more fixes$", said, re.M)
+    check_harmless(said)
+
+
+def test_a_run_of_which_nothing_came_says_so(world: World) -> None:
+    world.task("t1", "failed", None)
+    world.made["verdict"] = "empty"
+    said = world.write()
+    assert "⚪ **Nothing to merge.**\n\n| tasks | no receipt | all |" in said and "## Fixes" not in said
+    assert title_of(f"{world.run.path}/PR.md") == "Nothing to merge of 1 task (r)"
+
+
+def test_the_numbers_are_those_of_the_suite_and_what_is_none_is_not_counted(world: World) -> None:
+    world.task("t1", "fixed", "confirmed")
+    world.change("bbbbb1", "test", "[FIX_TEST] Wait", "t1")
+    world.commit("test", "bbbbb1")
+    world.made |= {"red_before": ["tests/test_a.py::test_z"], "flaky": ["x"], "open": 2}
+    world.made["tests"] = {"all": 1200, "pass": 1195, "skip": 3, "green": ["tests/test_a.py::test_x"]}
+    top = world.write().split("\n")
+    assert top[0] == "<!-- title: 1 test edit of 1 task (r) -->"
+    assert top[1] == (
+        "✅ **Green.** 1,195 of 1,200 tests pass on `mngr/r/integrated` (`hhhhhhhhhh`), 1 of them red before; "
+        "1 was red before and still is; 3 skipped; 1 seen both ways.  "
+    )
+    assert top[2] == "1 test or doc edit; **2 tasks not settled yet**."
+    world.made |= {"red_before": [], "flaky": [], "tests": {"all": 2, "pass": 2, "skip": 0, "green": []}}
+    assert "✅ **Green.** All 2 tests pass on" in world.write().split("\n")[1]
+
+
+def test_what_is_asked_of_people_is_told_once_and_without_what_was_printed(world: World) -> None:
+    world.task("t1", "blocked", None)
+    title = "the program ends with ValueError in src/a.py:6"
+    detail = f"to_contain: {title}.\n\n```\n$ shop add 2.5\nTraceback\n  File /home/x/a.py\n```"
+    world.changes["escalations"] = [
+        {"kind": "SHARED_CAUSE", "title": title, "detail": detail, "locations": [], "count": 1},
+        {"kind": "AMBIGUOUS", "title": "Which?", "detail": "The block says *two*.", "locations": [], "count": 1},
+    ]  # fmt: skip
+    world.changes["held"] = [
+        {"cause": "c12", "tests": ["a", "b"], "why": title},
+        {"cause": "c34", "tests": ["c"], "why": "no"},
+    ]
+    world.changes["causes"] = [{"cause": "c12", "reason": title, "count": 1, "tasks": ["t1"]}]
+    said = world.write()
+    assert said.count("ValueError") == 1 and "Traceback" not in said and "/home/x" not in said
+    assert (
+        "- **1×** shared cause: the program ends with ValueError in `src/a.py:6` · 2 tests of `c12` · `$ shop add 2.5`\n"
+        in said
+    )
+    assert "- **1×** ambiguous: Which? · The block says `*two*`\n" in said
+    assert "- nobody has mended `c34`, 1 test: no\n" in said
+    assert "- **1×** a question to people, below · `t1`\n" in said
+
+
+def test_what_was_found_is_shown_as_it_was_and_is_and_said_once(world: World) -> None:
+    world.task("t1", "fixed", "confirmed")
+    same = {
+        "level": "note",
+        "path": "tests/a.py",
+        "what": "made in another way",
+        "old": "ok()",
+        "new": "ok()",
+    }
+    other = {**same, "line": 9, "what": "another value", "new": "ok(1)"}
+    found = [{**same, "line": 3}, {**same, "line": 3}, {**same, "line": 4}, other, {**other, "new": ""}]
+    world.change("bbbbb2", "test", "Wait", "t1", flagged=True, findings=found)
+    world.commit("flagged", "bbbbb2")
+    said = world.write()
+    assert "  - `tests/a.py:3`, `tests/a.py:4`: made in another way\n" in said
+    assert (
+        "  - `tests/a.py:9`: another value: `ok()` → `ok(1)`\n  - `tests/a.py:9`: another value: `ok()`\n"
+        in said
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("`a b` reads `c-d` now", "`a b` reads `c-d` now"),
+        ("it says (`x y`), or `z`.", "it says (`x y`), or `z`."),
+        ("'how about rice?', he said", "'how about rice?', he said"),
+        ("`a``b` @c`d` e` f", "`a` `b` `@c` `d` e' f"),
+        ("` ` `", "'"),
+    ],
+)
+def test_code_is_what_its_writer_calls_so_and_what_could_be_more_than_words(line: str, shown: str) -> None:
+    assert text(line) == shown
+
+
+def test_secrets_do_not_go_to_a_forge() -> None:
+    key = "gh" + "p_" + "a" * 30
+    assert key not in text(f"it said {key}") and key not in code(key)
+
+
+def test_before_anything_is_integrated_there_is_nothing_to_write(world: World) -> None:
+    with pytest.raises(NotFound, match=r"integration\.json"):
+        write_pr(world.run, world.state, world.plan)

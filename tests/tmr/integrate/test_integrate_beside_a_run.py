@@ -1,0 +1,78 @@
+"""`mngr tmr integrate` beside a run that goes on, and beside another integration."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mngr.base.lock import Lock
+from mngr.mapreduce.journal import read_journal
+from mngr.mapreduce.run_dir import RunDir
+from tests.conftest import BIN, Mngr, git, wait_for
+from tests.tmr.test_tmr import FIX, order, project, result
+
+pytestmark = pytest.mark.agents
+
+assert project  # the fixture
+SUB = "def sub(a, b):\n    return a + b\n"
+TEST = "import {name}\n\n\ndef test_{fun}():\n    assert {name}.{fun}(3, 1) == {value}\n"
+
+
+def mend(step: dict[str, Any], subject: str) -> list[object]:
+    fixed = result(outcome="fixed", before="fail", after="pass")
+    return [step, {"commit": f"[FIX_IMPL] {subject}"}, fixed]
+
+
+@pytest.fixture
+def going(project: Mngr, tmp_path: Path) -> tuple[Mngr, Path]:
+    """Two tests that fail, and a file: while it is not there, the agent of the second waits."""
+    (project.repo / "calc.py").write_text("def add(a, b):\n    return a - b\n")
+    (project.repo / "less.py").write_text(SUB)
+    (project.repo / "tests").mkdir()
+    for name, fun, value in (("calc", "add", 4), ("less", "sub", 2)):
+        (project.repo / f"tests/test_{fun}.py").write_text(TEST.format(name=name, fun=fun, value=value))
+    git(project.repo, "add", "-A")
+    git(project.repo, "commit", "-qm", "two tests")
+    return project, tmp_path / "gate"
+
+
+def test_what_is_settled_is_integrated_while_others_work(going: tuple[Mngr, Path]) -> None:
+    project, gate = going
+    hold = {"run": f"while [ ! -e {gate} ]; do sleep 0.1; done"}
+    later = mend({"edit": {"path": "less.py", "old": "a + b", "new": "a - b"}}, "Less")
+    cases: dict[str, list[object]] = {"*add": mend(FIX, "Add"), "*sub": [hold, *later]}
+    words = [word for word in order("r", cases) if word != "--no-integrate"]
+    said = gate.with_name("said")
+    with said.open("w") as file:
+        run = subprocess.Popen([str(BIN / "mngr"), *words], cwd=project.repo, env=project.env, stderr=file)
+    try:
+        journal = RunDir(str(project.repo), "r").journal
+
+        def has(kind: str) -> bool:
+            return Path(journal).exists() and any(row["type"] == kind for row in read_journal(journal))
+
+        wait_for(lambda: has("launched"), 60)
+        assert project("tmr", "integrate", "r").code == 0
+        wait_for(lambda: has("settled"), 60)
+        done = project("tmr", "integrate", "r")
+        assert "1 task is not settled yet" in done.out
+        assert "red again" not in done.out, "it never was green"
+        told = Path(project.repo, ".mngr/runs/r/PR.md").read_text()
+        assert "**1 task not settled yet**" in told
+        first = git(project.repo, "log", "--format=%s", "main..mngr/r/integrated")
+        assert first == "[FIX_IMPL] Add"
+        lock = Lock(str(Path(project.repo, ".mngr/runs/r/integrate.lock")))
+        with lock:  # another one, which is still there when the run is over
+            gate.touch()
+            wait_for(lambda: "another integration of r goes on" in said.read_text(), 60)
+        assert run.wait(60) == 0
+    finally:
+        gate.touch()
+        run.kill()
+    made = json.loads(Path(project.repo, ".mngr/runs/r/integration.json").read_text())
+    assert (made["verdict"], made["open"], len(made["commits"])) == ("green", 0, 2)
+    assert not git(project.repo, "status", "--porcelain")

@@ -1,0 +1,236 @@
+"""Which tests would notice: in a room, however they call their program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mngr.tmr.cleanroom.rooms import text_of
+from mngr.tmr.verify import command_options
+from mngr.tmr.verify.audit import Audited, audit, examine
+from tests.tmr.world import PYTEST, World, new_world
+
+pytestmark = pytest.mark.agents
+
+FILES = {
+    "bin/note": """\
+        #!/bin/sh
+        case $1 in
+        add) word=$2; [ "$3" = --loud ] && word=$word!; echo "$word" >>notes.txt; echo "added $word" ;;
+        list) cat notes.txt ;;
+        *) echo "usage: note add WORD [--loud], note list" ;;
+        esac
+        """,
+    "tests/test_note.py": '''
+        import os
+        import subprocess
+        from pathlib import Path
+
+        import pytest
+
+        BIN = Path(__file__).parents[1] / "bin"
+
+
+        def sh(line, place):
+            env = {"PATH": f"{BIN}:/usr/bin:/bin"}
+            return subprocess.run(line, shell=True, cwd=place, env=env, capture_output=True, text=True).stdout
+
+
+        @pytest.fixture
+        def place(tmp_path):
+            os.chmod(BIN / "note", 0o755)
+            return tmp_path
+
+
+        def test_by_its_path(place):
+            subprocess.run([BIN / "note", "add", "x"], cwd=place, check=True)
+
+
+        def test_by_another_program(place):
+            assert subprocess.check_output(["sh", str(BIN / "note"), "add", "x"], cwd=place) is not None
+
+
+        def test_as_the_arguments_of_a_line(place):
+            subprocess.run(["sh", "-c", '"$@"', "sh", BIN / "note", "add", "x"], cwd=place, check=True)
+
+
+        def test_from_a_place_that_is_gone(place, monkeypatch):
+            monkeypatch.chdir(place)
+            place.rmdir()
+            subprocess.run([BIN / "note"], check=True)
+
+
+        def test_in_a_line(place):
+            assert sh("note add x --loud >/dev/null && note list | tr x y", place) == "y!\\n"
+
+
+        def test_of_a_word_that_is_everywhere(place):
+            sh("note add my-note", place)
+            assert "note" in sh("note list", place)
+
+
+        def test_with_an_option(place):
+            assert "added x" in sh("note add x --loud", place)
+
+
+        def test_with_something_else_before_it(place):
+            sh("note add x", place)
+            assert sh("note add y", place) == "added y\\n"
+
+
+        def test_the_usage(place):
+            assert sh("note --help", place).startswith("usage: ")
+
+
+        @pytest.mark.parametrize("word", ["added", ""])
+        def test_twice(place, word):
+            assert word in sh("note add x", place)
+
+
+        def test_cites(place):
+            """Adds a word.
+
+            Tutorial block:
+                note add x
+            """
+            assert True
+
+
+        def test_something_else():
+            assert 1 + 1 == 2
+        ''',
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with new_world(tmp_path_factory.mktemp("audit"), FILES) as world:
+        yield world
+
+
+def examined(world: World, name: str, *modes: str) -> Audited:
+    return examine(world.room, PYTEST, world.test(name), program="note", modes=modes or ("nop", "help"))
+
+
+def holes(world: World, name: str, *modes: str) -> list[tuple[str, str]]:
+    return [(hole.rule, hole.mode) for hole in examined(world, name, *modes).holes]
+
+
+def line(text: str) -> int:
+    source = FILES["tests/test_note.py"].split("\n")
+    return next(number for number, row in enumerate(source, 1) if text in row)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "test_by_its_path",
+        "test_by_another_program",
+        "test_as_the_arguments_of_a_line",
+        "test_from_a_place_that_is_gone",
+    ],
+)
+def test_a_program_that_does_nothing_is_not_noticed(world: World, name: str) -> None:
+    assert holes(world, name) == [("vacuous", "nop"), ("vacuous", "help")]
+
+
+def test_a_usage_is_taken_for_an_answer(world: World) -> None:
+    assert holes(world, "test_of_a_word_that_is_everywhere") == [("vacuous", "help")]
+
+
+def test_who_looks_at_the_answer_notices(world: World) -> None:
+    found = examined(world, "test_in_a_line", "nop", "help", "each", "drop")
+    assert (found.outcome, found.holes, found.runs) == ("guarded", [], 6)
+
+
+def test_who_asks_for_the_usage_gets_it(world: World) -> None:
+    assert examined(world, "test_the_usage").outcome == "guarded"
+
+
+def test_an_option_that_nobody_misses_is_named_with_its_line(world: World) -> None:
+    (found,) = audit(world.room, PYTEST, world.test("test_with_an_option"), program="note")
+    assert (found.rule, found.level, found.new) == ("unguarded-option", "note", "note add x --loud")
+    assert (found.path, found.line) == ("tests/test_note.py", line('"note add x --loud"'))
+    assert found.what == "test_with_an_option passes without --loud: `note add x --loud`"
+
+
+def test_a_command_that_nobody_misses_is_a_note(world: World) -> None:
+    (hole,) = examined(world, "test_with_something_else_before_it", "nop", "each").holes
+    assert (hole.rule, hole.mode, hole.command) == ("unguarded-command", "each", "note add x")
+    assert hole.line == line('"note add y"') - 1
+
+
+def test_one_of_its_parameters_is_enough(world: World) -> None:
+    (hole,) = examined(world, "test_twice", "nop").holes
+    assert hole.what == "test_twice[] passes when note does and prints nothing"
+
+
+def test_what_is_cited_must_be_run(world: World) -> None:
+    (hole,) = examined(world, "test_cites").holes
+    assert (hole.rule, hole.what) == ("vacuous", "test_cites cites `note add x` and never runs it")
+    assert examined(world, "test_something_else").outcome == "no-command"
+
+
+HELP = """
+  -n, --name TEXT     who
+  -q, --quiet         say nothing
+  --sort [-]FIELD     order
+  --level {low,high}
+  --colour string     which
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "cuts"),
+    [
+        ("add x --quiet y", {"--quiet": [(2, 3)]}),
+        ("add --name x -q", {"--name": [(1, 3)], "-q": [(3, 4)]}),
+        ("-n x --sort -y", {"-n": [(0, 2)], "--sort": [(2, 3)], "-y": [(3, 4)]}),
+        ("--level low --colour red", {"--level": [(0, 2)], "--colour": [(2, 4)]}),
+        ("--name=x y", {"--name": [(0, 1)]}),
+        ("--other x", {"--other": [(0, 2), (0, 1)]}),
+        ("run -- make -j", {}),
+        ("take -5 -", {}),
+    ],
+)
+def test_what_is_left_out_with_an_option(words: str, cuts: dict[str, list[tuple[int, int]]]) -> None:
+    found = command_options.options(words.split(), lambda flag: command_options.takes_value(flag, HELP))
+    assert dict(found) == cuts
+
+
+@pytest.mark.parametrize(
+    ("line", "stubbed"),
+    [
+        ("{note} add x", "{stub} add x"),
+        ("cd y && '{note}' add x | {note} list", "cd y && '{stub}' add x | {stub} list"),
+        (
+            "A=1 timeout 5 {note}; if ! {note}; then {note}; fi",
+            "A=1 timeout 5 {stub}; if ! {stub}; then {stub}; fi",
+        ),
+        ("python3 -u {note} add\nsh {note}", "python3 -u {stub} add\nsh {stub}"),
+        ("x=$({note} list)", "x=$({stub} list)"),
+        ("bin/note", "{stub}"),
+        ("cat {note} && ls bin/note", "cat {note} && ls bin/note"),
+        ("{note}-other list; /none/note list", "{note}-other list; /none/note list"),
+        ("python -m note add && python3 -m notes", "{module} add && python3 -m notes"),
+    ],
+)
+def test_where_a_line_names_the_program(tmp_path: Path, line: str, stubbed: str) -> None:
+    names: dict[str, Any] = {"probe": SimpleNamespace(FACTS={"report": str(tmp_path / "report")})}
+    names["probe"].FACTS["audit"] = {"words": ["note"], "mode": "plain", "stub": ""}
+    exec(text_of("stub_plugin.py", str(Path(command_options.__file__).parent)), names)
+    note = tmp_path / "bin" / "note"
+    note.parent.mkdir()
+    note.touch()
+    stub = names["_redirect"](str(note), "/")
+    assert stub != str(note)
+    places = {"note": note, "stub": stub, "module": f"{names['ROOT']}/module/note"}
+    given, wanted = line.format(**places), stubbed.format(**places)
+    assert names["_line"](given, str(tmp_path)) == wanted
+    assert names["_words"](["setsid", "--ctty", "sh", "-c", given], str(tmp_path))[-1] == wanted
+    if "\n" not in given and not set("&|;()'") & set(given):
+        assert names["_words"](given.split(), str(tmp_path)) == wanted.split()

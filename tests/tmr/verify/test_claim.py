@@ -1,0 +1,130 @@
+"""A result is a claim of a stranger: good ones are read, bad ones are told what is wrong, and nothing is believed."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mngr.tmr.verify.claim import CHANGES, ESCALATIONS, MAX_BYTES, OUTCOMES, Result, parse_result, read_result
+
+WHOLE: dict[str, Any] = {
+    "v": 1, "task": "t", "outcome": "fixed", "before": "fail", "after": "pass", "summary": "**done** ✓",
+    "changes": [{"kind": "FIX_IMPL", "summary": "s", "commits": ["0123abc", "f" * 40]}],
+    "escalations": [{"kind": "BLOCKER", "title": "t", "detail": "d", "locations": [{"path": "a.py", "line": 3}]}],
+    "runs": [{"name": "n", "description": "d"}],
+}  # fmt: skip
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(OUTCOMES),
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.sampled_from(["kind", "path", "line", "x"]), inside, max_size=3),
+    max_leaves=6,
+)  # fmt: skip
+
+
+def problems(**changes: Any) -> list[str]:
+    found = parse_result(json.dumps({**WHOLE, **changes}), "t")
+    return found if isinstance(found, list) else []
+
+
+def test_a_whole_one_is_read_and_written_alike() -> None:
+    found = parse_result(json.dumps(WHOLE), "t")
+    assert isinstance(found, Result) and found.to_dict() == WHOLE
+    short = {key: WHOLE[key] for key in ("v", "task", "before", "after", "summary")} | {
+        "outcome": "unchanged"
+    }
+    assert isinstance(parse_result(json.dumps(short), "t"), Result)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"v": 2}, '"v" is 2, it must be 1.'),
+        ({"v": True}, '"v" is true, it must be 1.'),
+        ({"task": "u"}, '"task" is "u", but this task is "t".'),
+        ({"outcome": "done"}, f'"outcome" is "done", it must be one of {", ".join(OUTCOMES)}.'),
+        ({"after": None}, '"after" is null, it must be one of pass, fail, flaky.'),
+        ({"summary": "x" * 20_001}, "summary has 20001 characters, at most 20000 are taken."),
+        ({"sumary": "x"}, "result.json has \"sumary\", which is not known; did you mean 'summary'?"),
+        ({"changes": {}}, "changes is an object, it must be a list."),
+        ({"changes": [[]] * 101}, "changes has 101 entries, at most 100 are taken."),
+        ({"changes": [3]}, "changes[0] is 3, it must be an object."),
+        (
+            {"changes": [{"kind": "FIX", "summary": "s", "commits": []}]},
+            f'changes[0].kind is "FIX", it must be one of {", ".join(CHANGES)}.',
+        ),
+        (
+            {"changes": [{"kind": "FIX_DOC", "summary": "s", "commits": ["HEAD"]}]},
+            'changes[0].commits has "HEAD", which is no commit id.',
+        ),
+        (
+            {"escalations": [{"kind": "x", "title": "s"}]},
+            f'escalations[0].kind is "x", it must be one of {", ".join(ESCALATIONS)}.',
+        ),
+        (
+            {"escalations": [{"kind": "BLOCKER", "title": "s", "locations": [{"path": "a", "line": 0}]}]},
+            "escalations[0].locations[0].line is 0, it must be the number of a line.",
+        ),
+        ({"runs": [{"description": "d"}]}, 'runs[0] has no "name".'),
+        ({"after": "fail"}, '"outcome" is "fixed" but "after" is "fail": one of them is wrong.'),
+        ({"changes": []}, '"outcome" is "fixed" but "changes" is empty: list your commits in it.'),
+        (
+            {"outcome": "unchanged"},
+            '"outcome" is "unchanged" but "changes" is not empty: one of them is wrong.',
+        ),
+    ],
+)
+def test_each_trouble_has_one_sentence(changes: dict[str, Any], said: str) -> None:
+    assert problems(**changes) == [said]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[", "[NaN]", "[1" + "2" * 5000 + "]", '{"a": 1, "a": 2}', "[" * 100_000, "3"]
+)
+def test_what_is_no_result_at_all(text: str) -> None:
+    found = parse_result(text, "t")
+    assert isinstance(found, list) and len(found) == 1 and len(found[0]) < 300
+
+
+@given(field=st.sampled_from(sorted(WHOLE)), value=JSON)
+def test_no_value_is_too_odd(field: str, value: Any) -> None:
+    found = parse_result(json.dumps({**WHOLE, field: value}), "t")
+    if isinstance(found, Result):
+        assert isinstance(parse_result(json.dumps(found.to_dict()), "t"), Result)
+    else:
+        assert found and all(problem.isprintable() for problem in found)
+
+
+def test_a_large_one_is_judged_quickly() -> None:
+    started = time.monotonic()
+    many = {f"k{number}": 0 for number in range(80_000)}
+    assert len(problems(**many)) == 8
+    twice = "{" + ",".join(f'"k{number}":0' for number in range(60_000)) + ',"k59999":1}'
+    assert "twice" in parse_result(twice, "t")[0]  # type: ignore[index]
+    assert time.monotonic() - started < 10
+
+
+def test_only_a_file_of_a_fair_size_is_read(tmp_path: Path) -> None:
+    place = tmp_path / "result.json"
+
+    def said() -> str:
+        found = read_result(str(place), "t")
+        assert isinstance(found, list)
+        return found[0]
+
+    assert said() == "there is no result.json."
+    place.write_text(json.dumps(WHOLE))
+    assert isinstance(read_result(str(place), "t"), Result)
+    place.write_bytes(b'{"v": "\xff"}')
+    assert said() == "result.json is not UTF-8: byte 8 is wrong."
+    with place.open("wb") as file:
+        file.truncate(MAX_BYTES + 1)
+    assert "larger than 1 MB" in said()
+    place.unlink()
+    os.mkfifo(place)
+    assert said() == "result.json is not a regular file."

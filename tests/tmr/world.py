@@ -1,0 +1,67 @@
+"""A small project of the tests' own, in a home of its own, with rooms that run its tests for real."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mngr import Fleet
+from mngr.testkit.contract.program import clean_up, commit, new_env, new_repo
+from mngr.tmr.cleanroom.rooms import Room, Rooms
+from mngr.tmr.cleanroom.sandbox import Walls
+from mngr.tmr.cleanroom.test_run import Test, TestRun, run_test
+from mngr.tmr.prepare.collect import Collected, collect
+
+RUN = "20260102-030405-abcd"
+PYTEST = ["python", "-m", "pytest"]
+BARE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # the plugins of whoever runs these tests only cost time
+
+
+class World:
+    """The project, its rooms, and one room that a module shares."""
+
+    def __init__(self, root: Path, repo: Path, files: dict[str, str], walls: Walls | None) -> None:
+        self.root, self.repo = root, repo
+        self.base = self.write(files)
+        self.fleet = Fleet(str(root / "home"), cwd=str(repo))
+        self.rooms = Rooms(self.fleet, RUN, str(repo), env=BARE, walls=walls)
+        self.collected: Collected
+        self.room: Room
+
+    def write(self, files: dict[str, str]) -> str:
+        """Write files and commit them; the commit."""
+        for name, text in files.items():
+            path = self.repo / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(textwrap.dedent(text))
+        return commit(self.repo, "notes.txt", "\n".join(sorted(files)))
+
+    def test(self, name: str) -> Test:
+        """A collected test by its name."""
+        return next(test for test in self.collected.tests if test.name == name)
+
+    def run(self, name: str, timeout: float = 30.0) -> TestRun:
+        """One run of a test in the shared room."""
+        return run_test(self.room, PYTEST, self.test(name), timeout=timeout)
+
+    def graves(self) -> list[str]:
+        """What the graveyard holds."""
+        return [grave.name for grave in self.fleet.graves()]
+
+
+@contextmanager
+def new_world(root: Path, files: dict[str, str], walls: Walls | None = None) -> Iterator[World]:
+    """A world with a collected room; afterwards no trace of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        repo = new_repo(root, new_env(root), patch)
+        world = World(root, repo, {".gitignore": "__pycache__/\n.venv/\n*.log\n", **files}, walls)
+        try:
+            with world.rooms.room(world.base) as world.room:
+                world.collected = collect(world.room, PYTEST)
+                yield world
+        finally:
+            clean_up(root)

@@ -1,0 +1,261 @@
+"""Blocks of any shell script: what belongs together stays together, and nothing gets lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mngr.base.errors import MngrError, NotFound
+from mngr.tutorial.blocks import Blank, Block, block_id, lines_of, parse, read_script
+
+
+def texts(script: str) -> list[str]:
+    return [block.text for block in parse(script).blocks]
+
+
+def only(script: str) -> Block:
+    (block,) = parse(script).blocks
+    return block
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "cat <<EOF\none\n\ntwo\nEOF\nls",
+        "cat <<-EOF\n\tone\n\n\ttwo\n\tEOF\nls",
+        "cat <<'E O F' | sort\n$(\n\n'\nE O F",
+        'cat <<"A" - <<\\B\n\nB\n\nA\n\'\n\nB',
+        "cat << EOF >x; echo '\n\nEOF\n'\nbody\n\nEOF",
+        "echo 'one\n\ntwo'",
+        'echo "one\n\n\\" two"',
+        "echo $'it\\'s\n\none'",
+        "x=$(\n  one\n\n  two\n)",
+        'echo "$(\n  echo ")"\n\n)"',
+        "echo `one\n\ntwo`",
+        "echo ${x:-\n\ny}",
+        "x=$((1 +\n\n2))",
+        "one \\\n\ntwo",
+        "one |\n\ntwo",
+        "one && # because\n\n# and\ntwo",
+        "x=$(case $y in\na) one ;;\n\n(b) two ;;\nesac)\nls",
+    ],
+)
+def test_an_empty_line_inside_does_not_end_a_block(script: str) -> None:
+    assert texts(script + "\n\nnext\n") == [script, "next"]
+    assert parse(script).problems == []
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "if true; then\n  one\n\n  two\nfi",
+        "f() {\n  one\n\n  two\n}",
+        "for x in 1 2; do\n\none\ndone",
+        "(\none\n\ntwo\n)",
+        "# it's\n\ntwo",
+        "echo one # it's \\\n\ntwo",
+        "echo $((1 << 2))\n\ntwo",
+        "((x = 1 << 2))\n\ntwo",
+        "cat <<< EOF\n\ntwo",
+        "echo a#'b' \\'\n\ntwo",
+        "echo ${#x} $# ${x#\\'}\n\ntwo",
+        "echo '\\'\n\ntwo",
+        'echo "${x:-it\'s}"\n\ntwo',
+        "echo `# it's`\n\ntwo",
+    ],
+)
+def test_an_empty_line_elsewhere_ends_it(script: str) -> None:
+    assert texts(script)[-1] == script.split("\n\n")[1]
+    assert parse(script).problems == []
+
+
+@pytest.mark.parametrize(
+    ("script", "commands"),
+    [
+        ("# say\n  echo hi  # loudly\nls", ["echo hi", "ls"]),
+        ("one \\\n    --two \\\n    three", ["one --two three"]),
+        ("on\\\ne", ["one"]),
+        ('echo "a\\\n  b"', ['echo "a  b"']),
+        ("echo 'a\n  b'", ["echo 'a\n  b'"]),
+        ("cat <<E\n\n  x\nE\nls", ["cat <<E\n\n  x\nE", "ls"]),
+        ("one |\n  two\nthree", ["one |\n  two", "three"]),
+        ("for x in a; do\n  # why\n  one\ndone\ntwo", ["for x in a; do\n  one\ndone", "two"]),
+        ("if a; then\nb\nelif c; then\nd\nelse if e; then\nf\nfi\nfi\ng", ["if a; then\nb\nelif c; then\nd\nelse if e; then\nf\nfi\nfi", "g"]),
+        ("case $x in\na) one ;;\n(b|c)\n  two\nesac\nls", ["case $x in\na) one ;;\n(b|c)\n  two\nesac", "ls"]),
+        ("f() {\n  one\n}\nfunction g {\n  two\n}\nh ()\n(\nx\n)\nf", ["f() {\n  one\n}", "function g {\n  two\n}", "h ()", "(\nx\n)", "f"]),
+        ("echo if for {\nls", ["echo if for {", "ls"]),
+        ("while read -r x; do echo $x; done <<E\nfi\nE\nls", ["while read -r x; do echo $x; done <<E\nfi\nE", "ls"]),
+        ("diff <(one) \\\n <(two)\nls", ["diff <(one) <(two)", "ls"]),
+        ("if a; then\n\nb", ["b"]),
+        ("#!/bin/sh\necho", ["echo"]),
+        ("set -e\necho", ["set -e", "echo"]),
+    ],
+)  # fmt: skip
+def test_commands_are_whole(script: str, commands: list[str]) -> None:
+    assert parse(script).blocks[-1].commands == commands
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "#!/bin/sh",
+        "#!/usr/bin/env bash\n# by ann",
+        "set -e",
+        "set -euo pipefail # strict\nshopt -s nullglob",
+        "set -e; set -u",
+        "\ufeff#!/bin/sh\r\nset -eu\r\n",
+    ],
+)
+def test_what_only_sets_the_shell_up_needs_no_test(script: str) -> None:
+    assert only(script).commands == []
+
+
+def test_a_block_has_a_name_a_place_and_a_section() -> None:
+    found = parse(
+        "#!/bin/sh\n\n# Part one\n\n#   See what's there!\nls -l\n\n\n\tgit status \\\n  --short"
+    ).blocks
+    assert [(b.slug, b.line, b.section) for b in found] == [
+        ("bin-sh", 1, None),
+        ("see-whats-there", 5, "Part one"),
+        ("git-status", 9, "Part one"),
+    ]
+    assert only("# " + "word " * 30 + "\nls").slug == "word-word-word-word-word-word-word-word-word"
+    assert only("«»").slug == "block"
+
+
+@pytest.mark.parametrize(
+    "banner",
+    [
+        "#####\n# Part 1\n#####",
+        "#\n# Part 1\n#",
+        "# ====\n# Part 1\n# ====",
+        "# --- Part 1 ---",
+        "# === Part 1 ===",
+        "#=== Part 1",
+        "# ── Part 1 ───────",
+        "# *** Part 1 ***",
+        "## Part 1",
+        "## Part 1 ##",
+        "### Part 1",
+        "#### Part 1 ####",
+        "# Part 1\n# ------",
+    ],
+)
+def test_a_banner_begins_a_section(banner: str) -> None:
+    found = parse(f"first\n\n{banner}\n\n# Some words on it.\n\n# do\nsecond\n")
+    sections = [block.section for block in found.blocks]
+    assert sections == ([None, "Part 1"] if banner[1] != "\n" else [None, "Some words on it."])
+    assert [blank.title for blank in found.blanks] == ([] if banner[1] != "\n" else ["Part 1"])
+
+
+def test_a_banner_may_stand_right_above_its_first_block() -> None:
+    found = parse("# --- One ---\nls\n\n## two\nls -l\n\n# ### no\nls -a\n").blocks
+    assert [block.section for block in found] == ["One", "One", "One"]
+
+
+def test_a_heading_with_no_block_is_a_blank_to_fill() -> None:
+    script = parse(
+        "#!/bin/sh\n\n### List\n\n# by label\n\n# by state\nlist\n\n# by host\n\n### Stop\n\n### Start\n\n# what\n#   it does\n"
+    )
+    assert [(b.line, b.section, b.title) for b in script.blanks] == [
+        (5, "List", "by label"),
+        (10, "List", "by host"),
+        (12, "Stop", "Stop"),
+        (16, "Start", "what"),
+    ]
+    assert script.blanks[-1].text == "# what\n#   it does"
+
+
+@pytest.mark.parametrize(
+    ("script", "line", "said"),
+    [
+        ("one\n\ncat <<EOF\nx\n\ntwo\n", 3, "the here-document 'EOF' has no end"),
+        ("one\n\necho it's\n\ntwo\n", 3, "the ' is never closed"),
+        ("one\n\necho it's\n\ntwo 'a'\n", 3, "the ' is never closed"),
+        ('one\n\nls\necho "\n\ntwo\n', 4, 'the " is never closed'),
+        ("one\n\nx=$(ls\n\ntwo\n", 3, "the $( is never closed"),
+    ],
+)
+def test_what_is_never_closed_is_named_and_the_rest_goes_on(script: str, line: int, said: str) -> None:
+    found = parse(script, "t.sh")
+    assert [str(problem) for problem in found.problems] == [f"t.sh:{line}: {said}"]
+    assert len(found.blocks) == 3
+    assert (found.blocks[0].text, found.blocks[2].text.split()[0]) == ("one", "two")
+
+
+def test_thousands_of_troubles_take_no_time() -> None:
+    found = parse("it's\n\ncat <<X$\n\n" * 2000)
+    assert len(found.problems) == 20
+    assert len(found.blocks) >= 3000
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"echo\n\x7fELF\0\0", "t.sh:2: this is no text"),
+        ("echo hi\n".encode("utf-16"), "t.sh:1: this is no text"),
+        (b"#!/usr/bin/env python3\nprint()\n", "t.sh:1: this is a script for /usr/bin/env python3"),
+        (b"import os\n\nprint(os.getcwd())\n", "t.sh:1: this is Python"),
+    ],
+)
+def test_what_is_no_shell_script_is_refused(tmp_path: Path, data: bytes, said: str) -> None:
+    path = tmp_path / "t.sh"
+    path.write_bytes(data)
+    with pytest.raises(MngrError, match=r"not a shell script|no shell script") as caught:
+        read_script(str(path), "t.sh")
+    assert caught.value.message.startswith(said)
+
+
+def test_a_script_that_looks_strange_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "t.sh"
+    path.write_bytes(b"import -window root x.png\n\necho \xff")
+    script = read_script(str(path), "t.sh")
+    assert [block.text for block in script.blocks] == ["import -window root x.png", "echo \ufffd"]
+    assert [str(problem) for problem in script.problems] == ["t.sh:3: this is not UTF-8"]
+    with pytest.raises(NotFound, match=r"no script .*/gone\.sh"):
+        read_script(str(tmp_path / "gone.sh"))
+    with pytest.raises(MngrError, match="Is a directory"):
+        read_script(str(tmp_path))
+
+
+PIECES = st.sampled_from(
+    ["echo hi", "# why", "'", '"', "$(", ")", "`", "${", "}", "<<E", "<<-'E'", "E", "\\", "|", "&&", "if", "then", "fi", "((", "))",
+     "case x in", "esac", "{", "#", ";;", "$'", "<<<", " ", "\t", "\n", "\n\n", "\r\n", "é", "##", "# --- x ---", "set -e", "do", "done"]
+)  # fmt: skip
+SCRIPTS = st.lists(PIECES, max_size=40).map("".join) | st.text(max_size=200)
+
+
+@given(SCRIPTS)
+def test_no_line_is_lost(text: str) -> None:
+    script = parse(text)
+    parts: list[Block | Blank] = [*script.blocks, *script.blanks]
+    lines = lines_of(text)
+    held: set[int] = set()
+    for part in parts:
+        size = part.text.count("\n") + 1
+        assert lines[part.line - 1 : part.line - 1 + size] == part.text.split("\n")
+        held |= set(range(part.line, part.line + size))
+    # What is left are headings that have a block under them: comments all.
+    left = [line for number, line in enumerate(lines, 1) if line.strip() and number not in held]
+    assert all(line.lstrip().startswith("#") for line in left)
+
+
+@given(SCRIPTS, st.text(" \t", max_size=3))
+def test_an_id_does_not_depend_on_indentation_and_line_ends(text: str, indent: str) -> None:
+    for block in parse(text.replace("\r", "")).blocks:
+        lines = block.text.split("\n")
+        assert block_id("\r\n".join(indent + line + indent for line in ["", *lines, ""])) == block.id
+        assert block_id(block.text + "x") != block.id
+
+
+@given(
+    st.lists(
+        st.sampled_from(["ls -l", "# why\nls", "cat <<E\n\n'\nE", "echo 'a\n\nb'", "x=$(\n\nls)"]), min_size=1
+    )
+)
+def test_blocks_are_what_was_put_together(blocks: list[str]) -> None:
+    assert texts("\n\n".join(blocks)) == blocks
+    assert texts("\r\n \t\r\n".join(block.replace("\n", "\r\n") for block in blocks)) == blocks

@@ -1,0 +1,229 @@
+"""The pages in a real Chromium: what they show, that they play, that nothing of a test's is run."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mngr.e2e import E2eSession
+from mngr.web import player
+from tests.conftest import BIN, Mngr
+from tests.support.browser import Browser
+
+HOSTILE = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>&amp;\"'"
+RUN = "20260102-030405-abcd"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with Browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Artifacts of two tests, one of them as hostile as a test can be."""
+    place = tmp_path / "e2e"
+    session = E2eSession(
+        place / RUN / "test_good-1", {"test": "t.py::test_good", "doc": "It says hello.", "file": "t.py"}
+    )
+    session.write_tutorial_block("# say hello\necho hello")
+    session.run("echo hello; echo oops >&2; exit 3", comment="say hello")
+    with session.tty("echo one; sleep 0.3; echo two", name="talk") as terminal:
+        terminal.wait()
+    session.close()
+    session.save("passed")
+    about = {"test": HOSTILE, "doc": HOSTILE, "file": HOSTILE, "failure": HOSTILE}
+    bad = E2eSession(place / RUN / "test_bad-2", about)
+    bad.write_tutorial_block(HOSTILE)
+    bad.run(f"cat <<'E'\n{HOSTILE}\nE")
+    with bad.tty(f"cat <<'E'\n</script>{HOSTILE}\nE", name="x") as terminal:
+        terminal.wait()
+    bad.close()
+    bad.save("failed")
+    (place / RUN / "broken-3").mkdir()
+    (place / RUN / "broken-3" / "meta.json").write_text("[" * 100_000)
+    (place / RUN / "link-4").symlink_to("/etc")
+    return place
+
+
+@pytest.fixture
+def pages(place: Path, mngr: Mngr, tmp_path: Path) -> Path:
+    first = mngr("web", "--e2e", str(place), "--export", str(tmp_path / "pages")).out.strip()
+    assert first == str(tmp_path / "pages" / "index.html")
+    shutil.rmtree(place)  # they need nothing else
+    return tmp_path / "pages"
+
+
+def test_from_runs_to_a_test(browser: Browser, pages: Path) -> None:
+    browser.open(f"file://{pages}/index.html")
+    assert browser.ask("document.querySelector('td a').textContent") == RUN
+    assert "1 failed, 1 running, 1 passed" in browser.ask("document.body.innerText")
+    browser.ask("document.querySelector('td a').click()")
+    browser.wait("document.readyState === 'complete' && document.title === " + repr(RUN))
+    rows = (
+        "[...document.querySelectorAll('#tests tr:not([hidden]) td:first-child')].map(row => row.innerText)"
+    )
+    names = browser.wait(rows)
+    assert [name.split(" ")[0] for name in names] == ["failed", "running", "passed"]
+    browser.ask("find.value = 'hello'; find.dispatchEvent(new Event('input'))")
+    assert browser.ask(rows) == ["passed t.py::test_good"]
+
+
+def test_a_test_with_all_that_belongs_to_it(browser: Browser, pages: Path) -> None:
+    browser.open(f"file://{pages}/{RUN}/test_good-1/index.html")
+    text = browser.ask("document.body.innerText")
+    for shown in (
+        "t.py::test_good",
+        "It says hello.",
+        "# say hello\necho hello",
+        "$ echo hello;",
+        "! oops",
+        "? 3",
+    ):
+        assert shown in text
+    assert (
+        browser.ask("getComputedStyle(document.querySelector('.transcript .error')).color")
+        == "rgb(207, 34, 46)"
+    )
+    tops = browser.ask(
+        "[...document.querySelectorAll('.columns > section')].map(s => s.getBoundingClientRect().top)"
+    )
+    assert len(tops) == 3 and len(set(tops)) == 1  # side by side
+
+
+def test_from_a_block_of_the_tutorial_to_what_its_test_did(
+    browser: Browser, place: Path, mngr: Mngr, tmp_path: Path
+) -> None:
+    script = (
+        f"# say hello\necho hello\n\n# nobody tests\necho '{HOSTILE.replace(chr(39), '')}'\n\n# nothing yet\n"
+    )
+    (mngr.repo / "tutorial.sh").write_text(script)
+    mngr("web", "--e2e", str(place), "--export", str(tmp_path / "pages"))
+    browser.open(f"file://{tmp_path}/pages/index.html")
+    browser.ask("document.querySelector('a[href=\"tutorial.html\"]').click()")
+    browser.wait("document.readyState === 'complete' && document.title === 'Tutorial'")
+    blocks = browser.ask("[...document.querySelectorAll('.cited')].map(block => block.innerText)")
+    assert "passed t.py::test_good, 1 recording" in blocks[0]
+    assert "no test that ran cites it" in blocks[1]
+    assert "a blank to fill" in blocks[2]
+    assert "1 of 2 blocks are cited" in browser.ask("document.body.innerText")
+    browser.ask("document.querySelector('.cited summary').click()")
+    browser.wait("document.querySelector('.cited .ap-player')")
+    opened = browser.ask("document.querySelector('.cited').innerText")
+    assert "$ echo hello; echo oops >&2; exit 3\n" in opened and "talk" in opened
+    browser.ask("find.value = 'NOBODY'; find.dispatchEvent(new Event('input'))")
+    assert len(browser.ask("[...document.querySelectorAll('.cited:not([hidden])')].map(b => b.id)")) == 1
+    assert browser.ask("typeof window.hacked") == "undefined" and browser.complaints == []
+    browser.ask("document.querySelector('.cited a').click()")
+    browser.wait("document.title === 't.py::test_good'")
+
+
+def test_recordings_play_offline(browser: Browser, pages: Path, tmp_path: Path) -> None:
+    assert player.is_there(), "make setup fetches it with npm"
+    browser.open(f"file://{pages}/{RUN}/test_good-1/index.html")
+    browser.wait("document.querySelector('.ap-overlay-start')")
+    browser.ask("document.querySelector('.ap-overlay-start').click()")
+    browser.wait(
+        "document.querySelector('.ap-playback-button') && !document.querySelector('.ap-overlay-start')"
+    )
+    browser.wait("(document.querySelector('.ap-time-elapsed') || {}).textContent")
+    assert browser.complaints == []
+    assert all(url.startswith(("file://", "data:", "blob:")) for url in browser.fetched)
+    browser.photograph(tmp_path / "page.png")
+    assert (tmp_path / "page.png").stat().st_size > 10_000
+
+
+def test_nothing_that_a_test_wrote_is_run(browser: Browser, pages: Path) -> None:
+    for page in ("index.html", f"{RUN}/index.html", f"{RUN}/test_bad-2/index.html"):
+        browser.open(f"file://{pages}/{page}")
+        assert browser.ask("typeof window.hacked") == "undefined"
+        assert browser.complaints == []
+    assert browser.ask("document.querySelectorAll('main img, main script:not([type])').length") == 0
+    assert browser.ask("document.querySelector('.block').textContent") == HOSTILE
+    assert HOSTILE in browser.ask("document.querySelector('.transcript').textContent")
+
+
+def test_without_the_player_recordings_are_text(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mngr.web.live import server
+
+    monkeypatch.setattr(player, "SCRIPT", "not-there.js")
+    text = server.test_page(str(place), RUN, "test_good-1")
+    assert "The player is not installed" in text
+    assert '<pre class="screen">one\ntwo</pre>' in text
+
+
+@pytest.fixture
+def served(place: Path, mngr: Mngr) -> Iterator[tuple[str, int]]:
+    argv = [str(BIN / "mngr"), "web", "--e2e", str(place)]
+    with subprocess.Popen(
+        argv, cwd=mngr.repo, env=mngr.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().decode().strip()
+        yield url, int(url.rstrip("/").rpartition(":")[2])
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+
+
+def get(port: int, path: str, host: str = "127.0.0.1:1") -> tuple[int, str]:
+    link = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    link.putrequest("GET", path, skip_host=True)
+    link.putheader("Host", host)
+    link.endheaders()
+    answer = link.getresponse()
+    text = answer.read().decode()
+    link.close()
+    return answer.status, text
+
+
+def test_served_pages(browser: Browser, served: tuple[str, int], place: Path) -> None:
+    url, port = served
+    browser.open(f"{url}{RUN}/test_good-1/")
+    browser.wait("document.querySelector('.ap-player')")
+    assert browser.complaints == []
+    assert all(fetched.startswith((url, "data:", "blob:")) for fetched in browser.fetched)
+    browser.open(f"{url}{RUN}")
+    assert browser.ask("location.pathname") == f"/{RUN}/"
+    E2eSession(place / RUN / "test_new-5", {"test": "t.py::test_new"}).close()  # made anew for every request
+    assert "t.py::test_new" in get(port, f"/{RUN}/")[1]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../../etc/passwd",
+        "/%2e%2e/",
+        f"/{RUN}/link-4/",
+        f"/{RUN}/nope/",
+        "/static/../pages.py",
+        "/static/x",
+        "/a/b/c",
+    ],
+)
+def test_what_is_not_there(served: tuple[str, int], path: str) -> None:
+    code, text = get(served[1], path)
+    assert code == 404 and "root:" not in text
+
+
+def test_only_for_this_machine(served: tuple[str, int]) -> None:
+    assert get(served[1], "/", host="evil.example:80")[0] == 403
+    assert get(served[1], "/", host="localhost:1")[0] == 200
+
+
+def test_bad_input(mngr: Mngr, tmp_path: Path) -> None:
+    assert "there are no e2e tests' artifacts" in mngr("web", "--e2e", str(tmp_path / "no"), code=1).err
+    (tmp_path / "e2e").mkdir()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine")
+    words = ["web", "--e2e", str(tmp_path / "e2e"), "--export", str(tmp_path / "full")]
+    assert "holds something else" in mngr(*words, code=1).err
+    assert os.listdir(tmp_path / "full") == ["mine.txt"]
+    assert "exclude each other" in mngr(*words, "--port", "1", code=2).err

@@ -1,0 +1,261 @@
+"""The report of a run in a real Chromium, from disk: with hostile agents, and with three hundred of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mngr.mapreduce.run_dir import slug_of
+from tests.support.browser import Browser
+from tests.support.runfolder import RunFolder
+
+EVIL = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>\"' \x1b[31mred\x1b[0m \u202egnp.exe\u202c"
+IMAGE = "<img src=x onerror='window.hacked = 1'>.html"
+SHOWN = "^[[31mred^[[0m [U+202E]gnp.exe[U+202C]"
+BAD = f"tests/test_cart.py::test_{EVIL}"
+GOOD = "tests/test_price.py::test_tea"
+ROWS = "[...document.querySelectorAll('#tasks-table tbody tr')].filter(row => !row.hidden)"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with Browser() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """Three hundred tasks, one that has all that a receipt can have, and one whose agent is as hostile as it can be."""
+    folder = RunFolder(tmp_path_factory.mktemp("report"), "nightly")
+    folder.fill(300)
+    _good(folder)
+    _evil(folder)
+    return folder
+
+
+def _good(folder: RunFolder) -> None:
+    fix = folder.commit(folder.base, "[FIX_IMPL] Tea has a price\n\nIt was forgotten.", {"shop.py": "PRICES = {'tea': 3.2}\n\n\ndef price(name):\n    return PRICES[name]\n"})  # fmt: skip
+    claim = {
+        "outcome": "fixed", "before": "fail", "after": "pass", "summary": "Tea was not in the list.",
+        "changes": [{"kind": "FIX_IMPL", "summary": "a price", "commits": [fix]}],
+    }  # fmt: skip
+    runs = [{"outcome": "pass", "seconds": 0.4, "exit_code": 0}] * 3
+    fault = {
+        "path": "shop.py",
+        "line": 5,
+        "kind": "return",
+        "before": "return PRICES[name]",
+        "after": "return None",
+    }
+    check: dict[str, Any] = {
+        "test": GOOD, "verdict": "confirmed", "reason": "it passed 3 of 3 times, and so did its witness", "commit": fix, "base": folder.base,
+        "results": runs, "witnesses": [{"test": "tests/test_cart.py::test_sum", **runs[0]}], "room": "bubblewrap, no network",
+        "policy": [{"rule": "policy-config", "level": "note", "path": "pyproject.toml", "line": 3, "what": "settings are touched"}],
+        "proofs": [{"fixes": [fix], "subject": "Tea has a price", "before": "fail", "before_why": "KeyError", "without": "fail", "is_needed": True, "is_same_reason": True}],
+        "mutation": {"state": "compared", "trials": [{**fault, "old": "missed", "new": "caught"}], "newly_caught": [fault], "newly_missed": []},
+        "audit": {"outcome": "guarded", "why": "", "holes": []}, "environment": {"python": "3.11.2"}, "command": ["pytest", GOOD],
+    }  # fmt: skip
+    folder.task(GOOD, 100, "fixed", "fixed", "confirmed", claim=claim, check=check, commit=fix)
+    folder.artifacts(GOOD, "receipt", "# what it costs\n$ shop list\n  tea 3.20\n? 0\n")
+    folder.artifacts(GOOD, "baseline", "$ shop list\n! KeyError\n? 1\n", casts=(), status="failed")
+    said = [
+        {"role": "user", "text": "You work on one test"},
+        {"role": "tool", "tool": "Edit", "input": {"path": "shop.py"}, "output": "done"},
+        {"role": "assistant", "text": "Tea has a price now.", "model": "opus"},
+    ]
+    folder.files(
+        GOOD,
+        transcript_jsonl="".join(json.dumps(row) + "\n" for row in said),
+        prompt_md="You work on one test",
+    )
+    finding = {
+        "rule": EVIL,
+        "level": "note",
+        "path": EVIL,
+        "line": EVIL,
+        "what": EVIL,
+        "old": EVIL,
+        "new": EVIL,
+    }
+    made = {"made_by": [{"task": slug_of(GOOD), "commits": [fix]}], "tasks": [slug_of(GOOD)], "agents": ["a"]}
+    evil = {"id": "e0e0e0", "kind": EVIL, "title": f"`{EVIL}` is code", "flagged": True, "findings": [finding, finding, EVIL], "tasks": [EVIL],
+            "agents": [EVIL, EVIL], "size": {"added": EVIL, "removed": EVIL}, "made_by": [{"task": EVIL, "commits": [EVIL]}, EVIL]}  # fmt: skip
+    Path(folder.run.path, "changes.json").write_text(json.dumps({
+        "changes": [{"id": "a1b2c3", "kind": "fix", "title": "Tea has a price", "size": {"added": 3, "removed": 0}, "turned": [GOOD], **made}, evil],
+        "causes": [{"cause": "c", "reason": "a check asks for less", "count": 7, "tasks": []}],
+    }))  # fmt: skip
+    Path(folder.run.path, "integration.json").write_text(json.dumps({
+        "branch": "mngr/nightly/integrated", "head": fix, "verdict": "green",
+        "commits": [{"commit": EVIL, "kind": "flagged", "subject": EVIL, "changes": ["e0e0e0"]},
+                    {"commit": fix, "kind": "fix", "subject": "`Tea` has a price", "changes": ["a1b2c3"], "turned": [GOOD]}],
+        "left_out": [{"change": "ffffff", "reason": "with it test_sum is red"}], "tests": {"all": 302, "pass": 300, "skip": EVIL, "green": [GOOD]},
+        "red_before": ["tests/test_cart.py::test_dusty", EVIL], "flaky": EVIL, "checks": [{"name": "lint", "ok": True}, {"name": EVIL, "ok": False}],
+        "ranked": [{"changes": ["a1b2c3", "e0e0e0"], "agent": "tmr-order", "reason": f"Tea is drunk by all {EVIL}"}, EVIL],
+        "resolved": [{"change": "a1b2c3", "others": ["e0e0e0"], "by": "rerere"}], "open": 2,
+    }))  # fmt: skip
+
+
+def _evil(folder: RunFolder) -> None:
+    text = f"{EVIL}\n" * 20
+    bad = folder.commit(
+        folder.base,
+        f"{EVIL}\n\n{EVIL}",
+        {"shop.py": f"{text}\ndiff --git a/x b/x\n", IMAGE: text},
+    )
+    finding = {
+        "rule": EVIL,
+        "level": EVIL,
+        "path": EVIL,
+        "line": EVIL,
+        "what": EVIL,
+        "old": EVIL,
+        "new": EVIL,
+    }
+    claim = {
+        "outcome": "fixed", "before": EVIL, "after": EVIL, "summary": EVIL + "x" * 3_000_000,
+        "changes": [{"kind": EVIL, "summary": EVIL, "commits": [EVIL]}, EVIL],
+        "escalations": [{"kind": EVIL, "title": EVIL, "detail": EVIL, "locations": [{"path": EVIL, "line": EVIL}, 3]}], "runs": [{"name": EVIL, "description": EVIL}],
+    }  # fmt: skip
+    check = {
+        "verdict": "refuted", "reason": EVIL, "commit": bad, "results": [{"outcome": EVIL, "seconds": EVIL, "why": EVIL, "text": EVIL, "exit_code": EVIL}],
+        "guard": [finding, EVIL], "proofs": [{"fixes": [EVIL], "subject": EVIL, "before": EVIL, "without_why": EVIL}], "mutation": {"newly_missed": [finding]},
+        "audit": {"outcome": EVIL, "holes": [{"rule": EVIL}]}, "environment": {EVIL: EVIL}, "room": EVIL, "command": [EVIL], "hashes": EVIL,
+    }  # fmt: skip
+    folder.task(BAD, 120, "fixed", "refuted", "refuted", claim=claim, check=check, commit=bad)
+    cast = (
+        json.dumps({"version": 2, "width": 80, "height": 10})
+        + "\n"
+        + json.dumps([0.1, "o", f"</script>{EVIL}\r\n"])
+        + "\n"
+    )
+    folder.artifacts(BAD, "receipt", text, casts=(cast, "</script><script>window.hacked = 1</script>"))
+    rows = [
+        {"role": EVIL, "text": EVIL, "tool": EVIL, "at": EVIL},
+        {"role": "tool", "input": {EVIL: EVIL}, "output": EVIL},
+        [EVIL],
+        EVIL,
+    ]
+    token = "ghp" + "_" + "a1B2" * 8
+    folder.files(
+        BAD,
+        transcript_jsonl="".join(json.dumps(row) + "\n" for row in rows) + "[" * 99_999,
+        prompt_md=EVIL + token,
+        uncommitted_diff=EVIL,
+    )
+    own = Path(folder.run.task(slug_of(BAD), "outputs", "runs"))
+    (own / "x").mkdir(parents=True)
+    (own / "x" / "transcript.txt").write_text(text)
+    (own / "away").symlink_to("/etc")
+
+
+@pytest.fixture(scope="module")
+def first(folder: RunFolder) -> str:
+    folder.write()
+    return folder.report()
+
+
+def _is_inert(browser: Browser) -> bool:
+    """Whether nothing ran, nothing was complained of, and nobody was asked for anything."""
+    here = all(url.startswith(("file://", "data:", "blob:")) for url in browser.fetched)
+    return here and browser.complaints == [] and browser.ask("typeof window.hacked") == "undefined"
+
+
+def test_three_hundred_tasks_on_one_page(browser: Browser, first: str, tmp_path: Path) -> None:
+    browser.open(f"file://{first}")
+    assert browser.ask("performance.timing.loadEventEnd - performance.timing.navigationStart") < 3000
+    assert browser.ask(f"{ROWS}.length") == 302
+    text = browser.ask("document.body.innerText")
+    for said in ("nightly", "KeyError in shop.py:2 price", "the price of tea is nowhere promised", "mngr/nightly/integrated", "with it test_sum is red", "7× a check asks for less",
+                 "300 of 302 tests pass, 1 of them red before · lint holds", "2 tasks not settled yet", "2 red before and still",
+                 "without it fail for the same reason with it pass", "merged with e0e0e0 by rerere",
+                 "first of 2 that are equal by evidence, says tmr-order: Tea is drunk by all", "what was found: 2"):  # fmt: skip
+        assert said in text
+    assert browser.ask("document.querySelector('ol.changes b code').textContent") != "", (
+        "what is called code is"
+    )
+    assert browser.ask("document.querySelectorAll('.timeline a').length") == 302
+    assert browser.ask("document.querySelector('.timeline svg').getBoundingClientRect().height") < 950
+    assert browser.ask("document.documentElement.scrollWidth <= innerWidth")
+    assert _is_inert(browser)
+    browser.photograph(tmp_path / "index.png")
+
+
+def test_find_and_filter(browser: Browser, first: str) -> None:
+    browser.open(f"file://{first}")
+    browser.ask("search.value = 'TEA'; search.dispatchEvent(new Event('input'))")
+    assert browser.ask(f"{ROWS}.map(row => row.dataset.slug)") == [slug_of(GOOD)]
+    assert browser.ask("document.getElementById('shown').textContent") == "1"
+    assert browser.ask("document.querySelectorAll('.timeline a:not(.gone)').length") == 1
+    browser.open("about:blank")
+    browser.open(
+        f"file://{first}#outcome=refuted&kind=FIX_IMPL"
+    )  # as it is sent to somebody, or loaded again
+    seen = browser.ask(f"{ROWS}.map(row => row.dataset.outcome + ' ' + row.dataset.verdict)")
+    assert set(seen) == {"refuted refuted"} and len(seen) < 40
+    browser.ask("document.getElementById('clear').click()")
+    browser.ask("picks.verdict.value = 'flaky'; picks.verdict.dispatchEvent(new Event('change'))")
+    assert set(browser.ask(f"{ROWS}.map(row => row.dataset.verdict)")) == {"flaky"}
+    browser.ask("document.querySelectorAll('#tasks-table th button')[6].click()")
+    times = browser.ask(f"{ROWS}.map(row => Number(row.cells[6].dataset.n))")
+    assert times == sorted(times)
+
+
+def test_a_task_from_claim_to_conversation(browser: Browser, first: str, tmp_path: Path) -> None:
+    browser.open(f"file://{first}")
+    browser.ask(f"document.querySelector('tr[data-slug={slug_of(GOOD)}] a').click()")
+    browser.wait(f"document.readyState === 'complete' && document.title === {GOOD!r}")
+    browser.ask("document.querySelectorAll('details').forEach(one => { one.open = true })")
+    browser.wait("document.querySelector('.ap-player')")
+    text = browser.ask("document.body.innerText")
+    for said in (
+        "Tea was not in the list.", "it passed 3 of 3 times", "tests/test_cart.py::test_sum", "for the same reason", "pyproject.toml:3",
+        "settings are touched", "newly caught", "guarded", "bubblewrap, no network", "3.11.2", "+PRICES = {'tea': 3.2}", "$ shop list", "! KeyError",
+        "Tea has a price now.", "You work on one test", "prompted",
+    ):  # fmt: skip
+        assert said in text
+    tops = browser.ask(
+        "[...document.querySelectorAll('.sides > section, .columns > section')].map(s => s.getBoundingClientRect().top)"
+    )
+    assert tops[0] == tops[1] and tops[2] == tops[3]  # claim and receipt, transcript and terminal
+    light = browser.ask("getComputedStyle(document.body).backgroundColor")
+    browser.ask("document.getElementById('theme').click()")
+    assert browser.ask("getComputedStyle(document.body).backgroundColor") != light
+    assert _is_inert(browser)
+    browser.photograph(tmp_path / "task.png")
+    browser.ask("document.getElementById('theme').click()")
+
+
+def test_whatever_an_agent_writes_is_text(browser: Browser, first: str) -> None:
+    browser.open(f"file://{first}")
+    assert SHOWN in browser.ask("document.body.innerText") and _is_inert(browser)
+    page = Path(first).parent / "tasks" / f"{slug_of(BAD)}.html"
+    assert page.stat().st_size < 1_000_000
+    browser.open(f"file://{page}")
+    browser.ask("document.querySelectorAll('details').forEach(one => { one.open = true })")
+    browser.wait("document.querySelector('.ap-player')")
+    text = browser.ask("document.body.innerText")
+    assert text.count(SHOWN) > 60 and "3.0M characters more are left out" in text
+    assert "\x1b" not in text and "\u202e" not in text
+    assert "[redacted: a GitHub token]" in text and "root:" not in text
+    files = browser.ask("[...document.querySelectorAll('.diff .file')].map(one => one.textContent)")
+    assert sorted(files) == [IMAGE, "shop.py"]  # a line of a file cannot pass for one
+    assert browser.ask("typeof window.hacked") == "undefined"
+    assert all(url.startswith(("file://", "data:", "blob:")) for url in browser.fetched)
+
+
+def test_it_follows_a_run_that_goes_on(browser: Browser, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "nightly")
+    folder.fill(3)
+    folder.write(until=105)
+    browser.open(f"file://{folder.report()}#text=test_")
+    assert browser.ask(f"{ROWS}.map(row => row.dataset.outcome)") == ["working"] * 3
+    folder.write()
+    folder.report()
+    browser.ask("document.querySelector('[data-live]') && look()")
+    state = "document.querySelector('h1 .chip')?.textContent === 'settled'"
+    browser.wait(f"document.readyState === 'complete' && {state}")
+    assert browser.ask("search.value") == "test_" and not browser.ask("document.querySelector('[data-live]')")
