@@ -130,14 +130,28 @@ class Engine:
         actor = str(about["actor"])
         await self._settled(actor)
         self._actors.pop(actor, None)
-        found = self._find(actor)
-        if found is None and not (node and self._is_up(node)):
+        is_running = self._find(actor) is not None
+        if is_running and closely:
+            is_running = await self._is_staying(actor)
+        if not is_running and not (node and self._is_up(node)):
             raise self.loss({"actor": actor, "node": node})
-        if found is None and "home" in about and not await self._has(str(node), about["home"]):
+        if not is_running and "home" in about and not await self._has(str(node), about["home"]):
             raise Refused("gone", "its files are not on its node any more")
-        if found is not None and closely and await self._ask(found.is_leaving.remote(), "its actor"):
-            raise Refused("busy", "the host is being taken away")
         return {"node": node}
+
+    async def _is_staying(self, actor: str) -> bool:
+        """Return False when the actor ended before it could answer; Refused while it is being taken away."""
+        answer = self._actors[actor].is_leaving.remote()
+        try:
+            is_leaving = await self._ask(answer, "its actor")
+        except Refused as error:
+            if not isinstance(error.__cause__, ActorDiedError):
+                raise
+            self._actors.pop(actor, None)
+            return False
+        if is_leaving:
+            raise Refused("busy", "the host is being taken away")
+        return True
 
     async def do_find(self, note: Note, key: str, keeper: str) -> dict[str, Any]:
         """The actors of a home; the keeper, too, when there is no host that it could keep something of."""
@@ -184,7 +198,7 @@ class Engine:
         except TimeoutError:
             raise Refused("unreachable", f"{who} did not answer within {ANSWER:g}s") from None
         except RayError as error:
-            raise Refused("unreachable", f"{who} does not answer: {_reason(error)}") from None
+            raise Refused("unreachable", f"{who} does not answer: {_reason(error)}") from error
 
     async def _forget(self, about: dict[str, Any]) -> None:
         """What the keeper has of a host; the keeper itself when it was the last one."""
