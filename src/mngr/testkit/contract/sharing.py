@@ -36,7 +36,7 @@ class Sharing(Checks):
             shown = {a["name"]: a for a in who.agents()}
             assert names <= set(shown)
             for name, agent in shown.items():
-                assert (agent["state"], agent["host"]) == ("RUNNING", client.host)
+                assert (agent["state"], agent["host"]) == ("RUNNING", client.host), agent
                 assert who.sh(agent["id"], 'printf %s "$MNGR_AGENT_NAME"') == name
 
     def test_two_users_want_the_same_name(self, client: Client, other: Client) -> None:
