@@ -10,17 +10,17 @@ from pathlib import Path
 
 from mngr import __version__, api
 from mngr.base import config
-from mngr.cli.framework.help import usage
-from mngr.cli.framework.spec import COMMON, Command, Option
-from mngr.cli.framework.table import ALIASES, COMMANDS, GROUPS, SECTIONS, module_name
+from mngr.cli.framework.command_table import ALIASES, COMMAND_GROUPS, COMMANDS, HELP_SECTIONS, get_module_name
+from mngr.cli.framework.help import format_usage
+from mngr.cli.framework.spec import COMMON_OPTIONS, CommandSpec, Option
 from mngr.cli.framework.topics import TOPICS
 from mngr.plugins import hooks
 
 MADE = "<!-- Made from the code by `make docs`; changes here are lost. -->\n"
 
 
-def declared(name: str) -> Command:
-    command: Command = importlib.import_module(module_name(name)).COMMAND
+def declared(name: str) -> CommandSpec:
+    command: CommandSpec = importlib.import_module(get_module_name(name)).COMMAND
     return command
 
 
@@ -35,7 +35,7 @@ def option_words(option: Option) -> str:
 
 def option_text(option: Option) -> str:
     more = [f"one of: {', '.join(option.choices)}"] if option.choices else []
-    more += ["may be repeated"] if option.many else []
+    more += ["may be repeated"] if option.is_repeatable else []
     more += [f"default: {option.default}"] if option.default not in (None, False, "", ()) else []
     return "; ".join([option.help, *more])
 
@@ -49,32 +49,30 @@ def sentence(text: str) -> str:
 
 def table(head: tuple[str, str], rows: list[tuple[str, str]]) -> str:
     cells = [(f"`{word}`".replace("|", "\\|"), text.replace("|", "\\|")) for word, text in rows]
-    return (
-        "\n".join([f"| {head[0]} | {head[1]} |", "|---|---|", *(f"| {a} | {b} |" for a, b in cells)]) + "\n"
-    )
+    return "\n".join([f"| {head[0]} | {head[1]} |", "|---|---|", *(f"| {a} | {b} |" for a, b in cells)]) + "\n"
 
 
 def command_text(name: str, level: str) -> str:
     command = declared(name)
-    parts = [f"{level} mngr {name}\n", sentence(command.summary) + "\n", f"```\n{usage(command)}\n```\n"]
+    parts = [
+        f"{level} mngr {name}\n",
+        sentence(command.summary) + "\n",
+        f"```\n{format_usage(command)}\n```\n",
+    ]
     aliases = [alias for alias, meant in ALIASES.items() if meant == name]
     if aliases:
         parts.append(f"Also: {', '.join(f'`mngr {alias}`' for alias in aliases)}.\n")
     if command.description:
         parts.append(command.description + "\n")
     rows = [(argument.name, argument.help) for argument in command.arguments]
-    if command.rest:
-        rows.append((f"-- {command.rest}", "what follows is passed on as it is"))
+    if command.trailing_help:
+        rows.append((f"-- {command.trailing_help}", "what follows is passed on as it is"))
     if rows:
         parts.append(table(("argument", "what it is"), rows))
     if command.options:
-        parts.append(
-            table(("option", "what it does"), [(option_words(o), option_text(o)) for o in command.options])
-        )
+        parts.append(table(("option", "what it does"), [(option_words(o), option_text(o)) for o in command.options]))
     if command.examples:
-        parts.append(
-            "```sh\n" + "\n".join(f"# {what}\n{line}" for line, what in command.examples) + "\n```\n"
-        )
+        parts.append("```sh\n" + "\n".join(f"# {what}\n{line}" for line, what in command.examples) + "\n```\n")
     return "\n".join(parts)
 
 
@@ -83,24 +81,22 @@ def command_pages() -> dict[str, str]:
     for name in COMMANDS:
         first = page_of(name)
         if first not in pages:
-            pages[first] = [f"# mngr {first}\n"] if first in GROUPS else []
-        pages[first].append(command_text(name, "##" if first in GROUPS else "#"))
+            pages[first] = [f"# mngr {first}\n"] if first in COMMAND_GROUPS else []
+        pages[first].append(command_text(name, "##" if first in COMMAND_GROUPS else "#"))
     foot = "The [options that every command has](README.md#options-everywhere) fit here too.\n"
     return {f"reference/{name}.md": "\n".join([MADE, *parts, foot]) for name, parts in pages.items()}
 
 
 def index_page() -> str:
     parts = [MADE, "# Reference\n"]
-    for section in SECTIONS:
+    for section in HELP_SECTIONS:
         rows = [
-            f"- [`mngr {n}`]({page_of(n)}.md): {what}"
-            for n, (where, what, _) in COMMANDS.items()
-            if where == section
+            f"- [`mngr {n}`]({page_of(n)}.md): {what}" for n, (where, what, _) in COMMANDS.items() if where == section
         ]
         parts.append(f"## {section}\n\n" + "\n".join(rows) + "\n")
     parts.append(
         "## Options everywhere\n\n"
-        + table(("option", "what it does"), [(option_words(o), option_text(o)) for o in COMMON])
+        + table(("option", "what it does"), [(option_words(o), option_text(o)) for o in COMMON_OPTIONS])
     )
     parts.append(
         "## More\n\n- [settings](settings.md): everything that can be set\n- [hooks](hooks.md): what a plugin can add\n"
@@ -141,9 +137,7 @@ def functions(holder: object) -> list[tuple[str, str, str]]:
     found = []
     for name, function in vars(holder).items():
         if inspect.isfunction(function) and not name.startswith("_"):
-            signature = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(function))).replace(
-                "builtins.", ""
-            )
+            signature = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(function))).replace("builtins.", "")
             found.append(
                 (
                     name,
@@ -176,9 +170,7 @@ def fleet_page() -> str:
 
 
 def topics_page() -> str:
-    return "\n".join(
-        [MADE, "# Topics\n", *(f"## {name}\n\n```\n{text}```\n" for name, text in TOPICS.items())]
-    )
+    return "\n".join([MADE, "# Topics\n", *(f"## {name}\n\n```\n{text}```\n" for name, text in TOPICS.items())])
 
 
 # Manual pages
@@ -210,17 +202,17 @@ def roff_block(text: str) -> list[str]:
 def command_man(name: str) -> str:
     command = declared(name)
     lines = roff_head("mngr-" + name.replace(" ", "-"), command.summary)
-    lines += [".SH SYNOPSIS", f".B {roff(usage(command))}"]
+    lines += [".SH SYNOPSIS", f".B {roff(format_usage(command))}"]
     if command.description:
         lines += [".SH DESCRIPTION", roff(command.description)]
     rows = [(argument.name, argument.help) for argument in command.arguments]
-    if command.rest:
-        rows.append((f"-- {command.rest}", "what follows is passed on as it is"))
+    if command.trailing_help:
+        rows.append((f"-- {command.trailing_help}", "what follows is passed on as it is"))
     if rows:
         lines += [".SH ARGUMENTS", *roff_list(rows)]
     lines += [
         ".SH OPTIONS",
-        *roff_list([(option_words(o), option_text(o)) for o in (*command.options, *COMMON)]),
+        *roff_list([(option_words(o), option_text(o)) for o in (*command.options, *COMMON_OPTIONS)]),
     ]
     if command.examples:
         lines.append(".SH EXAMPLES")
@@ -233,10 +225,10 @@ def command_man(name: str) -> str:
 def main_man() -> str:
     lines = roff_head("mngr", "run coding agents, many at a time, each with its own copy of a repository")
     lines += [".SH SYNOPSIS", ".B mngr COMMAND [NAME] [OPTIONS]", ".SH COMMANDS"]
-    for section in SECTIONS:
+    for section in HELP_SECTIONS:
         rows = [(f"mngr {name}", what) for name, (where, what, _) in COMMANDS.items() if where == section]
         lines += [f".SS {section}", *roff_list(rows)]
-    lines += [".SH OPTIONS", *roff_list([(option_words(o), option_text(o)) for o in COMMON])]
+    lines += [".SH OPTIONS", *roff_list([(option_words(o), option_text(o)) for o in COMMON_OPTIONS])]
     for name, text in TOPICS.items():
         lines += [f".SH {roff(name.replace('-', ' ').upper())}", *roff_block(text)]
     lines += [".SH ENVIRONMENT", *roff_list([

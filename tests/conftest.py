@@ -13,25 +13,37 @@ import pytest
 from hypothesis import settings
 
 from mngr.testkit.contract.program import (
-    BIN,
-    FULL,
-    Mngr,
-    Ran,
+    BIN_DIR,
+    IS_FULL_SCALE,
+    MngrProgram,
+    ProgramResult,
     clean_up,
-    end_servers,
-    git,
+    kill_tmux_servers,
     new_env,
     new_repo,
+    run_git,
     wait_for,
 )
 from tests.support import targets
 
 pytest_plugins = ["tests.support.hosts.fixtures"]
 
-__all__ = ["BIN", "FULL", "Mngr", "Ran", "end_servers", "git", "wait_for"]
+__all__ = [
+    "BIN_DIR",
+    "IS_FULL_SCALE",
+    "MngrProgram",
+    "ProgramResult",
+    "kill_tmux_servers",
+    "run_git",
+    "wait_for",
+]
 
 settings.register_profile(
-    "mngr", max_examples=1000 if FULL else 60, derandomize=not FULL, deadline=None, database=None
+    "mngr",
+    max_examples=1000 if IS_FULL_SCALE else 60,
+    derandomize=not IS_FULL_SCALE,
+    deadline=None,
+    database=None,
 )
 settings.load_profile("mngr")
 
@@ -67,9 +79,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers", "full: long, and much of it is checked elsewhere; in make test-all only"
-    )
+    config.addinivalue_line("markers", "full: long, and much of it is checked elsewhere; in make test-all only")
     for name, meaning in targets.MARKERS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
     config.addinivalue_line(
@@ -78,7 +88,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header() -> str:
-    return f"scale: {'full' if FULL else f'a sample, MNGR_TEST_SEED={SEED}'}"
+    return f"scale: {'full' if IS_FULL_SCALE else f'a sample, MNGR_TEST_SEED={SEED}'}"
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -95,14 +105,12 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object], request: pytest.
     for name in targets.find_markers([fixturedef.argname]):
         test = request._pyfuncitem
         if test.get_closest_marker(name) is None:
-            pytest.fail(
-                f"{test.nodeid} uses {fixturedef.argname}: mark it with pytest.mark.{name}", pytrace=False
-            )
+            pytest.fail(f"{test.nodeid} uses {fixturedef.argname}: mark it with pytest.mark.{name}", pytrace=False)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Who names a test by -k wants it."""
-    if not FULL and not config.option.keyword:
+    if not IS_FULL_SCALE and not config.option.keyword:
         out = [item for item in items if item.get_closest_marker("full") or not is_drawn(item)]
         items[:] = [item for item in items if item not in out]
         config.hook.pytest_deselected(items=out)
@@ -130,7 +138,7 @@ def example_plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("site")
     source = Path(__file__).parents[1] / "examples" / "mngr-example"
     flags = ["-q", "--disable-pip-version-check", "--no-index", "--no-deps", "--no-build-isolation"]
-    subprocess.run([BIN / "python", "-m", "pip", "install", *flags, "--target", place, source], check=True)
+    subprocess.run([BIN_DIR / "python", "-m", "pip", "install", *flags, "--target", place, source], check=True)
     return place
 
 
@@ -147,7 +155,7 @@ def repo(tmp_path: Path, env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.fixture
-def mngr(tmp_path: Path, repo: Path, env: dict[str, str]) -> Iterator[Mngr]:
+def mngr(tmp_path: Path, repo: Path, env: dict[str, str]) -> Iterator[MngrProgram]:
     """The program, and afterwards no trace of what it started."""
-    yield Mngr(repo, Path(env["MNGR_HOME"]), env)
+    yield MngrProgram(repo, Path(env["MNGR_HOME"]), env)
     clean_up(tmp_path)

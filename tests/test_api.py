@@ -12,19 +12,19 @@ import pytest
 from mngr import AgentView, Fleet, MngrError
 from mngr.agents.create.request import CreateRequest
 from mngr.base.errors import NotFound
-from tests.conftest import Mngr, git
+from tests.conftest import MngrProgram, run_git
 from tests.support.hosts.sshd import Farm
-from tests.support.repos import commit
+from tests.support.repos import commit_file
 
 METHODS = {name for name, value in vars(Fleet).items() if callable(value) and not name.startswith("_")}
 WORK = {
-    "create", "create_many", "list", "list_hosts", "add_git", "get", "attach_argv", "connect_variables", "exec", "exec_here",
+    "create", "create_many", "list", "list_hosts", "add_git_state", "get", "build_attach_argv", "get_connect_variables", "exec", "exec_attached",
     "stop", "start", "rename", "label", "limit", "diff", "pull", "pull_path", "push", "push_path", "list_settings", "get_setting",
-    "set_setting", "unset_setting", "settings_paths", "settings_path", "init", "list_plugins", "doctor",
+    "set_setting", "unset_setting", "list_settings_paths", "get_settings_path", "init", "list_plugins", "doctor",
 }  # fmt: skip
 
 
-HOSTS = {"migrate", "pipe", "release_host", "ssh_entries", "ssh_config", "write_ssh_config"}
+HOSTS = {"migrate", "pipe", "release_host", "list_ssh_entries", "ssh_config", "write_ssh_config"}
 
 
 class Noting(Fleet):
@@ -41,12 +41,12 @@ class Noting(Fleet):
 
 
 @pytest.fixture
-def fleet(mngr: Mngr, monkeypatch: pytest.MonkeyPatch) -> Noting:
+def fleet(mngr: MngrProgram, monkeypatch: pytest.MonkeyPatch) -> Noting:
     monkeypatch.chdir(mngr.env["HOME"])
     return Noting(mngr.home, mngr.repo)
 
 
-def test_work_and_settings(fleet: Noting, mngr: Mngr, capfd: pytest.CaptureFixture[str]) -> None:
+def test_work_and_settings(fleet: Noting, mngr: MngrProgram, capfd: pytest.CaptureFixture[str]) -> None:
     assert fleet.list().agents == [] and not mngr.home.exists()
     one = fleet.create(
         "one",
@@ -68,28 +68,24 @@ def test_work_and_settings(fleet: Noting, mngr: Mngr, capfd: pytest.CaptureFixtu
         fleet.get("nobody")
 
     work = Path(one.work_dir)
-    done = commit(work, "done.txt", "done\n")
+    done = commit_file(work, "done.txt", "done\n")
     (work / "dirty.txt").write_text("x")
-    (seen, *_) = fleet.add_git(fleet.list().agents)
+    (seen, *_) = fleet.add_git_state(fleet.list().agents)
     assert (seen.unpulled, seen.dirty) == (1, True)
-    assert b"+done" in fleet.diff("one") and b"dirty" not in fleet.diff(
-        "one", committed=True, options=("--stat",)
-    )
+    assert b"+done" in fleet.diff("one") and b"dirty" not in fleet.diff("one", committed=True, options=("--stat",))
     pulled = fleet.pull("one", merge=True)
     assert (pulled.commit, pulled.commits, pulled.merged) == (done, 1, True)
     assert fleet.pull_path("one", "dirty.txt", "here.txt") == str(mngr.repo / "here.txt")
     assert fleet.push_path("here.txt", "one", "there/") == str(work / "there/here.txt")
     (mngr.repo / "here.txt").unlink()
-    commit(mngr.repo, "more.txt")
+    commit_file(mngr.repo, "more.txt")
     assert fleet.push("one", stash=True).how == "fast_forward"
 
     ran, missing = fleet.exec(["one", "nobody"], ["sh", "-c", "echo $A; exit 3"])
     assert (ran.extra["exit_code"], ran.extra["stdout"], missing.ok) == (3, "b\n", False)
+    assert fleet.exec_attached("one", ["sh", "-c", "echo here; exit 4"]) == 4 and capfd.readouterr().out == "here\n"
     assert (
-        fleet.exec_here("one", ["sh", "-c", "echo here; exit 4"]) == 4 and capfd.readouterr().out == "here\n"
-    )
-    assert (
-        fleet.attach_argv("one")[0] == "tmux" and fleet.connect_variables("one")["MNGR_AGENT_NAME"] == "one"
+        fleet.build_attach_argv("one")[0] == "tmux" and fleet.get_connect_variables("one")["MNGR_AGENT_NAME"] == "one"
     )
     assert [outcome.ok for outcome in fleet.stop(["one", "nobody"], grace=0.2)] == [True, False]
     assert fleet.get("one").state == "STOPPED"
@@ -100,22 +96,20 @@ def test_work_and_settings(fleet: Noting, mngr: Mngr, capfd: pytest.CaptureFixtu
 
     assert fleet.init(dry_run=True) is not None
     path = fleet.set_setting("stop.grace", "1s", "project")
-    assert path == fleet.settings_path("project") == str(mngr.repo / ".mngr/settings.toml")
+    assert path == fleet.get_settings_path("project") == str(mngr.repo / ".mngr/settings.toml")
     fresh = Noting(mngr.home, mngr.repo)
     assert fresh.get_setting("stop.grace").value == "1s"
     assert any(setting.key == "stop.grace" for setting in fresh.list_settings())
     fleet.unset_setting("stop.grace", "project")
-    assert "user" in fleet.settings_paths()
+    assert "user" in fleet.list_settings_paths()
     assert isinstance(fleet.list_plugins(), list) and fleet.doctor()
     assert fleet._called | fresh._called == WORK
 
 
-def test_conversation_and_the_graveyard(fleet: Noting, mngr: Mngr) -> None:
-    fleet.create(
-        "p", "player", ['["wait", {"write": {"path": "x.txt", "content": "x"}}, {"reply": "written"}]']
-    )
+def test_conversation_and_the_graveyard(fleet: Noting, mngr: MngrProgram) -> None:
+    fleet.create("p", "player", ['["wait", {"write": {"path": "x.txt", "content": "x"}}, {"reply": "written"}]'])
     assert fleet.wait(["p"], "WAITING", timeout=20)[0].ok
-    assert fleet.next_waiting().name == "p"
+    assert fleet.get_next_waiting().name == "p"
     (sent,) = fleet.message(["p"], "first", wait=True)
     assert sent.extra["delivered"] is True
     (sent,) = fleet.message(["p"], "second", wait=True)
@@ -128,20 +122,20 @@ def test_conversation_and_the_graveyard(fleet: Noting, mngr: Mngr) -> None:
     assert fleet.add_usage([fleet.get("p")])[0].usage is not None
 
     snapshot = fleet.create_snapshot("p", "kept")
-    assert [s.name for s in fleet.snapshots()] == ["kept"] == [snapshot.name]
+    assert [s.name for s in fleet.list_snapshots()] == ["kept"] == [snapshot.name]
     assert fleet.restore_snapshot("kept", "again", start=False).name == "again"
     assert fleet.clone("p", "twin", start=False).name == "twin"
-    assert fleet.destroy_snapshots(["kept"])[0].ok and fleet.snapshots() == []
+    assert fleet.destroy_snapshots(["kept"])[0].ok and fleet.list_snapshots() == []
     assert [outcome.ok for outcome in fleet.destroy(["p", "again", "twin"], force=True)] == [True] * 3
-    assert sorted(grave.name for grave in fleet.graves()) == ["again", "p", "twin"]
+    assert sorted(grave.name for grave in fleet.list_trash()) == ["again", "p", "twin"]
     assert fleet.undestroy(["p"], new_name="back")[0].ok
     back = fleet.get("back")
-    assert git(Path(back.work_dir), "status", "--porcelain") == "?? x.txt"
+    assert run_git(Path(back.work_dir), "status", "--porcelain") == "?? x.txt"
     room = fleet.create("room", command=["true"], transfer="mirror", labels={"role": "room"})
-    git(mngr.repo, "commit", "-q", "--allow-empty", "-m", "later")
-    fleet.give("room", str(mngr.repo), git(mngr.repo, "rev-parse", "HEAD"))
-    assert git(Path(room.work_dir), "log", "-1", "--format=%s", "refs/mngr/given") == "later"
-    assert [outcome.ok for outcome in fleet.discard(["room", "back"])] == [True, False]
+    run_git(mngr.repo, "commit", "-q", "--allow-empty", "-m", "later")
+    fleet.send_commit("room", str(mngr.repo), run_git(mngr.repo, "rev-parse", "HEAD"))
+    assert run_git(Path(room.work_dir), "log", "-1", "--format=%s", "refs/mngr/given") == "later"
+    assert [outcome.ok for outcome in fleet.discard_clean_rooms(["room", "back"])] == [True, False]
     assert all(outcome.ok for outcome in fleet.gc(dry_run=True))
     fleet.watch().close()
     assert fleet._called == METHODS - WORK - HOSTS | {"create", "create_many", "get"}
@@ -154,7 +148,7 @@ def test_everything_is_documented_in_a_line() -> None:
 
 
 def test_the_home_and_the_project_are_the_callers_choice(
-    mngr: Mngr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mngr: MngrProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MNGR_HOME", str(tmp_path / "from-env"))
     assert Fleet().context.home.root == str(tmp_path / "from-env")
@@ -168,12 +162,10 @@ def test_other_hosts(fleet: Noting, farm: Farm, monkeypatch: pytest.MonkeyPatch)
     moved = fleet.migrate("one", "@h2")
     assert (moved.id, moved.host, moved.state) == (one.id, "h2", "RUNNING")
     assert {row["host"]: row["agents"] for row in fleet.list_hosts()} == {"local": 0, "h1": 0, "h2": 1}
-    assert "one.mngr" in [entry.alias for entry in fleet.ssh_entries()]
+    assert "one.mngr" in [entry.alias for entry in fleet.list_ssh_entries()]
     assert "Host one.mngr" in fleet.ssh_config()
     assert "Host one.mngr" in Path(fleet.write_ssh_config()).read_text()
     with pytest.raises(NotFound, match="nobody"):
-        fleet.pipe(
-            "nobody"
-        )  # one that is there takes this process's streams: see tests/agents/interact/test_pipe.py
+        fleet.pipe("nobody")  # one that is there takes this process's streams: see tests/agents/interact/test_pipe.py
     assert fleet.release_host("docker", "gone", ("run", "x")) == []  # whoever was faster
     assert fleet._called == HOSTS | {"create", "create_many", "get", "list_hosts"}

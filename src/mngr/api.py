@@ -12,28 +12,26 @@ if TYPE_CHECKING:
 
     from mngr.agents.archive.snapshot import Snapshot
     from mngr.agents.create.request import CreateRequest
-    from mngr.agents.inspect.capture import Screen
+    from mngr.agents.inspect.capture import ScreenCapture
     from mngr.agents.inspect.explain import Explanation
     from mngr.agents.inspect.list import Listing
-    from mngr.agents.inspect.trash import Grave
-    from mngr.agents.inspect.usage import Used
-    from mngr.agents.inspect.watch import Watch
-    from mngr.agents.interact.ssh_config import Entry
-    from mngr.agents.settings_files import Setting
-    from mngr.agents.sync.pull import Into, Pulled
-    from mngr.agents.sync.push import Pushed
+    from mngr.agents.inspect.trash import TrashedAgent
+    from mngr.agents.inspect.usage import UsageRow
+    from mngr.agents.inspect.watch import AgentWatcher
+    from mngr.agents.interact.ssh_config import SshEntry
+    from mngr.agents.settings_files import SettingValue
+    from mngr.agents.sync.pull import PullResult, PullTarget
+    from mngr.agents.sync.push import PushResult
     from mngr.base.model import AgentView, Outcome
-    from mngr.setup.doctor import Check
-    from mngr.setup.init import Project
+    from mngr.setup.doctor import DoctorCheck
+    from mngr.setup.init import DetectedProject
     from mngr.setup.plugin import PluginView
 
 
 class Fleet:
     """The agents of one home. Operations are imported when they are first used."""
 
-    def __init__(
-        self, home: str | None = None, *, cwd: str | None = None, context: Context | None = None
-    ) -> None:
+    def __init__(self, home: str | None = None, *, cwd: str | None = None, context: Context | None = None) -> None:
         self.context = context or Context(home, cwd=cwd)
 
     def create(
@@ -75,9 +73,9 @@ class Fleet:
         self, request: CreateRequest, told: builtins.list[Outcome] | None = None
     ) -> builtins.list[AgentView | Exception]:
         """One answer per agent asked for, in order; `told` has what came of the first message to each new one."""
-        from mngr.agents.create.create import create
+        from mngr.agents.create.create import create_agents
 
-        return create(self.context, request, told)
+        return create_agents(self.context, request, told)
 
     def list(self) -> Listing:
         """Every agent, and the hosts that did not answer."""
@@ -91,36 +89,36 @@ class Fleet:
 
         return list_hosts(self.context)
 
-    def add_git(self, agents: builtins.list[AgentView]) -> builtins.list[AgentView]:
+    def add_git_state(self, agents: builtins.list[AgentView]) -> builtins.list[AgentView]:
         """The same agents with `unpulled` and `dirty` filled in."""
-        from mngr.agents.workdir.git_state import add_git
+        from mngr.agents.workdir.git_state import add_git_state
 
-        return add_git(self.context, agents)
+        return add_git_state(self.context, agents)
 
     def get(self, name: str) -> AgentView:
         """One agent; raises NotFound."""
-        from mngr.agents.inspect.find import get_seen
-        from mngr.agents.inspect.list import view
+        from mngr.agents.inspect.find import observe_agent
+        from mngr.agents.inspect.list import make_view
 
-        return view(get_seen(self.context, name))
+        return make_view(observe_agent(self.context, name))
 
-    def attach_argv(self, name: str) -> builtins.list[str]:
+    def build_attach_argv(self, name: str) -> builtins.list[str]:
         """What to run so that a terminal shows the agent."""
-        from mngr.agents.interact.connect import attach_argv
+        from mngr.agents.interact.connect import build_attach_argv
 
-        return attach_argv(self.context, name)
+        return build_attach_argv(self.context, name)
 
-    def connect_variables(self, name: str) -> dict[str, str]:
+    def get_connect_variables(self, name: str) -> dict[str, str]:
         """What a connect command finds in its environment."""
-        from mngr.agents.interact.connect import variables
+        from mngr.agents.interact.connect import build_connect_variables
 
-        return variables(self.context, name)
+        return build_connect_variables(self.context, name)
 
-    def next_waiting(self) -> AgentView:
+    def get_next_waiting(self) -> AgentView:
         """The agent that has waited longest; raises NotFound."""
-        from mngr.agents.interact.connect import longest_waiting
+        from mngr.agents.interact.connect import get_longest_waiting
 
-        return longest_waiting(self.context)
+        return get_longest_waiting(self.context)
 
     def message(
         self,
@@ -134,11 +132,9 @@ class Fleet:
         raw: bool = False,
     ) -> builtins.list[Outcome]:
         """Send a message, or `answer` a permission by allow or deny, and know that it arrived; each outcome has the `proof`."""
-        from mngr.agents.interact.message import send
+        from mngr.agents.interact.message import send_message
 
-        return send(
-            self.context, names, text, answer=answer, start=start, wait=wait, timeout=timeout, raw=raw
-        )
+        return send_message(self.context, names, text, answer=answer, start=start, wait=wait, timeout=timeout, raw=raw)
 
     def wait(
         self,
@@ -149,21 +145,23 @@ class Fleet:
         timeout: float | None = None,
     ) -> builtins.list[Outcome]:
         """Wait until all agents, or any of them, reach a state (`S` or `S,S`; by default any but STARTING and RUNNING)."""
-        from mngr.agents.inspect.wait import QUIET, wait
+        from mngr.agents.inspect.wait import IDLE_STATES, wait_for_agents
 
-        return wait(self.context, names, QUIET if state is None else [state], any_of=any_of, timeout=timeout)
+        return wait_for_agents(
+            self.context, names, IDLE_STATES if state is None else [state], any_of=any_of, timeout=timeout
+        )
 
-    def watch(self, *, quick: float = 0.05, slow: float = 1.0) -> Watch:
+    def watch(self, *, quick: float = 0.05, slow: float = 1.0) -> AgentWatcher:
         """Follows agents as they change, many at once; close it when done."""
-        from mngr.agents.inspect.watch import Watch
+        from mngr.agents.inspect.watch import AgentWatcher
 
-        return Watch(self.context, quick=quick, slow=slow)
+        return AgentWatcher(self.context, quick=quick, slow=slow)
 
-    def capture(self, name: str, history: int | None = 0) -> Screen:
+    def capture(self, name: str, history: int | None = 0) -> ScreenCapture:
         """The agent's screen with so many lines that scrolled away, all when None; raises MngrError when it has none."""
-        from mngr.agents.inspect.capture import capture
+        from mngr.agents.inspect.capture import capture_screen
 
-        return capture(self.context, name, history)
+        return capture_screen(self.context, name, history)
 
     def transcript(self, name: str, *, follow: bool = False) -> Iterator[dict[str, Any]]:
         """The rows of the agent's conversation; raises MngrError when its kind keeps none."""
@@ -173,11 +171,11 @@ class Fleet:
 
     def usage(
         self, names: builtins.list[str] | None = None, *, by: str = "agent", destroyed: bool = False
-    ) -> builtins.list[Used]:
+    ) -> builtins.list[UsageRow]:
         """Tokens and cost, a row for each agent, day, model, kind, project or label; all agents when none is named."""
-        from mngr.agents.inspect.usage import usage
+        from mngr.agents.inspect.usage import compute_usage
 
-        return usage(self.context, names or [], by, destroyed=destroyed)
+        return compute_usage(self.context, names or [], by, destroyed=destroyed)
 
     def add_usage(self, agents: builtins.list[AgentView]) -> builtins.list[AgentView]:
         """The same agents with `usage` filled in, which costs a look at every conversation."""
@@ -194,9 +192,9 @@ class Fleet:
         follow: bool = False,
     ) -> Iterator[dict[str, Any]]:
         """What happened to these agents, or to all; `since` is a time or how long ago."""
-        from mngr.agents.inspect.events import Wanted, follow_events, parse_since, read_events
+        from mngr.agents.inspect.events import EventFilter, follow_events, parse_since, read_events
 
-        wanted = Wanted(since=parse_since(since) if since else "", types=types)
+        wanted = EventFilter(since=parse_since(since) if since else "", types=types)
         return iter((follow_events if follow else read_events)(self.context, names or [], wanted))
 
     def explain(self, name: str) -> Explanation:
@@ -213,19 +211,19 @@ class Fleet:
 
         return exec_many(self.context, names, argv, timeout)
 
-    def exec_here(self, name: str, argv: builtins.list[str]) -> int:
+    def exec_attached(self, name: str, argv: builtins.list[str]) -> int:
         """Run a command on one agent with this process's streams; its exit code."""
-        from mngr.agents.interact.exec import exec_here
+        from mngr.agents.interact.exec import exec_attached
 
-        return exec_here(self.context, name, argv)
+        return exec_attached(self.context, name, argv)
 
     def pipe(self, address: str) -> int:
         """Be the server of an ssh client on this process's streams, at an agent or `@HOST`; how it ended."""
-        from mngr.agents.interact.pipe import serve
+        from mngr.agents.interact.pipe import serve_ssh
 
-        return serve(self.context, address)
+        return serve_ssh(self.context, address)
 
-    def ssh_entries(self) -> builtins.list[Entry]:
+    def list_ssh_entries(self) -> builtins.list[SshEntry]:
         """What ssh has to know of every agent and host."""
         from mngr.agents.interact.ssh_config import list_entries
 
@@ -233,45 +231,45 @@ class Fleet:
 
     def ssh_config(self) -> str:
         """The same as ssh reads it."""
-        from mngr.agents.interact.ssh_config import list_entries, text
+        from mngr.agents.interact.ssh_config import format_config, list_entries
 
-        return text(self.context, list_entries(self.context))
+        return format_config(self.context, list_entries(self.context))
 
     def write_ssh_config(self) -> str:
         """Put it in a file for ssh to include, which follows the agents from then on; the file's path."""
-        from mngr.agents.interact.ssh_config import write
+        from mngr.agents.interact.ssh_config import write_config
 
-        return write(self.context)
+        return write_config(self.context)
 
     def stop(self, names: builtins.list[str], grace: float | None = None) -> builtins.list[Outcome]:
         """End the agents' processes and keep everything."""
-        from mngr.agents.lifecycle.stop import stop
+        from mngr.agents.lifecycle.stop import stop_targets
 
-        return stop(self.context, names, grace)
+        return stop_targets(self.context, names, grace)
 
     def start(self, names: builtins.list[str]) -> builtins.list[Outcome]:
         """Bring agents back."""
-        from mngr.agents.lifecycle.start import start
+        from mngr.agents.lifecycle.start import start_targets
 
-        return start(self.context, names)
+        return start_targets(self.context, names)
 
     def rename(self, name: str, new: str) -> AgentView:
         """Give an agent another name."""
-        from mngr.agents.lifecycle.rename import rename
+        from mngr.agents.lifecycle.rename import rename_agent
 
-        return self.get(rename(self.context, name, new).id)
+        return self.get(rename_agent(self.context, name, new).id)
 
     def label(self, names: builtins.list[str], changes: dict[str, str | None]) -> builtins.list[Outcome]:
         """Set labels, or remove those whose value is None."""
-        from mngr.agents.lifecycle.rename import label
+        from mngr.agents.lifecycle.rename import set_labels
 
-        return label(self.context, names, changes)
+        return set_labels(self.context, names, changes)
 
     def limit(self, names: builtins.list[str], changes: dict[str, Any]) -> builtins.list[Outcome]:
         """Set `idle_timeout` and `lifetime` in seconds, None for no limit, and `activity`: output, input, process."""
-        from mngr.agents.lifecycle.limit import limit
+        from mngr.agents.lifecycle.limit import set_limits
 
-        return limit(self.context, names, changes)
+        return set_limits(self.context, names, changes)
 
     def destroy(self, names: builtins.list[str], *, force: bool = False) -> builtins.list[Outcome]:
         """Put agents in the graveyard; running ones need `force`."""
@@ -279,11 +277,11 @@ class Fleet:
 
         return destroy(self.context, names, force=force)
 
-    def discard(self, names: builtins.list[str]) -> builtins.list[Outcome]:
+    def discard_clean_rooms(self, names: builtins.list[str]) -> builtins.list[Outcome]:
         """Take agents away for good that hold nobody's work: those labelled `role=room`, and no others."""
-        from mngr.agents.archive.rooms import discard_rooms
+        from mngr.agents.archive.clean_rooms import discard_clean_rooms
 
-        return discard_rooms(self.context, names)
+        return discard_clean_rooms(self.context, names)
 
     def undestroy(
         self, names: builtins.list[str], *, new_name: str | None = None, on: str | None = None, set_up: bool = False
@@ -293,23 +291,23 @@ class Fleet:
 
         return undestroy(self.context, names, new_name=new_name, on=on, set_up=set_up)
 
-    def graves(self) -> builtins.list[Grave]:
+    def list_trash(self) -> builtins.list[TrashedAgent]:
         """What is in the graveyard, the latest last."""
-        from mngr.agents.inspect.trash import list_graves
+        from mngr.agents.inspect.trash import list_trash
 
-        return list_graves(self.context)
+        return list_trash(self.context)
 
     def gc(self, *, dry_run: bool = False) -> builtins.list[Outcome]:
         """Finish what was interrupted and remove what is too old; an outcome per thing found."""
-        from mngr.agents.archive.gc.gc import gc
+        from mngr.agents.archive.gc.gc import collect_garbage
 
-        return gc(self.context, dry_run=dry_run)
+        return collect_garbage(self.context, dry_run=dry_run)
 
     def clone(self, name: str, new: str | None = None, *, start: bool = True) -> AgentView:
         """A second agent from an agent's whole state, on a branch of its own."""
-        from mngr.agents.archive.clone import clone
+        from mngr.agents.archive.clone import clone_agent
 
-        return self.get(clone(self.context, name, new, start=start).name)
+        return self.get(clone_agent(self.context, name, new, start=start).name)
 
     def migrate(self, name: str, address: str) -> AgentView:
         """Move an agent to another host (`@HOST`, `@HOST.PROVIDER`, `@.PROVIDER`), running if it ran."""
@@ -323,7 +321,7 @@ class Fleet:
 
         return create_snapshot(self.context, agent, name)
 
-    def snapshots(self) -> builtins.list[Snapshot]:
+    def list_snapshots(self) -> builtins.list[Snapshot]:
         """Every snapshot, the latest last."""
         from mngr.agents.archive.snapshot import list_snapshots
 
@@ -337,9 +335,9 @@ class Fleet:
 
     def release_host(self, provider: str, host: str, label: tuple[str, str]) -> builtins.list[str]:
         """Destroy a host all of whose agents have this label, and put them in the graveyard; their names. Raises MngrError."""
-        from mngr.agents.archive.release import release
+        from mngr.agents.archive.host_release import release_host
 
-        return release(self.context, provider, host, label)
+        return release_host(self.context, provider, host, label)
 
     def destroy_snapshots(self, names: builtins.list[str]) -> builtins.list[Outcome]:
         """Delete snapshots for good."""
@@ -353,52 +351,52 @@ class Fleet:
 
         return diff(self.context, name, committed=committed, options=options)
 
-    def pull(self, name: str, *, merge: bool = False, into: Into | None = None) -> Pulled:
+    def pull(self, name: str, *, merge: bool = False, into: PullTarget | None = None) -> PullResult:
         """Bring the agent's commits and outputs into the repository of the current directory, or `into` another place."""
-        from mngr.agents.sync.pull import pull
+        from mngr.agents.sync.pull import pull_agent
 
-        return pull(self.context, name, merge=merge, into=into)
+        return pull_agent(self.context, name, merge=merge, into=into)
 
     def pull_path(self, name: str, path: str, target: str = ".") -> str:
         """Copy a file or directory of the agent's here; where it ended up."""
-        from mngr.agents.inspect.find import find
-        from mngr.agents.sandbox.bubblewrap import inside
+        from mngr.agents.inspect.find import get_agent
+        from mngr.agents.sandbox.bubblewrap import open_sandboxed_host
         from mngr.agents.sync.files import pull_path
-        from mngr.agents.sync.transfer_limits import limits
+        from mngr.agents.sync.transfer_limits import get_limits
 
-        host, record = find(self.context, name)
-        most = limits(self.context.settings_at(None))
+        host, record = get_agent(self.context, name)
+        most = get_limits(self.context.load_project_settings(None))
         most = most.replace(file_bytes=most.bytes)  # one that is asked for by name may be as large as all
-        return pull_path(inside(host, record), record, path, self.context.path(target), most)
+        return pull_path(open_sandboxed_host(host, record), record, path, self.context.resolve_path(target), most)
 
-    def push(self, name: str, *, stash: bool = False) -> Pushed:
+    def push(self, name: str, *, stash: bool = False) -> PushResult:
         """Merge the current branch's commits into the agent's branch."""
-        from mngr.agents.sync.push import push
+        from mngr.agents.sync.push import push_branch
 
-        return push(self.context, name, stash=stash)
+        return push_branch(self.context, name, stash=stash)
 
-    def give(self, name: str, repo: str, commit: str) -> None:
+    def send_commit(self, name: str, repo: str, commit: str) -> None:
         """Bring a commit of a repository here into an agent's own; nothing of the agent's is changed."""
-        from mngr.agents.sync.push import give
+        from mngr.agents.sync.push import send_commit
 
-        give(self.context, name, repo, commit)
+        send_commit(self.context, name, repo, commit)
 
     def push_path(self, source: str, name: str, path: str) -> str:
         """Copy a file or directory to the agent; where it ended up."""
-        from mngr.agents.inspect.find import find
-        from mngr.agents.sandbox.bubblewrap import inside
+        from mngr.agents.inspect.find import get_agent
+        from mngr.agents.sandbox.bubblewrap import open_sandboxed_host
         from mngr.agents.sync.files import push_path
 
-        host, record = find(self.context, name)
-        return push_path(inside(host, record), self.context.path(source), record.work_dir, path)
+        host, record = get_agent(self.context, name)
+        return push_path(open_sandboxed_host(host, record), self.context.resolve_path(source), record.work_dir, path)
 
-    def list_settings(self) -> builtins.list[Setting]:
+    def list_settings(self) -> builtins.list[SettingValue]:
         """Everything that is set, each value with its source."""
         from mngr.agents.settings_files import list_settings
 
         return list_settings(self.context)
 
-    def get_setting(self, key: str) -> Setting:
+    def get_setting(self, key: str) -> SettingValue:
         """One setting; raises NotFound when nothing sets it."""
         from mngr.agents.settings_files import get_setting
 
@@ -416,23 +414,23 @@ class Fleet:
 
         return unset_setting(self.context, key, scope)
 
-    def settings_paths(self) -> dict[str, str]:
+    def list_settings_paths(self) -> dict[str, str]:
         """The settings file of every scope there is here."""
-        from mngr.agents.settings_files import list_paths
+        from mngr.agents.settings_files import list_settings_paths
 
-        return list_paths(self.context)
+        return list_settings_paths(self.context)
 
-    def settings_path(self, scope: str) -> str:
+    def get_settings_path(self, scope: str) -> str:
         """The settings file of a scope; raises MngrError outside a project."""
-        from mngr.agents.settings_files import get_path
+        from mngr.agents.settings_files import get_settings_path
 
-        return get_path(self.context, scope)
+        return get_settings_path(self.context, scope)
 
-    def init(self, *, force: bool = False, dry_run: bool = False) -> Project:
+    def init(self, *, force: bool = False, dry_run: bool = False) -> DetectedProject:
         """Look at the project here and write its settings; raises MngrError when there are some already."""
-        from mngr.setup.init import init
+        from mngr.setup.init import init_project
 
-        return init(self.context, force=force, dry_run=dry_run)
+        return init_project(self.context, force=force, dry_run=dry_run)
 
     def list_plugins(self) -> builtins.list[PluginView]:
         """Every installed plugin and what it adds, or why it cannot be used."""
@@ -442,8 +440,8 @@ class Fleet:
 
     def doctor(
         self, target: str | None = None, check_setting: Callable[[str, Any], None] | None = None
-    ) -> builtins.list[Check]:
+    ) -> builtins.list[DoctorCheck]:
         """What this machine, `@HOST` or a kind needs and has; `check_setting` raises for a setting it does not like."""
-        from mngr.setup.doctor import doctor
+        from mngr.setup.doctor import run_checks
 
-        return doctor(self.context, target, check_setting)
+        return run_checks(self.context, target, check_setting)

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from mngr import Fleet
 from mngr.base.errors import MngrError
-from tests.conftest import FULL, end_servers, git
+from tests.conftest import IS_FULL_SCALE, kill_tmux_servers, run_git
 
 NAMES = ("ann", "bob")
 
@@ -35,24 +35,24 @@ class Life(RuleBasedStateMachine):
         """A repository and one agent with uncommitted work."""
         repo = self.place / "repo"
         repo.mkdir()
-        git(repo, "init", "-q", "-b", "main")
-        git(repo, "config", "user.name", "Test")
-        git(repo, "config", "user.email", "test@example.invalid")
+        run_git(repo, "init", "-q", "-b", "main")
+        run_git(repo, "config", "user.name", "Test")
+        run_git(repo, "config", "user.email", "test@example.invalid")
         (repo / "file").write_text("base\n")
-        git(repo, "add", "-A")
-        git(repo, "commit", "-q", "-m", "first")
+        run_git(repo, "add", "-A")
+        run_git(repo, "commit", "-q", "-m", "first")
         self.repo = repo
         self.fleet = Fleet(str(self.place / "home"), cwd=str(repo))
         self.create("ann")
         self.change("ann", committed=False)
 
     def teardown(self) -> None:
-        end_servers(self.place)
+        kill_tmux_servers(self.place)
         shutil.rmtree(self.place, ignore_errors=True)
 
     @rule(name=st.sampled_from(NAMES))
     def create(self, name: str) -> None:
-        if name in self.state or git(self.repo, "branch", "--list", f"mngr/{name}"):
+        if name in self.state or run_git(self.repo, "branch", "--list", f"mngr/{name}"):
             with pytest.raises(MngrError):
                 self.fleet.create(name, command=["sleep", "1000"])
             return
@@ -70,7 +70,7 @@ class Life(RuleBasedStateMachine):
         where = Path(self.fleet.get(name).work_dir)
         (where / "file").write_text("\n".join(self.work[name]) + "\n")
         if committed:
-            git(where, "commit", "-q", "-a", "-m", f"work {self.serial}")
+            run_git(where, "commit", "-q", "-a", "-m", f"work {self.serial}")
 
     @precondition(lambda self: bool(self.state))
     @rule(data=st.data())
@@ -102,7 +102,7 @@ class Life(RuleBasedStateMachine):
     @rule(data=st.data())
     def undestroy(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(sorted(set(self.buried) - set(self.state))))
-        newest = [grave for grave in self.fleet.graves() if grave.name == name][-1]
+        newest = [grave for grave in self.fleet.list_trash() if grave.name == name][-1]
         (outcome,) = self.fleet.undestroy([newest.id])
         assert outcome.ok
         self.state[name], self.work[name] = "STOPPED", self.buried.pop(name)
@@ -120,15 +120,13 @@ class Life(RuleBasedStateMachine):
         assert {name: agent.state for name, agent in seen.items()} == self.state
         for name, lines in self.work.items():
             assert (Path(seen[name].work_dir) / "file").read_text().split("\n")[:-1] == lines
-        trees = git(self.repo, "worktree", "list", "--porcelain").count("worktree ") - 1
-        assert (
-            trees == len(self.state) == len(os.listdir(self.place / "home" / "names") if self.state else [])
-        )
+        trees = run_git(self.repo, "worktree", "list", "--porcelain").count("worktree ") - 1
+        assert trees == len(self.state) == len(os.listdir(self.place / "home" / "names") if self.state else [])
 
 
 Life.TestCase.settings = settings(
-    max_examples=60 if FULL else 6,
-    stateful_step_count=25 if FULL else 20,
+    max_examples=60 if IS_FULL_SCALE else 6,
+    stateful_step_count=25 if IS_FULL_SCALE else 20,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )

@@ -13,9 +13,7 @@ from tests.support.paths import ROOT
 PAGE = (ROOT / "ARCHITECTURE.md").read_text()
 SOURCE = ROOT / "src/mngr"
 PACKAGES = [
-    path.parent
-    for path in sorted(SOURCE.rglob("__init__.py"))
-    if "sample" not in path.parts and path.parent != SOURCE
+    path.parent for path in sorted(SOURCE.rglob("__init__.py")) if "sample" not in path.parts and path.parent != SOURCE
 ]
 
 

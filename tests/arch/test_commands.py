@@ -13,18 +13,18 @@ import pytest
 
 from mngr.base import config
 from mngr.base.errors import UsageError
-from mngr.cli.framework import candidates
-from mngr.cli.framework.parse import parse
-from mngr.cli.framework.spec import COMMON, Command
-from mngr.cli.framework.table import ALIASES, COMMANDS, GROUPS, SECTIONS, module_name
+from mngr.cli.framework import completion_candidates
+from mngr.cli.framework.command_table import ALIASES, COMMAND_GROUPS, COMMANDS, HELP_SECTIONS, get_module_name
+from mngr.cli.framework.parse import parse_words
+from mngr.cli.framework.spec import COMMON_OPTIONS, CommandSpec
 from mngr.plugins import hooks as hookspecs
 from tests.support.paths import ROOT
 
 TESTS = sorted(ROOT.glob("tests/**/test_*.py"))
 
 
-def declared(name: str) -> Command:
-    command: Command = importlib.import_module(module_name(name)).COMMAND
+def declared(name: str) -> CommandSpec:
+    command: CommandSpec = importlib.import_module(get_module_name(name)).COMMAND
     return command
 
 
@@ -51,9 +51,9 @@ def test_a_command_is_what_the_table_says(name: str) -> None:
     command = declared(name)
     section, summary, _ = COMMANDS[name]
     assert (command.name, command.summary) == (name, summary)
-    assert section in SECTIONS
-    assert callable(importlib.import_module(module_name(name)).run)
-    assert name.split(maxsplit=1)[0] in GROUPS or " " not in name
+    assert section in HELP_SECTIONS
+    assert callable(importlib.import_module(get_module_name(name)).run)
+    assert name.split(maxsplit=1)[0] in COMMAND_GROUPS or " " not in name
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -66,7 +66,7 @@ def test_a_command_has_examples_that_its_parser_takes(name: str) -> None:
             two = " ".join(words[:2])
             called = two if two in COMMANDS else ALIASES.get(words[0], words[0])
             try:
-                parse(declared(called), words[len(called.split()) :])
+                parse_words(declared(called), words[len(called.split()) :])
             except UsageError as error:
                 pytest.fail(f"{line}: {error}")
 
@@ -74,17 +74,15 @@ def test_a_command_has_examples_that_its_parser_takes(name: str) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_options_of_a_command_do_not_collide(name: str) -> None:
     command = declared(name)
-    flags = [flag for option in (*command.options, *COMMON) for flag in option.flags]
+    flags = [flag for option in (*command.options, *COMMON_OPTIONS) for flag in option.flags]
     assert len(flags) == len(set(flags))
-    keys = [option.key for option in (*command.options, *COMMON)] + [
+    keys = [option.key for option in (*command.options, *COMMON_OPTIONS)] + [
         argument.key for argument in command.arguments
     ]
     assert len(keys) == len(set(keys))
     assert all(option.help and not option.help.endswith(".") for option in command.options)
-    sources = [option.complete for option in command.options] + [
-        argument.complete for argument in command.arguments
-    ]
-    assert {source for source in sources if source} <= {*candidates._SOURCES, "files"}
+    sources = [option.complete for option in command.options] + [argument.complete for argument in command.arguments]
+    assert {source for source in sources if source} <= {*completion_candidates._CANDIDATE_SOURCES, "files"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -101,10 +99,10 @@ def test_a_command_is_tested(name: str) -> None:
 def test_a_command_reads_every_option_it_declares(name: str) -> None:
     """An option that parses and does nothing would be a lie."""
     command = declared(name)
-    source = Path(str(importlib.import_module(module_name(name)).__file__)).read_text()
+    source = Path(str(importlib.import_module(get_module_name(name)).__file__)).read_text()
     shared = "".join(
         (ROOT / f"src/mngr/cli/{name}.py").read_text()
-        for name in ("settings/shared", "tutorial/sync", "runs/shared")
+        for name in ("settings/scopes", "tutorial/sync", "runs/run_options")
     )
     for option in command.options:
         assert f'"{option.key}"' in source + shared, option.flags
@@ -117,9 +115,7 @@ def test_aliases_stand_for_commands() -> None:
 
 def test_every_hook_and_setting_is_documented() -> None:
     hooks = (ROOT / "docs/reference/hooks.md").read_text()
-    assert [
-        name for name in vars(hookspecs) if name.startswith("mngr_") and f"## {name}\n" not in hooks
-    ] == []
+    assert [name for name in vars(hookspecs) if name.startswith("mngr_") and f"## {name}\n" not in hooks] == []
     settings = (ROOT / "docs/reference/settings.md").read_text()
     assert [key for key in config.SCHEMA if f"`{key}`" not in settings] == []
 

@@ -9,8 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from mngr.cli.framework.table import COMMANDS, module_name
-from tests.conftest import Mngr
+from mngr.cli.framework.command_table import COMMANDS, get_module_name
+from tests.conftest import MngrProgram
 from tests.support.paths import ROOT
 
 # What `list` needs: json (and with it re) to read records, select and threading to ask hosts.
@@ -32,10 +32,10 @@ names = set(sys.modules) - before
 import json
 print(json.dumps([code, sorted(names)]), file=sys.stderr)
 """
-E2E = "from mngr.e2e import CommandTimeout, E2eSession, Result, Tty, expect"
+E2E = "from mngr.e2e import CommandTimeout, E2eSession, E2eResult, Tty, expect"
 
 
-def imported_modules(mngr: Mngr, *words: str) -> set[str]:
+def imported_modules(mngr: MngrProgram, *words: str) -> set[str]:
     """Return the modules that a command imports on top of those that python itself imports."""
     argv = [sys.executable, "-c", PROGRAM, *words]
     ran = subprocess.run(argv, cwd=mngr.repo, env=mngr.env, capture_output=True, text=True, check=True)
@@ -44,23 +44,23 @@ def imported_modules(mngr: Mngr, *words: str) -> set[str]:
     return set(names)
 
 
-def imported(mngr: Mngr, *words: str) -> set[str]:
+def imported(mngr: MngrProgram, *words: str) -> set[str]:
     """Return the packages that a command imports on top of those that python itself imports."""
     return {name.split(".")[0] for name in imported_modules(mngr, *words)}
 
 
-def test_help_imports_nothing_but_itself(mngr: Mngr) -> None:
+def test_help_imports_nothing_but_itself(mngr: MngrProgram) -> None:
     assert imported(mngr, "--help") == {"__future__", "mngr"}
 
 
-def test_list_imports_only_what_it_needs(mngr: Mngr) -> None:
+def test_list_imports_only_what_it_needs(mngr: MngrProgram) -> None:
     assert imported(mngr, "list") <= ALLOWED
     mngr("create", "foo", "--", "sleep", "1000")
     assert imported(mngr, "list") <= ALLOWED
     assert imported(mngr, "list", "--format", "json") <= ALLOWED
 
 
-def test_no_command_that_people_wait_for_imports_what_is_dear(mngr: Mngr) -> None:
+def test_no_command_that_people_wait_for_imports_what_is_dear(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "cat")
     found = {
         words[0]: imported(mngr, *words) & DEAR
@@ -74,7 +74,7 @@ def test_no_command_that_people_wait_for_imports_what_is_dear(mngr: Mngr) -> Non
     assert found == {"create": set(), "message": set(), "stop": set(), "label": set()}
 
 
-def test_with_no_plugin_no_command_imports_a_third_party_package(mngr: Mngr) -> None:
+def test_with_no_plugin_no_command_imports_a_third_party_package(mngr: MngrProgram) -> None:
     for words in (
         ["list"],
         ["doctor"],
@@ -90,8 +90,8 @@ def test_with_no_plugin_no_command_imports_a_third_party_package(mngr: Mngr) -> 
 ON_THE_PATH = ("cli", "base", "host", "kinds", "providers", "plugins", "e2e", "api.py", "__init__.py")
 # Single files that mngr sends to a host or into a clean room.
 SENT = (
-    "pytest_probe.py room_program.py resource_limits.py sandbox_check.py tracer.py swap.py imported_files.py "
-    "stub.py stub_plugin.py gate.py view.py"
+    "pytest_probe.py clean_room_program.py resource_limits.py sandbox_check.py tracer.py replaced_files.py imported_files.py "
+    "stub.py stub_plugin.py network_proxy.py visible_files.py"
 ).split()
 
 
@@ -105,7 +105,7 @@ def uses_start_up_tricks(path: Path) -> bool:
     return any(isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mngr") for node in inside)
 
 
-def test_start_up_tricks_are_used_only_where_they_pay(mngr: Mngr) -> None:
+def test_start_up_tricks_are_used_only_where_they_pay(mngr: MngrProgram) -> None:
     loaded: set[str] = set()
     for words in (
         ["create", "foo", "--", "cat"],
@@ -118,7 +118,7 @@ def test_start_up_tricks_are_used_only_where_they_pay(mngr: Mngr) -> None:
         ["start", "foo"],
     ):
         loaded |= imported_modules(mngr, *words)
-    every = f"import importlib, json, sys; [importlib.import_module(name) for name in {sorted(map(module_name, COMMANDS))}]; print(json.dumps(list(sys.modules)))"
+    every = f"import importlib, json, sys; [importlib.import_module(name) for name in {sorted(map(get_module_name, COMMANDS))}]; print(json.dumps(list(sys.modules)))"
     ran = subprocess.run([sys.executable, "-c", every], capture_output=True, text=True, check=True)
     loaded |= set(json.loads(ran.stdout))  # completion imports the command that it completes
     root = ROOT / "src/mngr"

@@ -16,9 +16,9 @@ SOURCES = [
 ]
 # Programs that mngr writes to a host as single files.
 SENT_TO_HOSTS = (
-    "agents/sandbox/gate.py",
-    "kinds/aider/aider_inside.py",
-    "kinds/player/acts.py",
+    "agents/sandbox/network_proxy.py",
+    "kinds/aider/aider_wrapper.py",
+    "kinds/player/steps.py",
     "kinds/player/faults.py",
     "kinds/player/player.py",
 )
@@ -45,10 +45,8 @@ def test_processes_are_started_in_one_place() -> None:
         str(path.relative_to(ROOT / "src/mngr"))
         for path in SOURCES
         if imports(path) & {"subprocess", "pty", "multiprocessing", "asyncio"}
-        and not {"contract", "e2e", "mechanic", "bridge"}
-        & set(path.parts)  # these stand alone, beside the program
-        and path.name
-        not in ("pytest_probe.py", "stub.py", "stub_plugin.py")  # run in the project's own Python
+        and not {"contract", "e2e", "mechanic", "bridge"} & set(path.parts)  # these stand alone, beside the program
+        and path.name not in ("pytest_probe.py", "stub.py", "stub_plugin.py")  # run in the project's own Python
     }
     in_bridges = {  # they run in the Python that has an engine's library, or on its hosts
         "providers/modal/bridge.py",
@@ -56,9 +54,9 @@ def test_processes_are_started_in_one_place() -> None:
         "providers/modal/sandbox_command.py",
         "providers/ray/bridge.py",
         "providers/ray/host_actor.py",
-        "providers/ray/work_keeper.py",
+        "providers/ray/work_backup.py",
     }
-    assert starters <= {"base/shell.py", "kinds/player/player.py", "kinds/player/acts.py"} | in_bridges
+    assert starters <= {"base/shell.py", "kinds/player/player.py", "kinds/player/steps.py"} | in_bridges
 
 
 def test_what_runs_on_a_host_alone_needs_nothing_of_mngr() -> None:

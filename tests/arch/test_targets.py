@@ -54,9 +54,7 @@ def test_a_test_that_asks_for_a_heavy_fixture_while_it_runs_needs_the_marker(tmp
 
 
 def test_every_fixture_of_hosts_is_light_or_heavy() -> None:
-    found = {
-        name for name, value in vars(fixtures).items() if type(value).__name__ == "FixtureFunctionDefinition"
-    }
+    found = {name for name, value in vars(fixtures).items() if type(value).__name__ == "FixtureFunctionDefinition"}
     assert len(found) > len(LIGHT_FIXTURES)
     assert found - LIGHT_FIXTURES - set(targets.FIXTURES) == set()
     assert not LIGHT_FIXTURES & set(targets.FIXTURES)
@@ -105,7 +103,5 @@ def test_a_test_that_plays_the_documents_gets_its_marker() -> None:
 )
 def test_every_package_has_tests_that_need_light_programs_only(package: str) -> None:
     marked = re.compile(rf"^pytestmark = pytest\.mark\.({'|'.join(targets.MARKERS)})$", re.MULTILINE)
-    files = [
-        path for path in (ROOT / "tests" / package).rglob("test_*.py") if not marked.search(path.read_text())
-    ]
+    files = [path for path in (ROOT / "tests" / package).rglob("test_*.py") if not marked.search(path.read_text())]
     assert files != []

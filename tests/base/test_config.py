@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mngr.base import config
-from mngr.base.config import Layer, Settings
+from mngr.base.config import Settings, SettingsLayer
 from mngr.base.errors import MngrError, UsageError
 
 KEYS = st.sampled_from(["project.setup", "project.carry", "commands.list.sort", "templates.t.env"])
@@ -19,7 +19,7 @@ LAYERS = st.lists(st.dictionaries(KEYS, VALUES, max_size=3), max_size=5)
 
 
 def layered(*datas: dict[str, Any]) -> Settings:
-    return Settings([Layer(source=f"layer {n}", data=data) for n, data in enumerate(datas)])
+    return Settings([SettingsLayer(source=f"layer {n}", data=data) for n, data in enumerate(datas)])
 
 
 @given(LAYERS)
@@ -29,7 +29,7 @@ def test_the_last_layer_that_has_a_key_decides_and_is_named(datas: list[dict[str
     for number, data in enumerate(datas):
         for key, value in data.items():
             expected[key] = (value, f"layer {number}")
-    assert {key: (settings.get(key), settings.source(key)) for key in settings.values} == expected
+    assert {key: (settings.get(key), settings.get_source(key)) for key in settings.values} == expected
 
 
 @given(LAYERS, st.dictionaries(KEYS, VALUES, max_size=3))
@@ -48,12 +48,12 @@ def test_plus_equals_extends_in_the_order_of_the_layers(lists: list[list[str]]) 
 
 def test_plus_equals_starts_again_where_a_later_layer_replaces() -> None:
     settings = layered({"a": {"b+=": [1]}}, {"a": {"b": [2]}}, {"a": {"b+=": [3]}})
-    assert (settings.get("a.b"), settings.source("a.b")) == ([2, 3], "layer 2")
+    assert (settings.get("a.b"), settings.get_source("a.b")) == ([2, 3], "layer 2")
 
 
 def test_table_gives_what_is_under_a_prefix_and_nothing_that_only_begins_like_it() -> None:
     settings = layered({"commands": {"list": {"sort": "name", "ids": True}, "listing": {"x": 1}}})
-    assert settings.table("commands.list") == {"sort": "name", "ids": True}
+    assert settings.get_table("commands.list") == {"sort": "name", "ids": True}
 
 
 def test_every_layer_is_read_in_order(tmp_path: Path) -> None:
@@ -68,8 +68,8 @@ def test_every_layer_is_read_in_order(tmp_path: Path) -> None:
     )
     local.write_text('[project]\npytest = "local"\n[tutorial]\nfile = "local"\ntests = "local"\n')
     environ = {"MNGR__TUTORIAL__FILE": "env", "MNGR__TUTORIAL__TESTS": "env", "MNGR_HOME": "no setting"}
-    settings = config.load(str(user), str(tmp_path), ["tutorial.tests=given"], environ)
-    assert {key: settings.source(key) for key in settings.values} == {
+    settings = config.load_settings(str(user), str(tmp_path), ["tutorial.tests=given"], environ)
+    assert {key: settings.get_source(key) for key in settings.values} == {
         "stop.grace": "default",
         "graveyard.keep": "default",
         **{f"pull.{key}": "default" for key in ("max_bytes", "max_file_bytes", "max_files", "timeout")},
@@ -84,7 +84,7 @@ def test_every_layer_is_read_in_order(tmp_path: Path) -> None:
 
 
 def test_every_given_assignment_counts() -> None:
-    settings = config.load(
+    settings = config.load_settings(
         "/nowhere", None, ["project.carry=a", "project.carry+=b", "project.carry+=['c', 'd']"], {}
     )
     assert settings.get("project.carry") == ["a", "b", "c", "d"]
@@ -132,7 +132,7 @@ def test_what_is_no_assignment_is_wrong_usage(text: str) -> None:
 )
 def test_an_unknown_key_names_the_nearest_one(key: str, hint: str) -> None:
     with pytest.raises(MngrError) as caught:
-        config.load("/nowhere", None, [f"{key}=1"], {})
+        config.load_settings("/nowhere", None, [f"{key}=1"], {})
     assert repr(key) in caught.value.message
     assert hint in (caught.value.hint or "")
 
@@ -141,14 +141,12 @@ def test_an_unknown_key_names_the_nearest_one(key: str, hint: str) -> None:
     "key", ["project", "project.", "project.setup.more", "commands.create", "commands..x", ".setup"]
 )
 def test_a_key_must_go_all_the_way(key: str) -> None:
-    assert config.kind_of(key) is None
+    assert config.find_setting_type(key) is None
 
 
-@pytest.mark.parametrize(
-    "key", ["commands.create.count", "commands.snapshot.create.format", "templates.t.env"]
-)
+@pytest.mark.parametrize("key", ["commands.create.count", "commands.snapshot.create.format", "templates.t.env"])
 def test_names_of_the_users_own_fit_where_the_schema_has_a_star(key: str) -> None:
-    assert config.kind_of(key) is object
+    assert config.find_setting_type(key) is object
 
 
 @pytest.mark.parametrize(
@@ -165,7 +163,7 @@ def test_a_bad_file_is_named_with_what_is_wrong(tmp_path: Path, text: str, said:
     path = tmp_path / "settings.toml"
     path.write_text(text)
     with pytest.raises(MngrError) as caught:
-        config.read_file(str(path))
+        config.read_settings_file(str(path))
     assert str(path) in caught.value.message
     assert said in caught.value.message
     assert caught.value.hint
@@ -175,9 +173,9 @@ def test_a_file_that_is_no_text_is_an_error_of_the_user(tmp_path: Path) -> None:
     path = tmp_path / "settings.toml"
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(MngrError, match="cannot read"):
-        config.read_file(str(path))
+        config.read_settings_file(str(path))
 
 
 def test_a_wrong_variable_is_named() -> None:
     with pytest.raises(MngrError, match=r"MNGR__PROJECT__SETPU: there is no setting"):
-        config.load("/nowhere", None, [], {"MNGR__PROJECT__SETPU": "x"})
+        config.load_settings("/nowhere", None, [], {"MNGR__PROJECT__SETPU": "x"})

@@ -7,7 +7,7 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mngr.base.fanout import fanout
+from mngr.base.fanout import map_parallel
 
 
 @given(st.lists(st.integers(), max_size=30), st.integers(1, 8))
@@ -17,7 +17,7 @@ def test_every_item_has_its_answer_in_its_place(items: list[int], at_once: int) 
             raise ValueError(item)
         return item * 2
 
-    for item, answer in zip(items, fanout(work, items, at_once), strict=True):
+    for item, answer in zip(items, map_parallel(work, items, at_once), strict=True):
         if item % 3 == 0:
             assert isinstance(answer, ValueError)
             assert answer.args == (item,)
@@ -33,5 +33,5 @@ def test_that_many_run_at_once_and_no_more() -> None:
         workers.add(threading.current_thread())
         gate.wait()
 
-    assert fanout(work, range(12), at_once=4) == [None] * 12
+    assert map_parallel(work, range(12), at_once=4) == [None] * 12
     assert len(workers) == 4

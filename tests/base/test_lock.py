@@ -11,7 +11,9 @@ import pytest
 from mngr.base.errors import MngrError, TimedOut
 from mngr.base.lock import Lock
 
-HOLD = "import sys; from mngr.base.lock import Lock\nwith Lock(sys.argv[1]): print('held', flush=True); sys.stdin.read()"
+HOLD = (
+    "import sys; from mngr.base.lock import Lock\nwith Lock(sys.argv[1]): print('held', flush=True); sys.stdin.read()"
+)
 
 
 def holder(path: Path) -> subprocess.Popen[str]:

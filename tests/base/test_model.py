@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from mngr.base.model import AgentRecord, Outcome, Record
+from mngr.base.model import AgentRecord, Outcome, Struct
 
 
-class Point(Record):
+class Point(Struct):
     x: int
     y: int = 0
 

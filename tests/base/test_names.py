@@ -18,7 +18,7 @@ ADDRESSES = st.builds(
     Address,
     name=NAMES,
     host=st.none() | HOSTS,
-    provider=st.none() | st.sampled_from(names.PROVIDERS),
+    provider=st.none() | st.sampled_from(names.PROVIDER_NAMES),
     path=st.none() | st.text(max_size=10),
 )
 
@@ -28,7 +28,7 @@ def test_an_address_reads_back_as_it_was_written(address: Address) -> None:
     assert names.parse_address(str(address)) == address
 
 
-@given(HOSTS, st.none() | st.sampled_from(names.PROVIDERS))
+@given(HOSTS, st.none() | st.sampled_from(names.PROVIDER_NAMES))
 def test_a_host_alone_is_an_address(host: str, provider: str | None) -> None:
     address = Address(host=host, provider=provider)
     assert names.parse_address(str(address)) == address
@@ -46,12 +46,12 @@ def test_any_text_is_an_address_or_wrong_usage(text: str) -> None:
 
 @given(st.text())
 def test_a_name_is_what_the_pattern_says(text: str) -> None:
-    assert names.is_name(text) == bool(re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,62}", text))
+    assert names.is_agent_name(text) == bool(re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,62}", text))
 
 
 @given(NAMES)
 def test_every_name_is_accepted(name: str) -> None:
-    assert names.is_name(name)
+    assert names.is_agent_name(name)
 
 
 @pytest.mark.parametrize(
@@ -94,13 +94,13 @@ def test_a_bad_name_comes_with_a_good_one() -> None:
 
 def test_a_name_that_looks_like_an_id_is_refused() -> None:
     with pytest.raises(UsageError, match="looks like an agent's id"):
-        names.check_name(names.new_id())
+        names.check_name(names.generate_id())
 
 
 def test_what_we_make_up_is_valid() -> None:
-    assert all(names.is_id(names.new_id()) for _ in range(100))
-    assert all(names.is_name(names.new_name()) for _ in range(100))
-    assert len({names.new_id() for _ in range(100)}) == 100
+    assert all(names.is_agent_id(names.generate_id()) for _ in range(100))
+    assert all(names.is_agent_name(names.generate_name()) for _ in range(100))
+    assert len({names.generate_id() for _ in range(100)}) == 100
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mngr.base import shell
 from mngr.base.errors import MngrError, TimedOut
-from tests.conftest import FULL, wait_for
+from tests.conftest import IS_FULL_SCALE, wait_for
 
 WORDS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 
@@ -24,7 +24,7 @@ def aside(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("aside")
 
 
-@settings(max_examples=300 if FULL else 40)
+@settings(max_examples=300 if IS_FULL_SCALE else 40)
 @given(words=st.lists(WORDS, max_size=5))
 def test_quoted_words_pass_a_real_shell_unchanged(aside: Path, words: list[str]) -> None:
     line = shell.join(["printf", "%s\\0", *words]) if words else "true"
@@ -87,7 +87,7 @@ def test_a_missing_program_is_named_with_how_to_get_it() -> None:
     assert caught.value.message == "no-such-program-at-all is not installed"
     assert "mngr doctor" in (caught.value.hint or "")
     with pytest.raises(shell.ProgramMissing):
-        shell.start(["no-such-program-at-all"])
+        shell.start_process(["no-such-program-at-all"])
 
 
 def test_a_file_that_cannot_be_run_is_an_error_of_the_user(tmp_path: Path) -> None:
@@ -121,14 +121,14 @@ def test_only_the_environment_given_is_there() -> None:
 
 def test_what_a_result_says() -> None:
     result = shell.run(["sh", "-c", "echo out; printf 'one\\ntwo\\n' >&2; exit 4"])
-    assert (result.text, result.problem) == ("out", "two")
-    assert shell.run(["sh", "-c", "exit 4"]).problem == "exit code 4"
+    assert (result.text, result.error_line) == ("out", "two")
+    assert shell.run(["sh", "-c", "exit 4"]).error_line == "exit code 4"
 
 
 def test_start_streams_and_wait_gives_the_code() -> None:
-    process = shell.start(["sh", "-c", "cat; exit 7"], stdin=shell.PIPE, stdout=shell.PIPE)
+    process = shell.start_process(["sh", "-c", "cat; exit 7"], stdin=shell.PIPE, stdout=shell.PIPE)
     assert process.communicate(b"hello")[0] == b"hello"
-    assert shell.wait(process) == 7
+    assert shell.wait_process(process) == 7
 
 
 def test_a_timeout_ends_what_the_command_started(tmp_path: Path) -> None:

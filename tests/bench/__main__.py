@@ -51,9 +51,7 @@ def start_up(world: World) -> list[Case]:
         Case("mngr list, no agents", times=5).alternate(world.python, lambda: world.mngr("list"), 40),
     ]
     with_plugin = Case("mngr list, no agents, a plugin", times=8)
-    cases.append(
-        with_plugin.alternate(lambda: world.python(plugin), lambda: world.mngr("list", env=plugin), 40)
-    )
+    cases.append(with_plugin.alternate(lambda: world.python(plugin), lambda: world.mngr("list", env=plugin), 40))
     return cases
 
 
@@ -88,9 +86,7 @@ def one(world: World, repo: Path, rounds: int) -> list[Case]:
         floors.append(world.time("sh", "-ec", script))
         subjects.append(world.mngr("destroy", name))
         if number:
-            for case, floor, subject in zip(
-                (create, exec_, message, stop, destroy), floors, subjects, strict=True
-            ):
+            for case, floor, subject in zip((create, exec_, message, stop, destroy), floors, subjects, strict=True):
                 case.add(floor, subject)
     return [create, exec_, message, stop, destroy]
 
@@ -137,7 +133,9 @@ def growth(world: World, repo: Path) -> str:
         times.append(min(world.mngr("list") for _ in range(7)) * 1000)
     world.sh(f"rm -rf {world.home}/agents/a-00000000* {world.home}/names/copy-*")
     each = (times[-1] - times[0]) / 9
-    return f"list with 100, 200, … 1,000 agents: {' '.join(f'{t:.0f}' for t in times)} ms; {each:.1f} ms per further 100"
+    return (
+        f"list with 100, 200, … 1,000 agents: {' '.join(f'{t:.0f}' for t in times)} ms; {each:.1f} ms per further 100"
+    )
 
 
 def _local(world: World) -> Iterator[Shown]:
@@ -182,9 +180,7 @@ def main() -> None:
     world = World()
     try:
         version = json.loads(
-            subprocess.run(
-                [BIN / "mngr", "version", "--format", "json"], capture_output=True, check=True
-            ).stdout
+            subprocess.run([BIN / "mngr", "version", "--format", "json"], capture_output=True, check=True).stdout
         )
         print(f"mngr {version['version']}, Python {version['python']}, in {world.root}\n\n{HEAD}", flush=True)
         for part in parts:

@@ -151,7 +151,7 @@ def _run(world: World, tasks: int, engine: Engine, before: float | None) -> Sett
     if lost is not None:
         at, hosts = lost
         unfinished = _own(rows, at, hosts)
-        ends = {row["slug"]: clock.parse_stamp(row["at"]) for row in done}
+        ends = {row["slug"]: clock.parse_timestamp(row["at"]) for row in done}
         found.unfinished = len(unfinished)
         found.took = max((ends.get(slug, at) - at for slug in unfinished), default=0.0)
         again = {row["slug"] for row in rows if row["type"] == "launch" and row["attempt"] > 1}
@@ -163,26 +163,20 @@ def _run(world: World, tasks: int, engine: Engine, before: float | None) -> Sett
 def _own(rows: list[dict[str, Any]], at: float, hosts: set[str]) -> set[str]:
     """The tasks of hosts that were lost: on them and not yet home, or sent there while nobody knew."""
     first = {row["slug"]: row for row in reversed(rows) if row["type"] == "launch"}
-    before = [row for row in rows if clock.parse_stamp(row["at"]) <= at]
+    before = [row for row in rows if clock.parse_timestamp(row["at"]) <= at]
     there = {row["slug"] for row in rows if row["type"] == "launched" and row["host"] in hosts}
     there &= {row["slug"] for row in before if row["type"] == "launch"}
     failed = {row["slug"] for row in rows if row["type"] == "launch_failed"}
     return (there - _home(before)) | {slug for slug in failed if first[slug].get("host") in hosts}
 
 
-def _lose(
-    process: subprocess.Popen[bytes], journal: str, tasks: int, engine: Engine
-) -> tuple[float, set[str]]:
+def _lose(process: subprocess.Popen[bytes], journal: str, tasks: int, engine: Engine) -> tuple[float, set[str]]:
     """Lose the node with the most at work on it once half of the tasks were begun; when that was, and its hosts."""
     while process.poll() is None:
         rows = _rows(journal)
         if sum(row["type"] == "prompted" for row in rows) >= tasks // 2:
             places, home = engine.places(), _home(rows)
-            busy = [
-                places.get(row["host"])
-                for row in rows
-                if row["type"] == "launched" and row["slug"] not in home
-            ]
+            busy = [places.get(row["host"]) for row in rows if row["type"] == "launched" and row["slug"] not in home]
             if nodes := [node for node in busy if node is not None]:
                 node = max(nodes, key=nodes.count)
                 at = time.time()
@@ -194,9 +188,7 @@ def _lose(
 
 def _home(rows: list[dict[str, Any]]) -> set[str]:
     """The tasks whose work is brought home."""
-    return {
-        row["slug"] for row in rows if row["type"] == "settled" or (row["type"] == "pulled" and row["final"])
-    }
+    return {row["slug"] for row in rows if row["type"] == "settled" or (row["type"] == "pulled" and row["final"])}
 
 
 def _rows(journal: str) -> list[dict[str, Any]]:

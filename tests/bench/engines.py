@@ -141,10 +141,10 @@ def _by_hand() -> list[str]:
         "-c",
         _BY_HAND,
         "agent",
-        scripts.program_beside(player.__file__, "player.py"),
+        scripts.read_program_beside(player.__file__, "player.py"),
         scenario,
         HELLO,
-        player.digest(HELLO),
+        player.hash_message(HELLO),
     ]
 
 

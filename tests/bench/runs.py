@@ -67,15 +67,11 @@ def _run(world: World, tasks: int, slots: int, seconds: float = 1.0) -> Case:
         "0",
         "-q",
     ]
-    env = {
-        "MNGR__PROJECT__PYTEST": f"./meter {BIN / 'python'} -m pytest -q -p no:cacheprovider -p no:xdist -p no:mngr"
-    }
+    env = {"MNGR__PROJECT__PYTEST": f"./meter {BIN / 'python'} -m pytest -q -p no:cacheprovider -p no:xdist -p no:mngr"}
     spent = world.mngr(*words, "--max-agents", str(slots), "--format", "json", cwd=root, env=env)
     noted = [float(number) for line in log.read_text().splitlines() for number in line.split()]
     ours = _ours(root)
-    assert len(noted) == 2 * tasks and len(ours) >= 2 * tasks, (
-        f"{len(noted)} and {len(ours)} of {tasks} tests"
-    )
+    assert len(noted) == 2 * tasks and len(ours) >= 2 * tasks, f"{len(noted)} and {len(ours)} of {tasks} tests"
     cpu = sum(noted) + sum(ours)
     case = Case(f"tmr run, {tasks} tests of {seconds:g} s, {slots} slots", times=1.25)
     case.add(cpu / (os.cpu_count() or 1), spent)
@@ -89,9 +85,7 @@ def idle(world: World, agents: int = 100, seconds: float = 30.0) -> float:
     world.sh(f"cd {root} && git init -q -b main . && git commit -q --allow-empty -m x")
     words = [str(BIN / "mngr"), "map", *map(str, range(agents)), "--agent", "player", "-p", "wait", "--max-agents", str(agents),
              "--canary", "0", "--name", "idle", "-q", "--", '["hang"]']  # fmt: skip
-    process = subprocess.Popen(
-        words, cwd=root, env=world.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    process = subprocess.Popen(words, cwd=root, env=world.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     journal = root / ".mngr" / "runs" / "idle" / "journal.jsonl"
     while not journal.exists() or journal.read_text().count('"prompted"') < agents:
         time.sleep(0.2)
@@ -114,9 +108,7 @@ def _ours(root: Path) -> list[float]:
     (journal,) = root.glob(".mngr/runs/*/journal.jsonl")
     rows = [json.loads(line) for line in journal.read_text().splitlines()]
     before = [row["run"]["cpu"] for row in rows if row["type"] == "ran"]
-    return before + [
-        run["cpu"] for row in rows if row["type"] == "checked" for run in row["check"]["results"]
-    ]
+    return before + [run["cpu"] for row in rows if row["type"] == "checked" for run in row["check"]["results"]]
 
 
 def receipts(world: World, tests: int = 100, seconds: float = 0.5) -> Case:
@@ -127,9 +119,7 @@ def receipts(world: World, tests: int = 100, seconds: float = 0.5) -> Case:
     for path in paths:
         path.write_text(TEST.format(seconds=seconds))
     pytest = f"{BIN / 'python'} -m pytest -q -p no:cacheprovider -p no:xdist -p no:mngr"
-    world.sh(
-        f"cd {root} && git init -q -b main . && git add -A && git commit -q -m tests && git switch -q -c more"
-    )
+    world.sh(f"cd {root} && git init -q -b main . && git add -A && git commit -q -m tests && git switch -q -c more")
     for path in paths:
         path.write_text(path.read_text() + "    assert end\n")
     world.sh(f"cd {root} && git commit -q -a -m '[IMPROVE_TEST] One check more' && git switch -q main")

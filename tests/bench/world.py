@@ -23,9 +23,7 @@ class World:
 
     def __init__(self) -> None:
         memory = Path("/dev/shm")
-        self.root = Path(
-            tempfile.mkdtemp(prefix="mngr-bench-", dir=memory if os.access(memory, os.W_OK) else None)
-        )
+        self.root = Path(tempfile.mkdtemp(prefix="mngr-bench-", dir=memory if os.access(memory, os.W_OK) else None))
         self.home = self.root / "home"
         self.bare = self.root / "bare"
         self.socket = str(self.root / "s")
@@ -57,14 +55,10 @@ class World:
             path = root / f"d{number % 50}" / f"f{number}.txt"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(os.urandom(size // 3).hex().encode() + os.urandom(size // 6).hex().encode())
-        self.sh(
-            f"cd {root} && git init -q -b main . && git add -A && git -c gc.auto=0 commit -q -m first && git gc -q"
-        )
+        self.sh(f"cd {root} && git init -q -b main . && git add -A && git -c gc.auto=0 commit -q -m first && git gc -q")
         return root
 
-    def run(
-        self, *argv: str, cwd: Path | None = None, env: dict[str, str] | None = None, stdin: str = ""
-    ) -> None:
+    def run(self, *argv: str, cwd: Path | None = None, env: dict[str, str] | None = None, stdin: str = "") -> None:
         """Run it; it must succeed."""
         done = subprocess.run(
             argv, cwd=cwd or self.root, env={**self.env, **(env or {})}, input=stdin, text=True,
@@ -76,9 +70,7 @@ class World:
     def sh(self, script: str) -> None:
         self.run("sh", "-ec", script)
 
-    def time(
-        self, *argv: str, cwd: Path | None = None, env: dict[str, str] | None = None, stdin: str = ""
-    ) -> float:
+    def time(self, *argv: str, cwd: Path | None = None, env: dict[str, str] | None = None, stdin: str = "") -> float:
         """How long a command takes."""
         return seconds(lambda: self.run(*argv, cwd=cwd, env=env, stdin=stdin))
 
@@ -86,9 +78,7 @@ class World:
         """The floor of everything that is written in Python."""
         return self.time(str(BIN / "python"), "-c", "pass", env=env)
 
-    def mngr(
-        self, *words: str, cwd: Path | None = None, env: dict[str, str] | None = None, stdin: str = ""
-    ) -> float:
+    def mngr(self, *words: str, cwd: Path | None = None, env: dict[str, str] | None = None, stdin: str = "") -> float:
         return self.time(str(BIN / "mngr"), *words, cwd=cwd, env=env, stdin=stdin)
 
     def tmux(self, *words: str) -> list[str]:

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import BIN, Mngr, Ran, git, wait_for
-from tests.support.repos import refs
+from tests.conftest import BIN_DIR, MngrProgram, ProgramResult, run_git, wait_for
+from tests.support.repos import list_refs
 
 RUN = ("--", "sleep", "1000")
 
 
-def is_clear(ran: Ran) -> bool:
+def is_clear(ran: ProgramResult) -> bool:
     """Two kinds of line, Error and Hint, and nothing of our insides."""
     lines = ran.err.rstrip("\n").split("\n")
     assert lines[0].startswith("Error: ") and lines[-1].startswith("Hint: "), ran.err
@@ -24,9 +24,9 @@ def is_clear(ran: Ran) -> bool:
     return True
 
 
-def nothing_was_made(mngr: Mngr) -> bool:
-    assert [ref for ref in refs(mngr.repo) if "mngr" in ref] == []
-    assert git(mngr.repo, "worktree", "list").count("\n") == 0
+def nothing_was_made(mngr: MngrProgram) -> bool:
+    assert [ref for ref in list_refs(mngr.repo) if "mngr" in ref] == []
+    assert run_git(mngr.repo, "worktree", "list").count("\n") == 0
     for place in ("agents", "names", "work"):
         assert not (mngr.home / place).exists() or list((mngr.home / place).iterdir()) == []
     return True
@@ -95,7 +95,7 @@ UNKNOWN = [
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(("code", "said", "line"), UNKNOWN, ids=[row[2] for row in UNKNOWN])
-def test_what_is_not_known(mngr: Mngr, code: int, said: str, line: str) -> None:
+def test_what_is_not_known(mngr: MngrProgram, code: int, said: str, line: str) -> None:
     ran = mngr(*line.split(), code=code)
     assert said in ran.err and is_clear(ran)
     assert not mngr.home.exists() and nothing_was_made(mngr)
@@ -122,23 +122,23 @@ def test_what_is_not_known(mngr: Mngr, code: int, said: str, line: str) -> None:
         "名",
     ],
 )
-def test_names_that_no_agent_can_have(mngr: Mngr, name: str) -> None:
+def test_names_that_no_agent_can_have(mngr: MngrProgram, name: str) -> None:
     ran = mngr("create", name, *RUN, code=2)
     assert is_clear(ran)
     assert "\x1b" not in ran.err and nothing_was_made(mngr)
 
 
-def test_the_longest_name_works(mngr: Mngr) -> None:
+def test_the_longest_name_works(mngr: MngrProgram) -> None:
     name = "a" * 63
     mngr("create", name, *RUN)
-    assert mngr.agent(name)["state"] == "RUNNING"
+    assert mngr.get_agent(name)["state"] == "RUNNING"
     assert "is not a valid name" in mngr("create", "a" * 62, "--count", "2", *RUN, code=2).err
 
 
 # ---- directories and repositories
 
 
-def test_a_directory_that_is_no_repository(mngr: Mngr, tmp_path: Path) -> None:
+def test_a_directory_that_is_no_repository(mngr: MngrProgram, tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.mkdir()
     for words in (
@@ -150,14 +150,14 @@ def test_a_directory_that_is_no_repository(mngr: Mngr, tmp_path: Path) -> None:
     assert not mngr.home.exists()
 
 
-def test_a_repository_without_commits(mngr: Mngr, tmp_path: Path) -> None:
-    git(tmp_path, "init", "-q", "young")
+def test_a_repository_without_commits(mngr: MngrProgram, tmp_path: Path) -> None:
+    run_git(tmp_path, "init", "-q", "young")
     ran = mngr("create", "foo", *RUN, cwd=tmp_path / "young", code=1)
     assert "has no commits" in ran.err and is_clear(ran) and not mngr.home.exists()
 
 
-def test_a_dirty_tree_a_branch_that_exists_and_one_that_is_checked_out(mngr: Mngr) -> None:
-    git(mngr.repo, "branch", "taken")
+def test_a_dirty_tree_a_branch_that_exists_and_one_that_is_checked_out(mngr: MngrProgram) -> None:
+    run_git(mngr.repo, "branch", "taken")
     (mngr.repo / "new.txt").write_text("x")
     for words, said in (
         ((), "uncommitted changes: new.txt"),
@@ -166,11 +166,11 @@ def test_a_dirty_tree_a_branch_that_exists_and_one_that_is_checked_out(mngr: Mng
     ):
         ran = mngr("create", "foo", *words, *RUN, code=1)
         assert said in ran.err and is_clear(ran) and nothing_was_made(mngr)
-    assert list(refs(mngr.repo)) == ["refs/heads/main", "refs/heads/taken"]
+    assert list(list_refs(mngr.repo)) == ["refs/heads/main", "refs/heads/taken"]
 
 
 @pytest.mark.parametrize("missing", ["git", "tmux"])
-def test_a_missing_program(mngr: Mngr, tmp_path: Path, missing: str) -> None:
+def test_a_missing_program(mngr: MngrProgram, tmp_path: Path, missing: str) -> None:
     place = tmp_path / "bin"
     place.mkdir()
     for name in "sh env git tmux tar awk date grep tr sort mkdir rm chmod cat sleep ps pkill pgrep sed xargs find dirname".split():
@@ -181,21 +181,21 @@ def test_a_missing_program(mngr: Mngr, tmp_path: Path, missing: str) -> None:
     assert mngr("list", env={"PATH": str(place)}).code == 0
 
 
-def test_the_current_directory_was_deleted(mngr: Mngr, tmp_path: Path) -> None:
+def test_the_current_directory_was_deleted(mngr: MngrProgram, tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     for words in (["list"], ["create", "foo", *RUN], ["stop", "foo"], ["list", "--home", "relative"]):
         gone.mkdir()
         line = 'cd "$1"; rmdir "$1"; shift; exec "$@"'
-        argv = ["sh", "-c", line, "sh", str(gone), str(BIN / "mngr"), *words]
+        argv = ["sh", "-c", line, "sh", str(gone), str(BIN_DIR / "mngr"), *words]
         done = subprocess.run(argv, env=mngr.env, capture_output=True, text=True, check=False)
-        assert done.returncode == 1 and is_clear(Ran(tuple(argv), 1, done.stdout, done.stderr))
+        assert done.returncode == 1 and is_clear(ProgramResult(tuple(argv), 1, done.stdout, done.stderr))
         assert "the current directory is gone" in done.stderr
 
 
-def test_a_work_dir_deleted_by_hand(mngr: Mngr) -> None:
+def test_a_work_dir_deleted_by_hand(mngr: MngrProgram) -> None:
     for name, mode in (("tree", "worktree"), ("own", "mirror")):
         mngr("create", name, "--transfer", mode, *RUN)
-        shutil.rmtree(mngr.work(name))
+        shutil.rmtree(mngr.get_work_dir(name))
         for words in (
             ("exec", name, "--", "true"),
             ("diff", name),
@@ -209,10 +209,10 @@ def test_a_work_dir_deleted_by_hand(mngr: Mngr) -> None:
         assert "is gone" in mngr("start", name, code=1).err
     assert mngr("pull", "tree").out.startswith("mngr/tree is at ")
     assert is_clear(mngr("pull", "own", code=1))
-    assert [(a["state"], a["dirty"]) for a in mngr.json("list", "--git")["agents"]] == [("STOPPED", None)] * 2
+    assert [(a["state"], a["dirty"]) for a in mngr.run_json("list", "--git")["agents"]] == [("STOPPED", None)] * 2
 
 
-def test_a_source_repository_deleted_by_hand(mngr: Mngr, tmp_path: Path) -> None:
+def test_a_source_repository_deleted_by_hand(mngr: MngrProgram, tmp_path: Path) -> None:
     source = tmp_path / "source"
     shutil.copytree(mngr.repo, source, symlinks=True)
     for name, mode in (("tree", "worktree"), ("own", "mirror")):
@@ -225,7 +225,7 @@ def test_a_source_repository_deleted_by_hand(mngr: Mngr, tmp_path: Path) -> None
     for name in ("tree", "own"):
         mngr("stop", name)
         mngr("start", name)
-    assert [(a["name"], a["state"], a["dirty"]) for a in mngr.json("list", "--git")["agents"]] == [
+    assert [(a["name"], a["state"], a["dirty"]) for a in mngr.run_json("list", "--git")["agents"]] == [
         ("tree", "RUNNING", None), ("own", "RUNNING", False),
     ]  # fmt: skip
 
@@ -233,7 +233,7 @@ def test_a_source_repository_deleted_by_hand(mngr: Mngr, tmp_path: Path) -> None
 # ---- homes
 
 
-def test_a_home_of_another_program(mngr: Mngr) -> None:
+def test_a_home_of_another_program(mngr: MngrProgram) -> None:
     mngr.home.mkdir()
     (mngr.home / "theirs.db").write_text("x")
     for words in (("create", "foo", *RUN), ("list",), ("stop", "foo")):
@@ -244,7 +244,7 @@ def test_a_home_of_another_program(mngr: Mngr) -> None:
     assert "the home of another program" in mngr("create", "foo", *RUN, code=1).err
 
 
-def test_a_home_of_a_newer_version(mngr: Mngr) -> None:
+def test_a_home_of_a_newer_version(mngr: MngrProgram) -> None:
     mngr.home.mkdir()
     (mngr.home / "version").write_text("mngr 99\n")
     for words in (("create", "foo", *RUN), ("list",)):
@@ -253,7 +253,7 @@ def test_a_home_of_a_newer_version(mngr: Mngr) -> None:
     assert [p.name for p in mngr.home.iterdir()] == ["version"]
 
 
-def test_a_home_that_is_a_file(mngr: Mngr) -> None:
+def test_a_home_that_is_a_file(mngr: MngrProgram) -> None:
     mngr.home.write_text("a file")
     for words in (("create", "foo", *RUN), ("list",), ("list", "--home", str(mngr.home / "below"))):
         assert is_clear(mngr(*words, code=1))
@@ -279,18 +279,18 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(place)], check=False)
 
 
-def cut_short(mngr: Mngr, home: Path, *words: str, size: int = 100_000) -> Ran:
+def cut_short(mngr: MngrProgram, home: Path, *words: str, size: int = 100_000) -> ProgramResult:
     """Run with files limited in size, which is what a full disk looks like where there is none of its own."""
-    argv = ["prlimit", f"--fsize={size}", str(BIN / "mngr"), "--home", str(home), *words]
+    argv = ["prlimit", f"--fsize={size}", str(BIN_DIR / "mngr"), "--home", str(home), *words]
     done = subprocess.run(argv, cwd=mngr.repo, env=mngr.env, capture_output=True, text=True, check=False)
-    return Ran(tuple(argv), done.returncode, done.stdout, done.stderr)
+    return ProgramResult(tuple(argv), done.returncode, done.stdout, done.stderr)
 
 
 @pytest.mark.parametrize("mode", ["worktree", "mirror", "copy"])
-def test_a_disk_that_fills_up_on_the_way(mngr: Mngr, disk: Path, mode: str) -> None:
+def test_a_disk_that_fills_up_on_the_way(mngr: MngrProgram, disk: Path, mode: str) -> None:
     (mngr.repo / "big").write_bytes(os.urandom(4_000_000))
-    git(mngr.repo, "add", "-A")
-    git(mngr.repo, "commit", "-q", "-m", "big")
+    run_git(mngr.repo, "add", "-A")
+    run_git(mngr.repo, "commit", "-q", "-m", "big")
     home = disk / "home"
     if os.path.ismount(disk):
         ran = mngr("--home", str(home), "create", "foo", "--transfer", mode, *RUN, code=1)
@@ -303,19 +303,19 @@ def test_a_disk_that_fills_up_on_the_way(mngr: Mngr, disk: Path, mode: str) -> N
     assert nothing_was_made(mngr)
 
 
-def test_a_record_is_written_whole_or_not_at_all(mngr: Mngr) -> None:
+def test_a_record_is_written_whole_or_not_at_all(mngr: MngrProgram) -> None:
     for size in (10, 200):
         ran = cut_short(mngr, mngr.home, "create", "foo", *RUN, size=size)
         assert ran.code == 1 and is_clear(ran) and "make room" in ran.err
     mngr("create", "foo", *RUN)
-    before = (mngr.dir("foo") / "agent.json").read_bytes()
+    before = (mngr.get_agent_dir("foo") / "agent.json").read_bytes()
     ran = cut_short(mngr, mngr.home, "label", "foo", "a=b", size=200)
     assert ran.code == 1 and is_clear(ran)
-    assert (mngr.dir("foo") / "agent.json").read_bytes() == before
-    assert not list(mngr.dir("foo").glob("*.new"))
+    assert (mngr.get_agent_dir("foo") / "agent.json").read_bytes() == before
+    assert not list(mngr.get_agent_dir("foo").glob("*.new"))
 
 
-def test_a_disk_that_is_full_already(mngr: Mngr, disk: Path) -> None:
+def test_a_disk_that_is_full_already(mngr: MngrProgram, disk: Path) -> None:
     home = disk / "home"
     mngr("--home", str(home), "create", "first", "--transfer", "none", *RUN)
     if os.path.ismount(disk):
@@ -328,13 +328,13 @@ def test_a_disk_that_is_full_already(mngr: Mngr, disk: Path) -> None:
         assert is_clear(ran) and "room" in ran.err
         assert is_clear(mngr("--home", str(home), "label", "first", "a=b", code=1))
         (disk / "filler").unlink()
-    rows = mngr.json("--home", str(home), "list")["agents"]
+    rows = mngr.run_json("--home", str(home), "list")["agents"]
     assert [(a["name"], a["state"], a["labels"]) for a in rows] == [("first", "RUNNING", {})]
     end_server(home)
     assert nothing_was_made(mngr)
 
 
-def test_a_read_only_home(mngr: Mngr, disk: Path) -> None:
+def test_a_read_only_home(mngr: MngrProgram, disk: Path) -> None:
     home = disk / "home"
     mngr("--home", str(home), "create", "first", "--transfer", "none", *RUN)
     if os.path.ismount(disk):
@@ -353,7 +353,7 @@ def test_a_read_only_home(mngr: Mngr, disk: Path) -> None:
             assert "ead-only" in ran.err or "ermission" in ran.err, ran.err
         ran = mngr("--home", str(disk / "other"), "create", "foo", *RUN, code=1)
         assert is_clear(ran) or os.getuid()
-    assert [a["name"] for a in mngr.json("--home", str(home), "list")["agents"]] == ["first"]
+    assert [a["name"] for a in mngr.run_json("--home", str(home), "list")["agents"]] == ["first"]
     end_server(home)
     subprocess.run(["chmod", "-R", "u+w", str(home)], capture_output=True, check=False)
     assert nothing_was_made(mngr)
@@ -362,19 +362,19 @@ def test_a_read_only_home(mngr: Mngr, disk: Path) -> None:
 # ---- tmux
 
 
-def test_a_dead_tmux_server(mngr: Mngr) -> None:
+def test_a_dead_tmux_server(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
-    mngr.tmux("kill-server")
-    wait_for(lambda: mngr.agent("foo")["state"] == "FAILED")
+    mngr.run_tmux("kill-server")
+    wait_for(lambda: mngr.get_agent("foo")["state"] == "FAILED")
     assert mngr("stop", "foo").out == "foo had ended already (FAILED)\n"
     assert mngr("exec", "foo", "--", "echo", "here").out == "here\n"
     mngr("rename", "foo", "bar")
     mngr("label", "bar", "a=b")
     mngr("create", "new", *RUN)
-    assert {a["name"]: a["state"] for a in mngr.agents()} == {"bar": "FAILED", "new": "RUNNING"}
+    assert {a["name"]: a["state"] for a in mngr.list_agents()} == {"bar": "FAILED", "new": "RUNNING"}
 
 
-def test_a_socket_directory_of_somebody_else(mngr: Mngr, tmp_path: Path) -> None:
+def test_a_socket_directory_of_somebody_else(mngr: MngrProgram, tmp_path: Path) -> None:
     """His server would be told our environment, and could tell us anything."""
     theirs = tmp_path / "theirs" if os.getuid() == 0 else Path("/usr")
     theirs.mkdir(exist_ok=True)
@@ -385,7 +385,7 @@ def test_a_socket_directory_of_somebody_else(mngr: Mngr, tmp_path: Path) -> None
     (mngr.home / "tmux.socket").unlink()
     (mngr.home / "tmux.socket").symlink_to(theirs / "socket")
     try:
-        agent = mngr.agent("foo")
+        agent = mngr.get_agent("foo")
         assert (agent["state"], agent["state_reason"]) == ("UNKNOWN", "tmux does not answer")
         for words in (
             ("create", "bar", "--branch", ":b", *RUN),
@@ -394,12 +394,12 @@ def test_a_socket_directory_of_somebody_else(mngr: Mngr, tmp_path: Path) -> None
         ):
             ran = mngr(*words, code=1)
             assert f"{theirs} is not a directory of yours" in ran.err and is_clear(ran), words
-        assert [a["name"] for a in mngr.agents()] == ["foo"]
+        assert [a["name"] for a in mngr.list_agents()] == ["foo"]
     finally:
         (mngr.home / "tmux.socket").unlink()
         (mngr.home / "tmux.socket").symlink_to(ours)
-    assert mngr.agent("foo")["state"] == "RUNNING"
-    assert mngr.json("limit", "foo")["results"][0]["idle_timeout"] is None
+    assert mngr.get_agent("foo")["state"] == "RUNNING"
+    assert mngr.run_json("limit", "foo")["results"][0]["idle_timeout"] is None
 
 
 # ---- bugs of ours
@@ -415,8 +415,8 @@ def plugin(place: Path, body: str) -> dict[str, str]:
 
 
 COMMAND = """
-from mngr.cli.framework.spec import Argument, Command, Option
-COMMAND = Command(name="boom", summary="x", arguments=(Argument(name="WHAT", help="x", required=False),),
+from mngr.cli.framework.spec import Argument, CommandSpec, Option
+COMMAND = CommandSpec(name="boom", summary="x", arguments=(Argument(name="WHAT", help="x", required=False),),
     options=(Option(flags=("--token",), metavar="T", help="x"),))
 def run(cli, args):
     raise ZeroDivisionError("by us")
@@ -426,18 +426,12 @@ def mngr_commands():
 """
 
 
-def test_a_bug_is_two_lines_and_a_crash_log_without_secrets(mngr: Mngr, tmp_path: Path) -> None:
+def test_a_bug_is_two_lines_and_a_crash_log_without_secrets(mngr: MngrProgram, tmp_path: Path) -> None:
     env = plugin(tmp_path / "plugins", COMMAND)
     mngr("create", "foo", *RUN)
-    ran = mngr(
-        "boom", "hunter2", "--token", "hunter3", "--token=hunter4", env={**env, "SECRET": "hunter5"}, code=3
-    )
+    ran = mngr("boom", "hunter2", "--token", "hunter3", "--token=hunter4", env={**env, "SECRET": "hunter5"}, code=3)
     first, second = ran.err.splitlines()
-    assert (
-        first == "Error: this is a bug in mngr: ZeroDivisionError"
-        and second.startswith("Hint: ")
-        and ran.out == ""
-    )
+    assert first == "Error: this is a bug in mngr: ZeroDivisionError" and second.startswith("Hint: ") and ran.out == ""
     log = Path(second.rpartition(": ")[2])
     assert log.parent == mngr.home / "crashes" and log.stat().st_mode & 0o777 == 0o600
     text = log.read_text()
@@ -447,8 +441,8 @@ def test_a_bug_is_two_lines_and_a_crash_log_without_secrets(mngr: Mngr, tmp_path
     assert str(other / "crashes") in mngr("--home", str(other), "boom", env=env, code=3).err
 
 
-def test_a_plugin_that_objects_or_fails_undoes_the_creation(mngr: Mngr, tmp_path: Path) -> None:
+def test_a_plugin_that_objects_or_fails_undoes_the_creation(mngr: MngrProgram, tmp_path: Path) -> None:
     body = "@hook\ndef mngr_step(home, operation, step, agent):\n    if step == 'launch':\n        raise KeyError('mine')\n"
     ran = mngr("create", "foo", *RUN, env=plugin(tmp_path / "plugins", body), code=1)
     assert "a plugin failed in mngr_step: KeyError" in ran.err and is_clear(ran)
-    assert nothing_was_made(mngr) and mngr.agents() == []
+    assert nothing_was_made(mngr) and mngr.list_agents() == []

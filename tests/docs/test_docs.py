@@ -22,12 +22,12 @@ from pathlib import Path
 import pytest
 
 from mngr.base import config
-from mngr.cli.framework.parse import parse
-from mngr.cli.framework.table import ALIASES, COMMANDS, GROUPS, module_name
+from mngr.cli.framework.command_table import ALIASES, COMMAND_GROUPS, COMMANDS, get_module_name
+from mngr.cli.framework.parse import parse_words
 from mngr.kinds.coding_agent import FEATURES
 from mngr.plugins import hooks as hookspecs
 from mngr.plugins import loader
-from tests.conftest import BIN, Mngr, end_servers, git
+from tests.conftest import BIN_DIR, MngrProgram, kill_tmux_servers, run_git
 from tests.support.paths import ROOT
 
 PAGES = sorted(
@@ -59,7 +59,7 @@ class Reader:
         else:
             script = self.user / "block"
             script.write_text(text)
-            self._run([BIN / "python", script] if language == "python" else ["sh", "-eu", script])
+            self._run([BIN_DIR / "python", script] if language == "python" else ["sh", "-eu", script])
 
     def _run(self, argv: list[str | Path], *, must: bool = True) -> str:
         done = subprocess.run(
@@ -99,7 +99,7 @@ def reader(env: dict[str, str], repo: Path) -> Iterator[Reader]:
     shop = user / "shop"
     repo.rename(shop)
     yield Reader(user, shop, env)
-    end_servers(user)
+    kill_tmux_servers(user)
 
 
 def _id(page: Path) -> str:
@@ -122,18 +122,14 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=_id)
 def test_commands_in_passing_are_commands(page: Path) -> None:
     """`mngr …` within a sentence is parsed as the program would."""
-    spans = re.findall(
-        r"`mngr ([^`]+)`", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    )
+    spans = re.findall(r"`mngr ([^`]+)`", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL))
     for words in [shlex.split(span) for span in spans if "…" not in span and span.split()[0].islower()]:
-        name = next(
-            (n for n in (" ".join(words[:2]), ALIASES.get(words[0], words[0])) if n in COMMANDS), None
-        )
+        name = next((n for n in (" ".join(words[:2]), ALIASES.get(words[0], words[0])) if n in COMMANDS), None)
         if name is None:
-            assert words[0] in {"hello", *GROUPS}, f"mngr {' '.join(words)}"
+            assert words[0] in {"hello", *COMMAND_GROUPS}, f"mngr {' '.join(words)}"
             continue
-        command = importlib.import_module(module_name(name)).COMMAND
-        parse(
+        command = importlib.import_module(get_module_name(name)).COMMAND
+        parse_words(
             command,
             [*words[len(name.split()) :], "--help"] if "--" not in words else words[len(name.split()) :],
         )
@@ -148,12 +144,10 @@ def test_every_hook_is_in_the_guide() -> None:
 
 def test_what_each_coding_agent_has_is_in_the_guide() -> None:
     guide = (ROOT / "docs" / "guide" / "agents.md").read_text()
-    rows = [
-        [cell.strip(" `") for cell in line.split("|")[1:-1]] for line in guide.splitlines() if "|" in line
-    ]
+    rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in guide.splitlines() if "|" in line]
     head = rows.index(["kind", *FEATURES])
-    coders = loader.CODERS
-    kinds = [importlib.import_module(loader.KINDS[name]).make(name, dict) for name in coders]
+    coders = loader.CODING_KINDS
+    kinds = [importlib.import_module(loader.KIND_MODULES[name]).make_kind(name, dict) for name in coders]
     has = [[kind.name, *("yes" if each in kind.features else "no" for each in FEATURES)] for kind in kinds]
     assert rows[head + 2 : head + 2 + len(kinds)] == has
 
@@ -161,9 +155,7 @@ def test_what_each_coding_agent_has_is_in_the_guide() -> None:
 def test_every_setting_is_on_its_page() -> None:
     page = (ROOT / "docs" / "concepts" / "settings.md").read_text()
     assert [
-        key
-        for key in config.SCHEMA
-        if f"`{key.replace('*', 'NAME', 1)}`" not in page.replace("NAME.KEY", "NAME.*")
+        key for key in config.SCHEMA if f"`{key.replace('*', 'NAME', 1)}`" not in page.replace("NAME.KEY", "NAME.*")
     ] == []
 
 
@@ -172,16 +164,16 @@ def test_every_command_is_in_the_readme() -> None:
     assert [name for name in COMMANDS if f"`{name}`" not in readme] == []
 
 
-def test_every_file_of_an_agent_is_documented(mngr: Mngr) -> None:
+def test_every_file_of_an_agent_is_documented(mngr: MngrProgram) -> None:
     page = (ROOT / "docs/concepts/agent-files.md").read_text()
     mngr("create", "foo", "player", "--idle-timeout", "1h", "-S", "project.setup=true", "-m", "hello")
     mngr("label", "foo", "a=b")
-    directory = mngr.dir("foo")
+    directory = mngr.get_agent_dir("foo")
     seen = {path.name for path in directory.iterdir()}
     mngr("stop", "foo")
     mngr("create", "bar", "--", "false")
     mngr("wait", "bar", "--state", "FAILED")
-    seen |= {path.name for path in (*directory.iterdir(), *mngr.dir("bar").iterdir())}
+    seen |= {path.name for path in (*directory.iterdir(), *mngr.get_agent_dir("bar").iterdir())}
     assert seen >= {
         "agent.json",
         "env",
@@ -205,4 +197,4 @@ def test_a_page_that_is_wrong_is_found_out(reader: Reader) -> None:
         reader.follow("sh", "run", "false\ntrue\n")
     with pytest.raises(AssertionError, match="ZeroDivisionError"):
         reader.follow("python", "run", "1 / 0")
-    assert git(reader.shop, "status", "--porcelain") == ""
+    assert run_git(reader.shop, "status", "--porcelain") == ""

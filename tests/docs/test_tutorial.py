@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mngr.base.paths import socket_for
-from mngr.cli.framework.table import COMMANDS
+from mngr.base.paths import build_socket_path
+from mngr.cli.framework.command_table import COMMANDS
 from mngr.tutorial.blocks import read_script
-from tests.conftest import Mngr, git
+from tests.conftest import MngrProgram, run_git
 from tests.support.paths import ROOT
 
 TUTORIAL = ROOT / "tutorial.sh"
@@ -24,7 +24,7 @@ def blocks() -> list[str]:
 
 
 @pytest.mark.full  # its blocks are run by the tests that cite them
-def test_it_runs_from_top_to_bottom_and_leaves_nothing_behind(mngr: Mngr, tmp_path: Path) -> None:
+def test_it_runs_from_top_to_bottom_and_leaves_nothing_behind(mngr: MngrProgram, tmp_path: Path) -> None:
     place = tmp_path / "tmp"
     place.mkdir()
     done = subprocess.run(
@@ -36,10 +36,10 @@ def test_it_runs_from_top_to_bottom_and_leaves_nothing_behind(mngr: Mngr, tmp_pa
             subprocess.run(["tmux", "-S", os.readlink(link), "kill-server"], capture_output=True, check=False)
         pytest.fail(f"exit {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}")
     (home,) = set(re.findall(r"^\+ export MNGR_HOME=(\S+)$", done.stderr, re.MULTILINE))
-    os.unlink(socket_for(home, os.getuid()))  # tmux leaves it
+    os.unlink(build_socket_path(home, os.getuid()))  # tmux leaves it
     assert list(place.iterdir()) == []
     assert not mngr.home.exists()
-    assert git(mngr.repo, "for-each-ref", "--format=%(refname)") == "refs/heads/main"
+    assert run_git(mngr.repo, "for-each-ref", "--format=%(refname)") == "refs/heads/main"
     assert "a bug in mngr" not in done.stderr
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from mngr.e2e.docstring import cited
-from mngr.e2e.plugin import KEEP, directory_of
-from mngr.testkit.contract.terminal import Terminal
+from mngr.e2e.docstring_citations import list_cited_blocks
+from mngr.e2e.plugin import KEPT_RUNS, build_test_dir_name
+from mngr.testkit.contract.terminal import PtyTerminal
 
 TESTS = '''
 from mngr.e2e import E2eSession, expect
@@ -152,24 +152,24 @@ def test_a_shell_where_a_test_failed(tmp_path: Path) -> None:
     text = "def test_bad(e2e):\n    e2e.run('echo evidence > file')\n    assert 0\n"
     argv = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--e2e-shell-on-fail"]
     env = {**os.environ, "TERM": "xterm"}
-    with Terminal(argv, project(tmp_path, text), env) as terminal:
-        terminal.see("(e2e) $")
+    with PtyTerminal(argv, project(tmp_path, text), env) as terminal:
+        terminal.wait_for_text("(e2e) $")
         terminal.type("cat file\r")
-        terminal.see("evidence")
+        terminal.wait_for_text("evidence")
         terminal.type("exit\r")
-        terminal.see("1 failed")
+        terminal.wait_for_text("1 failed")
     assert "add -n 0" in run_pytest(tmp_path, "--e2e-shell-on-fail", "-n", "2", code=4)
 
 
 @pytest.mark.parametrize("words", [(), ("-n", "2")])
 def test_old_runs_go(tmp_path: Path, words: tuple[str, ...]) -> None:
     place = project(tmp_path, "def test_it(e2e):\n    pass\n") / ".mngr" / "e2e"
-    for number in range(KEEP + 5):
+    for number in range(KEPT_RUNS + 5):
         (place / f"20200101-0000{number:02}-abcd").mkdir(parents=True)
     (place / "mine").mkdir()
     run_pytest(tmp_path, *words, code=0)
     runs = sorted(path.name for path in place.iterdir() if path.is_dir())
-    assert len(runs) == KEEP + 1 and "mine" in runs and "20200101-000005-abcd" not in runs
+    assert len(runs) == KEPT_RUNS + 1 and "mine" in runs and "20200101-000005-abcd" not in runs
 
 
 def test_it_costs_little(tmp_path: Path) -> None:
@@ -181,14 +181,12 @@ def test_it_costs_little(tmp_path: Path) -> None:
 
 def test_a_directory_for_each_test() -> None:
     names = [
-        directory_of(node) for node in ("a/t.py::x[1/2]", "b/t.py::x[1/2]", f"t.py::{'y' * 300}", "t.py::é")
+        build_test_dir_name(node) for node in ("a/t.py::x[1/2]", "b/t.py::x[1/2]", f"t.py::{'y' * 300}", "t.py::é")
     ]
     assert names[0].startswith("t.py-x-1-2")
-    assert len(set(names)) == 4 and all(
-        len(name) < 100 and name.isascii() and "/" not in name for name in names
-    )
+    assert len(set(names)) == 4 and all(len(name) < 100 and name.isascii() and "/" not in name for name in names)
 
 
 def test_citations_in_docstrings() -> None:
     doc = "What.\n\nTutorial block:\n    # a\n    b\n\nTutorial block:\n    c\n\nNote:\n    d"
-    assert [block.strip() for block in cited(doc)] == ["# a\n    b", "c"]
+    assert [block.strip() for block in list_cited_blocks(doc)] == ["# a\n    b", "c"]

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from mngr.e2e import E2eSession, expect
-from tests.conftest import end_servers, wait_for
+from tests.conftest import kill_tmux_servers, wait_for
 
 
 @pytest.fixture(autouse=True)
 def _no_sockets_stay(e2e: E2eSession) -> Iterator[None]:
     yield
-    end_servers(e2e.root)
+    kill_tmux_servers(e2e.root)
 
 
 def shown(cast: Path) -> str:
@@ -50,7 +50,7 @@ def test_what_is_recorded_twice_and_what_is_secret(e2e: E2eSession) -> None:
     casts = [e2e.artifacts / "both.cast", e2e.artifacts / "both-2.cast"]
     said = ("told hunter2-hunter2", "told [redacted: MY_TOKEN]")
     wait_for(lambda: all(any(text in shown(cast) for text in said) for cast in casts))
-    end_servers(e2e.root)
+    kill_tmux_servers(e2e.root)
     e2e.close()
     assert sorted(e2e.artifacts.glob("*.cast")) == sorted(casts)
     assert all("told [redacted: MY_TOKEN]" in shown(c) and "hunter2" not in c.read_text() for c in casts)

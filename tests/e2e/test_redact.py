@@ -35,12 +35,8 @@ def test_a_private_key_and_a_password_in_a_url() -> None:
 
 
 def test_values_of_the_environment() -> None:
-    redact = Redactor(
-        {"MY_TOKEN": "0123456789", "LONG_KEY": "0123456789abc", "SHORT_KEY": "abc", "PATH": "/usr/bin"}
-    )
-    assert redact("0123456789abc 0123456789 abc /usr/bin") == (
-        "[redacted: LONG_KEY] [redacted: MY_TOKEN] abc /usr/bin"
-    )
+    redact = Redactor({"MY_TOKEN": "0123456789", "LONG_KEY": "0123456789abc", "SHORT_KEY": "abc", "PATH": "/usr/bin"})
+    assert redact("0123456789abc 0123456789 abc /usr/bin") == ("[redacted: LONG_KEY] [redacted: MY_TOKEN] abc /usr/bin")
 
 
 def test_what_is_no_secret_stays() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mngr.e2e import CommandTimeout, E2eSession, expect
-from mngr.e2e.places import end_all_of
+from mngr.e2e.session_dirs import kill_processes_of
 from tests.conftest import wait_for
 
 
@@ -95,7 +95,7 @@ def test_a_line_without_an_end_is_shown_while_the_command_waits(session: E2eSess
     assert path.read_text() == "$ printf 'your name? '; sleep 1000\n  your name? "
     meta = json.loads((path.parent / "meta.json").read_text())
     assert meta["status"] == "running"
-    end_all_of(path.parent)
+    kill_processes_of(path.parent)
 
 
 _WAITING = """

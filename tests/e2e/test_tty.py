@@ -41,9 +41,7 @@ def test_the_size_of_the_terminal(session: E2eSession) -> None:
 
 
 def test_keys_by_name_and_a_screen_that_is_drawn(session: E2eSession) -> None:
-    with session.tty(
-        r"printf '\033[2J\033[3;5Hthere'; stty raw -echo; exec od -An -tx1 -w1 -v", rows=20
-    ) as terminal:
+    with session.tty(r"printf '\033[2J\033[3;5Hthere'; stty raw -echo; exec od -An -tx1 -w1 -v", rows=20) as terminal:
         assert terminal.wait_for("there").split("\n")[2] == "    there"
         terminal.press("Up", "C-c", "M-x", "Enter", "é")
         terminal.wait_for(r"1b\s+5b\s+41\s+03\s+1b\s+78\s+0d\s+c3\s+a9")

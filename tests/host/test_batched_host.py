@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from mngr.base.errors import MngrError, NotFound, Unreachable
-from mngr.base.shell import Result
-from mngr.host.batched_host import GatheredHost, afterwards
-from mngr.host.remote_host import PipeHost
+from mngr.base.shell import ProcessResult
+from mngr.host.batched_host import BatchedHost, run_deferred
+from mngr.host.remote_host import RemoteHost
 
 
 class Here:
@@ -20,11 +20,11 @@ class Here:
     def __init__(self) -> None:
         self.calls: list[list[str]] = []
 
-    def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
+    def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
         self.calls.append(["sh", "-c", program])
         return self.calls[-1]
 
-    def lost(self, said: str) -> Unreachable:
+    def make_lost_error(self, said: str) -> Unreachable:
         return Unreachable(f"lost: {said}")
 
     def close(self) -> None:
@@ -37,21 +37,19 @@ def wire() -> Here:
 
 
 @pytest.fixture
-def host(wire: Here, tmp_path: Path) -> GatheredHost:
-    return GatheredHost(PipeHost("box", "here", wire, str(tmp_path), os.getuid()))
+def host(wire: Here, tmp_path: Path) -> BatchedHost:
+    return BatchedHost(RemoteHost("box", "here", wire, str(tmp_path), os.getuid()))
 
 
-def must(result: Result) -> None:
+def must(result: ProcessResult) -> None:
     if result.code:
-        raise MngrError(f"exit {result.code}: {result.problem}")
+        raise MngrError(f"exit {result.code}: {result.error_line}")
 
 
-def test_what_nobody_waits_for_goes_along_with_the_next(
-    host: GatheredHost, wire: Here, tmp_path: Path
-) -> None:
-    seen: list[Result] = []
+def test_what_nobody_waits_for_goes_along_with_the_next(host: BatchedHost, wire: Here, tmp_path: Path) -> None:
+    seen: list[ProcessResult] = []
     odd = "'ü \\n$x\n\n"
-    afterwards(host, ["sh", "-c", 'cat >"$1"; echo out; echo err >&2', "x", str(tmp_path / "a")], seen.append, stdin=odd.encode())  # fmt: skip
+    run_deferred(host, ["sh", "-c", 'cat >"$1"; echo out; echo err >&2', "x", str(tmp_path / "a")], seen.append, stdin=odd.encode())  # fmt: skip
     host.write(str(tmp_path / "b"), odd.encode())
     host.write(str(tmp_path / "c"), b"", 0o755)
     assert not wire.calls
@@ -64,8 +62,8 @@ def test_what_nobody_waits_for_goes_along_with_the_next(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c"]
 
 
-def test_nothing_is_run_after_what_failed(host: GatheredHost, tmp_path: Path) -> None:
-    afterwards(host, ["sh", "-c", "echo why >&2; exit 7"], must)
+def test_nothing_is_run_after_what_failed(host: BatchedHost, tmp_path: Path) -> None:
+    run_deferred(host, ["sh", "-c", "echo why >&2; exit 7"], must)
     host.write(str(tmp_path / "a"), b"x")
     with pytest.raises(MngrError, match="exit 7: why"):
         host.flush()
@@ -75,20 +73,20 @@ def test_nothing_is_run_after_what_failed(host: GatheredHost, tmp_path: Path) ->
         host.run(["true"])
 
 
-def test_a_connection_that_ends_is_no_result(host: GatheredHost) -> None:
-    afterwards(host, ["true"], must)
+def test_a_connection_that_ends_is_no_result(host: BatchedHost) -> None:
+    run_deferred(host, ["true"], must)
     with pytest.raises(Unreachable):
         host.run(["sh", "-c", "kill -9 $$", "x", "y"])  # it shares the shell that all of them run in
 
 
-def test_what_is_written_is_no_word_of_a_command(host: GatheredHost, wire: Here, tmp_path: Path) -> None:
+def test_what_is_written_is_no_word_of_a_command(host: BatchedHost, wire: Here, tmp_path: Path) -> None:
     host.write(str(tmp_path / "env"), b"KEY=hunter2")
     host.flush()
     assert not any("hunter2" in word for call in wire.calls for word in call)
 
 
-def test_a_new_directory_has_only_what_was_put_there(host: GatheredHost, wire: Here, tmp_path: Path) -> None:
-    host.new = str(tmp_path)
+def test_a_new_directory_has_only_what_was_put_there(host: BatchedHost, wire: Here, tmp_path: Path) -> None:
+    host.new_dir = str(tmp_path)
     with pytest.raises(NotFound):
         host.read(str(tmp_path / "a"))
     assert not wire.calls
@@ -96,7 +94,7 @@ def test_a_new_directory_has_only_what_was_put_there(host: GatheredHost, wire: H
     assert host.read(str(tmp_path / "a")) == b"x"
 
 
-def test_what_cannot_be_a_word_goes_by_itself(host: GatheredHost, tmp_path: Path) -> None:
+def test_what_cannot_be_a_word_goes_by_itself(host: BatchedHost, tmp_path: Path) -> None:
     large = os.urandom(100_000)
     host.write(str(tmp_path / "a"), b"first")
     host.write(str(tmp_path / "b"), large)

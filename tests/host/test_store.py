@@ -17,7 +17,7 @@ from mngr.host import store
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     made = Home(str(tmp_path / "home"))
-    made.make()
+    made.create()
     return made
 
 
@@ -34,7 +34,7 @@ def together(work: Callable[[str], None], count: int = 16) -> list[str]:
             return
         done.append(agent_id)
 
-    threads = [threading.Thread(target=one, args=(names.new_id(),)) for _ in range(count)]
+    threads = [threading.Thread(target=one, args=(names.generate_id(),)) for _ in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -44,7 +44,7 @@ def together(work: Callable[[str], None], count: int = 16) -> list[str]:
 
 def reserve(home: Home, name: str) -> Callable[[str], None]:
     def work(agent_id: str) -> None:
-        os.mkdir(home.agent(agent_id))
+        os.mkdir(home.agent_dir(agent_id))
         store.reserve_name(home, name, agent_id)
 
     return work
@@ -58,13 +58,13 @@ def test_a_name_has_one_owner(home: Home) -> None:
 
 def test_a_name_whose_agent_is_gone_goes_to_one(home: Home) -> None:
     for number in range(20):
-        os.symlink(names.new_id(), os.path.join(home.names, f"n{number}"))
+        os.symlink(names.generate_id(), os.path.join(home.names, f"n{number}"))
         (owner,) = together(reserve(home, f"n{number}"))
         assert store.find_id(home, f"n{number}") == owner
 
 
 def test_only_its_owner_gives_a_name_back(home: Home) -> None:
-    owner, other = names.new_id(), names.new_id()
+    owner, other = names.generate_id(), names.generate_id()
     reserve(home, "foo")(owner)
     store.release_name(home, "foo", other)
     assert store.find_id(home, "foo") == owner and store.list_names(home) == ["foo"]
@@ -74,8 +74,8 @@ def test_only_its_owner_gives_a_name_back(home: Home) -> None:
 
 
 def test_who_is_at_work_can_be_told_later() -> None:
-    me = store.this_process()
-    assert store.is_alive(me)
+    me = store.describe_this_process()
+    assert store.is_owner_alive(me)
     for changed in ({"start": "1"}, {"boot": "x"}, {"pid": 2**22 + 1}, {"pid": "1"}, {"pid": None}):
-        assert not store.is_alive({**me, **changed})
-    assert not store.is_alive(None) and not store.is_alive({})
+        assert not store.is_owner_alive({**me, **changed})
+    assert not store.is_owner_alive(None) and not store.is_owner_alive({})

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from mngr.base.errors import MngrError
 from mngr.mapreduce.journal import Journal, find_writer, read_journal
-from mngr.mapreduce.run_state import Task, fold
-from tests.conftest import BIN
+from mngr.mapreduce.run_state import Task, replay_rows
+from tests.conftest import BIN_DIR
 
 
 def test_rows_come_back_in_order_and_a_second_writer_goes_on(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_there_is_one_writer_and_it_is_named(tmp_path: Path) -> None:
     with Journal(path):
         assert find_writer(path) == os.getpid()
         code = f"from mngr.mapreduce.journal import Journal\nJournal({path!r}).__enter__()"
-        other = subprocess.run([BIN / "python", "-c", code], capture_output=True, text=True, check=False)
+        other = subprocess.run([BIN_DIR / "python", "-c", code], capture_output=True, text=True, check=False)
         assert f"goes on in process {os.getpid()}" in other.stderr
         with pytest.raises(MngrError, match=f"goes on in process {os.getpid()}"):
             Journal(path).__enter__()
@@ -70,7 +70,7 @@ def test_a_full_disk_is_said_and_leaves_no_half_a_row(tmp_path: Path) -> None:
         "    for number in range(1000):\n"
         "        journal.write('row', number=number)\n"
     )
-    done = subprocess.run([BIN / "python", "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run([BIN_DIR / "python", "-c", code], capture_output=True, text=True, check=False)
     assert "cannot write the journal" in done.stderr
     rows = read_journal(str(path))
     assert [row["number"] for row in rows] == list(range(len(rows))) and len(rows) > 10
@@ -99,13 +99,11 @@ def row_of(kind: str, slug: str) -> dict[str, object]:
 
 @given(st.lists(st.tuples(st.sampled_from(KINDS), st.sampled_from(["a", "b", "nobody"]))))
 def test_any_rows_can_be_folded_and_folding_in_two_parts_is_the_same(steps: list[tuple[str, str]]) -> None:
-    tasks = [
-        {"v": 1, "at": "", "type": "task", "task": Task(slug=slug, title=slug).to_dict()} for slug in "ab"
-    ]
+    tasks = [{"v": 1, "at": "", "type": "task", "task": Task(slug=slug, title=slug).to_dict()} for slug in "ab"]
     rows = tasks + [row_of(kind, slug) for kind, slug in steps]
-    state = fold(json.loads(json.dumps(rows)))
+    state = replay_rows(json.loads(json.dumps(rows)))
     assert set(state.tasks) == {"a", "b"}
-    assert repr(fold(rows)) == repr(state)
+    assert repr(replay_rows(rows)) == repr(state)
     for slug in "ab":
         own = [kind for kind, of in steps if of == slug]
         if own and own[-1] == "settled":
@@ -121,7 +119,7 @@ def test_what_was_spent_and_what_for() -> None:
 
     task = {"v": 1, "at": "", "type": "task", "task": Task(slug="a", title="a").to_dict()}
     launch = row_of("launch", "a")
-    state = fold([
+    state = replay_rows([
         task, launch, pulled(100, final=False), row_of("remind", "a"), pulled(130, final=True, cost=0.75),
         row_of("again", "a"), {**launch, "attempt": 2}, pulled(40, final=True, cost=0.25),
     ])  # fmt: skip
@@ -130,5 +128,5 @@ def test_what_was_spent_and_what_for() -> None:
         "work": (100, 0.5), "reminders": (30, 0.25), "retries": (40, 0.25),
     }  # fmt: skip
     assert (one.usage["input_tokens"], one.usage["cost_usd"], one.before_edit) == (170, 1.0, 7)
-    state = fold([task, launch, pulled(10, final=True, cost=None)])
+    state = replay_rows([task, launch, pulled(10, final=True, cost=None)])
     assert state.tasks["a"].usage["cost_usd"] is None

@@ -6,17 +6,17 @@ import threading
 from typing import Any
 
 from mngr.api import Fleet
-from mngr.mapreduce.governor import Limits
-from mngr.mapreduce.item_recipe import Items
+from mngr.mapreduce.governor import RunLimits
+from mngr.mapreduce.item_recipe import ItemRecipe
 from mngr.mapreduce.journal import Journal
-from mngr.mapreduce.recipe import Wish
-from mngr.mapreduce.run_repo import begin
+from mngr.mapreduce.recipe import AgentOptions
+from mngr.mapreduce.run_repo import create_run
 from mngr.mapreduce.run_state import TaskState
-from mngr.mapreduce.scheduler import Engine
-from tests.conftest import Mngr
+from mngr.mapreduce.scheduler import Scheduler
+from tests.conftest import MngrProgram
 
 
-def test_what_nobody_has_to_run_is_settled_while_another_is_checked(mngr: Mngr) -> None:
+def test_what_nobody_has_to_run_is_settled_while_another_is_checked(mngr: MngrProgram) -> None:
     fleet, sign, over = (
         Fleet(str(mngr.home), cwd=str(mngr.repo)),
         mngr.home.parent / "sign",
@@ -24,10 +24,10 @@ def test_what_nobody_has_to_run_is_settled_while_another_is_checked(mngr: Mngr) 
     )
     seen: list[bool] = []
 
-    class Slow(Items):
+    class Slow(ItemRecipe):
         """Looks at the first item until the second is settled."""
 
-        def is_known(self, one: TaskState) -> bool:
+        def can_check_without_run(self, one: TaskState) -> bool:
             return one.task.title == "second"
 
         def check(self, one: TaskState) -> None:
@@ -39,11 +39,11 @@ def test_what_nobody_has_to_run_is_settled_while_another_is_checked(mngr: Mngr) 
         if row["type"] == "settled" and row["slug"].startswith("second"):
             over.set()
 
-    place, base = begin(fleet, str(mngr.repo), "r")
+    place, base = create_run(fleet, str(mngr.repo), "r")
     line = f"test $0 = first || until test -e {sign}; do sleep 0.05; done"
     recipe = Slow(["first", "second"], None, ["sh", "-c", line, "{item}"], base, None)
     with Journal(place.journal) as journal:
-        wish = Wish(agent="command", transfer="mirror", prefix="map")
-        state = Engine(fleet, place, journal, recipe, wish, Limits(max_agents=2), hear, checks=1).run()
+        wish = AgentOptions(agent="command", transfer="mirror", prefix="map")
+        state = Scheduler(fleet, place, journal, recipe, wish, RunLimits(max_agents=2), hear, checks=1).run()
     assert [one.outcome for one in state.tasks.values()] == ["done", "done"]
     assert seen == [True]

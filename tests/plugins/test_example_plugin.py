@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Mngr, git, wait_for
+from tests.conftest import MngrProgram, run_git, wait_for
 
 pytestmark = pytest.mark.hosts
 
 
 @pytest.fixture
-def plugged(mngr: Mngr, example_plugin: Path) -> Iterator[Mngr]:
+def plugged(mngr: MngrProgram, example_plugin: Path) -> Iterator[MngrProgram]:
     """mngr with the plugin on its import path."""
     mngr.env["PYTHONPATH"] = str(example_plugin)
     yield mngr
@@ -24,89 +24,87 @@ def plugged(mngr: Mngr, example_plugin: Path) -> Iterator[Mngr]:
         Path(os.readlink(link)).unlink(missing_ok=True)
 
 
-def log(mngr: Mngr) -> list[str]:
+def log(mngr: MngrProgram) -> list[str]:
     return (mngr.home / "example.log").read_text().splitlines()
 
 
-def test_a_provider_of_a_plugin_has_hosts_of_its_own(plugged: Mngr) -> None:
+def test_a_provider_of_a_plugin_has_hosts_of_its_own(plugged: MngrProgram) -> None:
     plugged("create", "foo@box.scratch", "--", "sleep", "1000")
-    agent = plugged.agent("foo")
+    agent = plugged.get_agent("foo")
     assert (agent["host"], agent["provider"], agent["state"]) == ("box", "scratch", "RUNNING")
     work = plugged.home / "scratch" / "box" / "work" / "foo"
     assert Path(agent["work_dir"]) == work
     assert plugged("exec", "foo", "--", "pwd").out == f"{work}\n"
     assert plugged("exec", "foo@box.scratch", "--", "git", "branch", "--show-current").out == "mngr/foo\n"
     assert plugged("list", "--host", "box", "--format", "{name}@{host}.{provider}").out == "foo@box.scratch\n"
-    hosts = plugged.json("list", "--hosts")["hosts"]
+    hosts = plugged.run_json("list", "--hosts")["hosts"]
     assert [(h["host"], h["provider"], h["agents"]) for h in hosts] == [
         ("local", "local", 0),
         ("box", "scratch", 1),
     ]
     plugged("stop", "foo")
-    assert plugged.agent("foo")["state"] == "STOPPED"
+    assert plugged.get_agent("foo")["state"] == "STOPPED"
     plugged("start", "foo")
-    assert plugged.agent("foo")["state"] == "RUNNING"
+    assert plugged.get_agent("foo")["state"] == "RUNNING"
     plugged("destroy", "--force", "foo")
-    assert plugged.agents() == []
+    assert plugged.list_agents() == []
     assert not work.exists()
-    assert git(plugged.repo, "worktree", "list").count("\n") == 0
+    assert run_git(plugged.repo, "worktree", "list").count("\n") == 0
 
 
-def test_a_new_host_is_made_for_an_agent_that_asks_for_one(plugged: Mngr) -> None:
-    made = plugged("create", "foo@.scratch", "--format", "json", "--", "sleep", "1000").json()["agents"][0]
+def test_a_new_host_is_made_for_an_agent_that_asks_for_one(plugged: MngrProgram) -> None:
+    made = plugged("create", "foo@.scratch", "--format", "json", "--", "sleep", "1000").parse_json()["agents"][0]
     assert made["host"].startswith("box-")
     assert (plugged.home / "scratch" / made["host"] / "agents" / made["id"]).is_dir()
 
 
-def test_a_name_is_taken_on_whatever_host_its_agent_is(plugged: Mngr) -> None:
+def test_a_name_is_taken_on_whatever_host_its_agent_is(plugged: MngrProgram) -> None:
     plugged("create", "foo@box.scratch", "--", "sleep", "1000")
     ran = plugged("create", "foo", "--branch", ":other", "--", "sleep", "1000", code=1)
     assert "there is already an agent called 'foo'" in ran.err
     ran = plugged("create", "foo@crate.scratch", "--branch", ":other", "--", "sleep", "1000", code=1)
     assert "there is already an agent called 'foo'" in ran.err
     plugged("create", "foo@box.scratch", "--reuse", "--", "sleep", "1000")
-    assert [agent["host"] for agent in plugged.agents()] == ["box"]
+    assert [agent["host"] for agent in plugged.list_agents()] == ["box"]
 
 
-def test_the_place_of_scratch_hosts_is_a_setting(plugged: Mngr, tmp_path: Path) -> None:
+def test_the_place_of_scratch_hosts_is_a_setting(plugged: MngrProgram, tmp_path: Path) -> None:
     plugged("config", "set", "providers.scratch.root", str(tmp_path / "big"))
     plugged("create", "foo@box.scratch", "--", "true")
-    assert plugged.agent("foo")["work_dir"] == str(tmp_path / "big" / "box" / "work" / "foo")
+    assert plugged.get_agent("foo")["work_dir"] == str(tmp_path / "big" / "box" / "work" / "foo")
     link = tmp_path / "big" / "box" / "tmux.socket"
     subprocess.run(["tmux", "-S", os.readlink(link), "kill-server"], capture_output=True, check=False)
 
 
-def test_a_kind_of_a_plugin_runs_and_takes_messages(plugged: Mngr) -> None:
+def test_a_kind_of_a_plugin_runs_and_takes_messages(plugged: MngrProgram) -> None:
     plugged("create", "foo", "echo", "--", "good", "morning")
-    assert (plugged.agent("foo")["kind"], plugged.agent("foo")["state"]) == ("echo", "RUNNING")
+    assert (plugged.get_agent("foo")["kind"], plugged.get_agent("foo")["state"]) == ("echo", "RUNNING")
     wait_for(lambda: "good morning" in plugged("capture", "foo").out)
-    sent = plugged.json("message", "foo", "-m", "are you there?")["results"][0]
+    sent = plugged.run_json("message", "foo", "-m", "are you there?")["results"][0]
     assert (sent["delivered"], sent["proof"]) == (True, "sent")
     wait_for(lambda: "echo: are you there?" in plugged("capture", "foo").out)
     ran = plugged("create", "bar", "echo", code=2)
     assert "an echo needs its first words" in ran.err
 
 
-def test_an_agent_whose_plugin_is_gone_is_shown_as_unknown(plugged: Mngr) -> None:
+def test_an_agent_whose_plugin_is_gone_is_shown_as_unknown(plugged: MngrProgram) -> None:
     plugged("create", "foo", "echo", "--", "good", "morning")
     del plugged.env["PYTHONPATH"]
-    agent = plugged.agent("foo")
+    agent = plugged.get_agent("foo")
     assert (agent["state"], agent["state_reason"]) == ("UNKNOWN", "there is no agent kind 'echo'")
 
 
-def test_a_command_of_a_plugin_is_a_command_like_any_other(plugged: Mngr) -> None:
+def test_a_command_of_a_plugin_is_a_command_like_any_other(plugged: MngrProgram) -> None:
     plugged("create", "foo", "--", "sleep", "1000")
     assert plugged("hello").out == "hello foo\n"
     assert plugged("hello", "--greeting", "moin").out == "moin foo\n"
-    assert plugged.json("hello") == {"v": 1, "greetings": [{"name": "foo", "greeting": "hello"}]}
+    assert plugged.run_json("hello") == {"v": 1, "greetings": [{"name": "foo", "greeting": "hello"}]}
     assert plugged("hello", env={"MNGR__COMMANDS__HELLO__GREETING": "hi"}).out == "hi foo\n"
     assert "the word to greet with (default: hello)" in plugged("help", "hello").out
-    assert plugged("hello", "--greetin", "x", code=2).err.startswith(
-        "Error: mngr hello has no option --greetin"
-    )
+    assert plugged("hello", "--greetin", "x", code=2).err.startswith("Error: mngr hello has no option --greetin")
 
 
-def test_lifecycle_hooks_are_called_in_order(plugged: Mngr) -> None:
+def test_lifecycle_hooks_are_called_in_order(plugged: MngrProgram) -> None:
     plugged("create", "foo", "--", "sleep", "1000")
     lines = log(plugged)
     assert lines[0] == "create foo: reserve"
@@ -115,7 +113,7 @@ def test_lifecycle_hooks_are_called_in_order(plugged: Mngr) -> None:
     assert log(plugged)[-1] == "destroyed foo"
 
 
-def test_plugin_list_says_what_it_adds(plugged: Mngr) -> None:
+def test_plugin_list_says_what_it_adds(plugged: MngrProgram) -> None:
     shown = plugged("plugin", "list").out
     assert "example" in shown
     assert "mngr_example 0.1.0" in shown

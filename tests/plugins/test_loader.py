@@ -13,8 +13,8 @@ from mngr.agents.context import Context
 from mngr.base.errors import MngrError
 from mngr.base.model import AgentRecord
 from mngr.base.paths import Home
-from mngr.plugins.loader import Hooks, Plugin, find_plugins
-from tests.conftest import BIN, Mngr
+from mngr.plugins.loader import LoadedPlugins, Plugin, list_plugins
+from tests.conftest import BIN_DIR, MngrProgram
 
 AGENT = AgentRecord(
     id="a-000000000000", name="foo", kind="command", phase="ready", project="p", source=None, work_dir="/w",
@@ -30,24 +30,22 @@ def dist_info(place: Path, folder: str, text: str | bytes) -> Path:
 
 
 def found(*places: Path) -> list[tuple[str, str, str]]:
-    return [(p.name, p.value, p.package) for p in find_plugins([str(place) for place in places])]
+    return [(p.name, p.target, p.package) for p in list_plugins([str(place) for place in places])]
 
 
-def hooks_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> tuple[Hooks, list[str]]:
+def hooks_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> tuple[LoadedPlugins, list[str]]:
     """The hooks of one plugin with this source, and where its failures are noted."""
     module = f"plugin_{abs(hash((str(tmp_path), source)))}"
     (tmp_path / f"{module}.py").write_text("from mngr.plugins.hooks import hookimpl\n" + source)
     monkeypatch.syspath_prepend(str(tmp_path))
     notes: list[str] = []
-    return Hooks(
-        [Plugin(name="mine", value=module, package="mine 1.0")], Home(str(tmp_path / "home")), notes.append
+    return LoadedPlugins(
+        [Plugin(name="mine", target=module, package="mine 1.0")], Home(str(tmp_path / "home")), notes.append
     ), notes
 
 
 def test_an_entry_point_in_our_group_is_a_plugin(tmp_path: Path) -> None:
-    text = (
-        "[console_scripts]\nx = other:main\n\n[mngr]\nfirst = one\nsecond=two:PLUGIN\n\n[other]\nz = three\n"
-    )
+    text = "[console_scripts]\nx = other:main\n\n[mngr]\nfirst = one\nsecond=two:PLUGIN\n\n[other]\nz = three\n"
     assert found(dist_info(tmp_path, "my_plugin-1.2.dist-info", text)) == [
         ("first", "one", "my_plugin 1.2"),
         ("second", "two:PLUGIN", "my_plugin 1.2"),
@@ -63,9 +61,7 @@ def test_odd_folders_harm_nothing(tmp_path: Path) -> None:
     (tmp_path / "empty-1.dist-info").mkdir()
     (tmp_path / "file-1.egg-info").write_text("[mngr]\nx = y\n")
     (tmp_path / "broken-1.dist-info").symlink_to(tmp_path / "nowhere")
-    dist_info(tmp_path, "directory-1.dist-info", "").joinpath(
-        "directory-1.dist-info", "entry_points.txt"
-    ).unlink()
+    dist_info(tmp_path, "directory-1.dist-info", "").joinpath("directory-1.dist-info", "entry_points.txt").unlink()
     (tmp_path / "directory-1.dist-info" / "entry_points.txt").mkdir()
     dist_info(tmp_path, "latin-1.dist-info", b"[mngr]\nfirst = one\n# gr\xfc\xdfe\n")
     dist_info(tmp_path, "other-1.dist-info", "[mngr.more]\nx = y\n[mngrs]\nz = w\n")
@@ -86,9 +82,9 @@ def test_the_first_on_the_import_path_wins(tmp_path: Path) -> None:
     ],
 )
 def test_a_plugin_that_cannot_be_imported_is_named(tmp_path: Path, value: str, said: str) -> None:
-    hooks = Hooks([Plugin(name="bad", value=value, package="bad_one 1.0")], Home(str(tmp_path)), print)
+    hooks = LoadedPlugins([Plugin(name="bad", target=value, package="bad_one 1.0")], Home(str(tmp_path)), print)
     with pytest.raises(MngrError) as caught:
-        hooks.kinds()
+        hooks.list_kinds()
     assert caught.value.message.startswith("the plugin 'bad' (bad_one 1.0) cannot be loaded: ")
     assert said in caught.value.message
     assert caught.value.hint == "update or uninstall it: pip uninstall bad_one"
@@ -107,36 +103,34 @@ def test_a_plugin_that_does_not_fit_is_refused(
 ) -> None:
     hooks, _ = hooks_of(tmp_path, monkeypatch, source)
     with pytest.raises(MngrError, match=r"the plugin 'mine' \(mine 1.0\) cannot be loaded") as caught:
-        hooks.commands()
+        hooks.list_commands()
     assert said in caught.value.message
 
 
-def test_an_implementation_takes_only_the_arguments_it_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_implementation_takes_only_the_arguments_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hooks, notes = hooks_of(
         tmp_path, monkeypatch, "seen = []\n@hookimpl\ndef mngr_created(agent): seen.append(agent.name)\n"
     )
-    hooks.tell("mngr_created", agent=AGENT)
-    assert sys.modules[hooks.plugins[0].value].__dict__["seen"] == ["foo"]
+    hooks.notify("mngr_created", agent=AGENT)
+    assert sys.modules[hooks.plugins[0].target].__dict__["seen"] == ["foo"]
     assert notes == []
 
 
 def test_a_lifecycle_hook_that_fails_is_noted_and_undoes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hooks, notes = hooks_of(
-        tmp_path, monkeypatch, "@hookimpl\ndef mngr_stopped(agent): raise ValueError('oh no')\n"
-    )
-    hooks.tell("mngr_stopped", agent=AGENT)
+    hooks, notes = hooks_of(tmp_path, monkeypatch, "@hookimpl\ndef mngr_stopped(agent): raise ValueError('oh no')\n")
+    hooks.notify("mngr_stopped", agent=AGENT)
     assert notes == ["a plugin failed in mngr_stopped: ValueError: oh no"]
 
 
 def test_a_step_that_a_plugin_refuses_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = "from mngr.base.errors import MngrError\n@hookimpl\ndef mngr_step(step):\n"
-    source += "    if step == 'launch': raise MngrError('not today', 'come back tomorrow')\n    if step == 'odd': 1 / 0\n"
+    source += (
+        "    if step == 'launch': raise MngrError('not today', 'come back tomorrow')\n    if step == 'odd': 1 / 0\n"
+    )
     hooks, _ = hooks_of(tmp_path, monkeypatch, source)
-    announce = hooks.step("create", AGENT)
+    announce = hooks.make_step_announcer("create", AGENT)
     announce("reserve")
     with pytest.raises(MngrError, match="not today"):
         announce("launch")
@@ -148,31 +142,29 @@ def test_without_plugins_every_question_has_an_answer_and_no_settings_are_read(t
     def settings() -> Any:
         raise AssertionError("read for nobody")
 
-    hooks = Hooks([], Home(str(tmp_path)), print)
-    assert hooks.manager() is None
-    assert hooks.providers(settings) == [] == hooks.kinds() == hooks.commands()
-    hooks.tell("mngr_created", agent=AGENT)
-    hooks.step("create", AGENT)("reserve")
+    hooks = LoadedPlugins([], Home(str(tmp_path)), print)
+    assert hooks.find_plugin_manager() is None
+    assert hooks.list_providers(settings) == [] == hooks.list_kinds() == hooks.list_commands()
+    hooks.notify("mngr_created", agent=AGENT)
+    hooks.make_step_announcer("create", AGENT)("reserve")
 
 
-def test_a_plugin_cannot_take_the_place_of_what_is_built_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plugin_cannot_take_the_place_of_what_is_built_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = "class Fake: name = 'local'\n@hookimpl\ndef mngr_providers(home, settings): return [Fake()]\n"
     hooks, _ = hooks_of(tmp_path, monkeypatch, source)
     context = Context(str(tmp_path / "home"))
     context._hooks = hooks
-    assert type(context.provider("local")).__name__ == "LocalProvider"
+    assert type(context.get_provider("local")).__name__ == "LocalProvider"
 
 
-def test_without_plugins_pluggy_is_not_imported(mngr: Mngr) -> None:
+def test_without_plugins_pluggy_is_not_imported(mngr: MngrProgram) -> None:
     program = "import sys; from mngr.cli.main import main; main(['list']); print('pluggy' in sys.modules)"
-    argv = [str(BIN / "python"), "-c", program]
+    argv = [str(BIN_DIR / "python"), "-c", program]
     done = subprocess.run(argv, cwd=mngr.repo, env=mngr.env, capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 
 
-def test_a_plugin_out_of_order_is_an_error_with_the_next_step(mngr: Mngr, tmp_path: Path) -> None:
+def test_a_plugin_out_of_order_is_an_error_with_the_next_step(mngr: MngrProgram, tmp_path: Path) -> None:
     place = dist_info(tmp_path / "site", "bad_one-1.0.dist-info", "[mngr]\nbad = no_such_module_at_all\n")
     ran = mngr("list", env={"PYTHONPATH": str(place)}, code=1)
     assert "the plugin 'bad' (bad_one 1.0) cannot be loaded: No module named" in ran.err

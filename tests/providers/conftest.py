@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mngr.testkit.contract.program import FULL
+from mngr.testkit.contract.program import IS_FULL_SCALE
 
 PODMAN = {"test_an_agent_runs_on_its_host_and_list_says_so"}  # it is the docker provider with another program
 DOCKER = PODMAN | {
@@ -47,7 +47,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the rest, by name."""
-    if FULL or config.option.keyword:
+    if IS_FULL_SCALE or config.option.keyword:
         return
     out = []
     for item in items:

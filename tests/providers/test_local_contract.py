@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mngr.testkit.contract import HostContract, Place
+from mngr.testkit.contract import HostContract, ProviderUnderTest
 
 
 class TestLocal(HostContract):
     @pytest.fixture
-    def place(self) -> Place:
-        return Place("local", "local", is_here=True)
+    def place(self) -> ProviderUnderTest:
+        return ProviderUnderTest("local", "local", is_local=True)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from mngr.setup.doctor import judge_clock, judge_place, judge_programs
-from tests.conftest import Mngr
+from mngr.setup.doctor import check_clock, check_host, check_programs
+from tests.conftest import MngrProgram
 from tests.support.hosts.boxes import Boxes
 from tests.support.hosts.modal.server import python
 
@@ -32,8 +32,8 @@ PROGRAMS = (
 )
 
 
-def checks(mngr: Mngr, *words: str, code: int = 0, **more: Any) -> dict[str, dict[str, Any]]:
-    return {check["name"]: check for check in mngr.json("doctor", *words, code=code, **more)["checks"]}
+def checks(mngr: MngrProgram, *words: str, code: int = 0, **more: Any) -> dict[str, dict[str, Any]]:
+    return {check["name"]: check for check in mngr.run_json("doctor", *words, code=code, **more)["checks"]}
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def installer(folder: Path, name: str) -> None:
     (folder / name).chmod(0o755)
 
 
-def test_a_machine_with_everything_is_well(mngr: Mngr, path: Path) -> None:
+def test_a_machine_with_everything_is_well(mngr: MngrProgram, path: Path) -> None:
     found = checks(mngr, env={"PATH": str(path)})
     assert {check["status"] for check in found.values()} == {"ok"}
     assert set(found) >= {
@@ -78,7 +78,7 @@ def test_a_machine_with_everything_is_well(mngr: Mngr, path: Path) -> None:
     [("git", "git"), ("tmux", "tmux"), ("tar", "tar"), ("awk", "mawk"), ("find", "findutils")],
 )
 def test_a_missing_program_is_named_with_how_to_get_it(
-    mngr: Mngr, path: Path, program: str, package: str
+    mngr: MngrProgram, path: Path, program: str, package: str
 ) -> None:
     (path / program).unlink()
     ran = mngr("doctor", env={"PATH": str(path)}, code=1)
@@ -88,20 +88,20 @@ def test_a_missing_program_is_named_with_how_to_get_it(
     assert f"Hint: apt-get install {package}" in ran.err
 
 
-def test_an_old_program_is_too_old(mngr: Mngr, path: Path) -> None:
+def test_an_old_program_is_too_old(mngr: MngrProgram, path: Path) -> None:
     (path / "tmux").unlink()
     (path / "tmux").write_text("#!/bin/sh\necho tmux 3.1c\n")
     (path / "tmux").chmod(0o755)
     found = checks(mngr, env={"PATH": str(path)}, code=1)["tmux"]
     assert (found["status"], found["problem"]) == ("error", "tmux 3.1c is too old: 3.2 is needed")
     old = {"program.python3": "/usr/bin/python3", "version.python3": "Python 3.8.10"}
-    (needed,) = judge_programs(old, ("python3",))
+    (needed,) = check_programs(old, ("python3",))
     assert (needed.status, needed.problem) == ("error", "Python 3.8.10 is too old: 3.9 is needed")
-    wished = {check.name: check.status for check in judge_place(old, "/home")}
+    wished = {check.name: check.status for check in check_host(old, "/home")}
     assert wished["python3"] == "warning"  # nothing but some kinds of agents needs it
 
 
-def test_a_kind_says_what_it_needs(mngr: Mngr, path: Path) -> None:
+def test_a_kind_says_what_it_needs(mngr: MngrProgram, path: Path) -> None:
     assert list(checks(mngr, "command", env={"PATH": str(path)})) == ["git", "tmux", "tar", "awk", "find"]
     (path / "python3").unlink()
     found = checks(mngr, env={"PATH": str(path)})
@@ -109,7 +109,7 @@ def test_a_kind_says_what_it_needs(mngr: Mngr, path: Path) -> None:
     assert checks(mngr, "player", env={"PATH": str(path)}, code=1)["python3"]["status"] == "error"
 
 
-def test_a_host_is_looked_at_by_its_address(mngr: Mngr, path: Path) -> None:
+def test_a_host_is_looked_at_by_its_address(mngr: MngrProgram, path: Path) -> None:
     found = checks(mngr, "@local", env={"PATH": str(path)})
     assert "settings" not in found
     assert found["clock"]["found"] == "in step with ours"
@@ -124,7 +124,7 @@ def test_a_host_is_looked_at_by_its_address(mngr: Mngr, path: Path) -> None:
     assert "names no host" in mngr("doctor", "@.local", code=2).err
 
 
-def test_a_host_of_a_plugin_has_a_home_of_its_own(mngr: Mngr, example_plugin: Path) -> None:
+def test_a_host_of_a_plugin_has_a_home_of_its_own(mngr: MngrProgram, example_plugin: Path) -> None:
     mngr.env["PYTHONPATH"] = str(example_plugin)
     mngr("create", "foo@box.scratch", "--", "true")
     place = mngr.home / "scratch" / "box"
@@ -143,7 +143,7 @@ def test_a_host_of_a_plugin_has_a_home_of_its_own(mngr: Mngr, example_plugin: Pa
     ],
 )
 def test_what_is_missing_is_to_be_got_by_what_is_there(
-    mngr: Mngr, path: Path, name: str | None, advice: str
+    mngr: MngrProgram, path: Path, name: str | None, advice: str
 ) -> None:
     (path / "awk").unlink()
     (path / "apt-get").unlink()
@@ -166,7 +166,7 @@ def test_what_is_missing_is_to_be_got_by_what_is_there(
     ],
 )
 def test_a_clock_that_is_out_of_step_is_told(told: str | None, problem: str | None) -> None:
-    check = judge_clock({} if told is None else {"clock": told}, 1000.5, 1001.0)
+    check = check_clock({} if told is None else {"clock": told}, 1000.5, 1001.0)
     assert (check.problem is None) == (problem is None)
     assert (check.problem or "").startswith(problem or "")
 
@@ -181,7 +181,7 @@ def test_a_clock_that_is_out_of_step_is_told(told: str | None, problem: str | No
         ("[templates.t]\ncount = 'many'\n", "--count wants a whole number"),
     ],
 )
-def test_settings_that_cannot_be_used_are_found(mngr: Mngr, text: str, problem: str) -> None:
+def test_settings_that_cannot_be_used_are_found(mngr: MngrProgram, text: str, problem: str) -> None:
     (mngr.repo / ".mngr").mkdir()
     (mngr.repo / ".mngr/settings.toml").write_text(text)
     found = checks(mngr, code=1)["settings"]
@@ -190,7 +190,7 @@ def test_settings_that_cannot_be_used_are_found(mngr: Mngr, text: str, problem: 
     assert found["hint"]
 
 
-def test_the_home_of_another_program_is_refused(mngr: Mngr) -> None:
+def test_the_home_of_another_program_is_refused(mngr: MngrProgram) -> None:
     mngr.home.mkdir()
     (mngr.home / "thesis.tex").write_text("")
     found = checks(mngr, code=1)["home"]
@@ -198,21 +198,21 @@ def test_the_home_of_another_program_is_refused(mngr: Mngr) -> None:
     assert os.listdir(mngr.home) == ["thesis.tex"]
 
 
-def test_the_server_of_the_home_is_asked(mngr: Mngr) -> None:
+def test_the_server_of_the_home_is_asked(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     assert checks(mngr)["tmux server"]["found"] == "answers, sessions: 1"
 
 
-def test_a_server_that_died_under_its_agents_is_told(mngr: Mngr) -> None:
+def test_a_server_that_died_under_its_agents_is_told(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
-    mngr.tmux("kill-server")
+    mngr.run_tmux("kill-server")
     found = checks(mngr)["tmux server"]
     assert found["status"] == "warning"
     assert "it does not answer" in found["problem"]
     assert "mngr start" in found["hint"]
 
 
-def test_a_broken_plugin_does_not_stop_the_doctor(mngr: Mngr, tmp_path: Path) -> None:
+def test_a_broken_plugin_does_not_stop_the_doctor(mngr: MngrProgram, tmp_path: Path) -> None:
     info = tmp_path / "site/broken-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "entry_points.txt").write_text("[mngr]\nbroken = no_such_module_at_all\n")
@@ -247,9 +247,9 @@ FACTS = {
 )
 def test_how_a_place_is_judged(change: dict[str, str | None], name: str, status: str) -> None:
     facts = {key: value for key, value in {**FACTS, **change}.items() if value is not None}
-    found = {check.name: check for check in judge_place(facts, "/home")}
+    found = {check.name: check for check in check_host(facts, "/home")}
     assert found[name].status == status
-    assert [check.name for check in judge_place(FACTS, "/home") if check.status != "ok"] == []
+    assert [check.name for check in check_host(FACTS, "/home") if check.status != "ok"] == []
 
 
 @pytest.mark.parametrize(
@@ -265,11 +265,11 @@ def test_how_a_place_is_judged(change: dict[str, str | None], name: str, status:
     ],
 )
 def test_versions_as_tmux_writes_them(said: str, status: str) -> None:
-    assert judge_programs({"program.tmux": "/t", "version.tmux": said}, ("tmux",))[0].status == status
+    assert check_programs({"program.tmux": "/t", "version.tmux": said}, ("tmux",))[0].status == status
 
 
 def test_on_a_mac_the_packages_have_their_names_of_brew() -> None:
-    found = judge_programs({"system": "Darwin"}, ("tmux", "python3", "tar"))
+    found = check_programs({"system": "Darwin"}, ("tmux", "python3", "tar"))
     assert [check.hint for check in found] == [
         "brew install tmux",
         "brew install python",
@@ -277,7 +277,7 @@ def test_on_a_mac_the_packages_have_their_names_of_brew() -> None:
     ]
 
 
-def test_a_server_that_ended_with_its_last_agent_is_no_trouble(mngr: Mngr) -> None:
+def test_a_server_that_ended_with_its_last_agent_is_no_trouble(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     mngr("stop", "foo")
     found = checks(mngr)["tmux server"]
@@ -285,7 +285,7 @@ def test_a_server_that_ended_with_its_last_agent_is_no_trouble(mngr: Mngr) -> No
 
 
 @pytest.mark.hosts
-def test_what_makes_hosts_is_asked(mngr: Mngr, tmp_path: Path) -> None:
+def test_what_makes_hosts_is_asked(mngr: MngrProgram, tmp_path: Path) -> None:
     mngr.env.update(Boxes(tmp_path / "engine").env)
     assert "it answers" in mngr("doctor", "@.box").out
     mngr.env["MODAL_SERVER_URL"] = "http://127.0.0.1:1"

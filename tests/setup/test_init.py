@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Mngr, git
+from tests.conftest import MngrProgram, run_git
 
 PYPROJECT = '[project]\nname = "app"\n[project.scripts]\nother = "a:b"\napp = "a:main"\n'
 
@@ -20,8 +20,8 @@ def write(root: Path, files: dict[str, str]) -> None:
         path.write_text(text)
 
 
-def found(mngr: Mngr) -> dict[str, Any]:
-    return {f["key"]: f["value"] for f in mngr.json("init", "--dry-run")["findings"]}
+def found(mngr: MngrProgram) -> dict[str, Any]:
+    return {f["key"]: f["value"] for f in mngr.run_json("init", "--dry-run")["findings"]}
 
 
 @pytest.mark.parametrize(
@@ -96,12 +96,12 @@ def found(mngr: Mngr) -> dict[str, Any]:
         ({"pyproject.toml": "[tool"}, {}),
     ],
 )
-def test_what_it_finds(mngr: Mngr, files: dict[str, str], expected: dict[str, Any]) -> None:
+def test_what_it_finds(mngr: MngrProgram, files: dict[str, str], expected: dict[str, Any]) -> None:
     write(mngr.repo, files)
     assert found(mngr) == expected
 
 
-def test_ignored_settings_are_carried_and_nothing_that_was_built(mngr: Mngr) -> None:
+def test_ignored_settings_are_carried_and_nothing_that_was_built(mngr: MngrProgram) -> None:
     (mngr.repo / ".gitignore").write_text(
         ".env\n.env.*\n!.env.example\nlocal.settings.json\n*.log\nnode_modules/\nbuild/\n"
     )
@@ -121,23 +121,23 @@ def test_ignored_settings_are_carried_and_nothing_that_was_built(mngr: Mngr) -> 
     ]
 
 
-def test_it_writes_one_file_that_mngr_can_read_and_changes_nothing_else(mngr: Mngr) -> None:
+def test_it_writes_one_file_that_mngr_can_read_and_changes_nothing_else(mngr: MngrProgram) -> None:
     write(mngr.repo, {"pyproject.toml": PYPROJECT, "uv.lock": ""})
-    git(mngr.repo, "add", "-A")
-    git(mngr.repo, "commit", "-q", "-m", "more")
+    run_git(mngr.repo, "add", "-A")
+    run_git(mngr.repo, "commit", "-q", "-m", "more")
     (mngr.repo / "sub").mkdir()
     ran = mngr("init", cwd=mngr.repo / "sub")
     assert "uv sync" in ran.out
     assert "uv.lock" in ran.out
     path = mngr.repo / ".mngr/settings.toml"
     assert f"wrote {path}" in ran.out
-    assert git(mngr.repo, "status", "--porcelain", "--untracked-files=all") == "?? .mngr/settings.toml"
+    assert run_git(mngr.repo, "status", "--porcelain", "--untracked-files=all") == "?? .mngr/settings.toml"
     assert tomllib.loads(path.read_text())["project"] == {"setup": "uv sync", "program": "app"}
     assert mngr("config", "get", "project.setup").out == "uv sync\n"
     assert not mngr.home.exists()
 
 
-def test_settings_that_are_there_are_kept_unless_forced(mngr: Mngr) -> None:
+def test_settings_that_are_there_are_kept_unless_forced(mngr: MngrProgram) -> None:
     mngr("init")
     path = mngr.repo / ".mngr/settings.toml"
     path.write_text('[project]\nsetup = "mine"\n')
@@ -149,23 +149,21 @@ def test_settings_that_are_there_are_kept_unless_forced(mngr: Mngr) -> None:
     assert "mine" not in path.read_text()
 
 
-def test_a_dry_run_prints_the_file_and_writes_nothing(mngr: Mngr) -> None:
+def test_a_dry_run_prints_the_file_and_writes_nothing(mngr: MngrProgram) -> None:
     ran = mngr("init", "--dry-run")
     assert tomllib.loads(ran.out) == {"project": {}, "tutorial": {}}
     assert "found nothing" in ran.err
     assert not (mngr.repo / ".mngr").exists()
 
 
-def test_a_project_without_git_is_looked_at_too(mngr: Mngr, tmp_path: Path) -> None:
+def test_a_project_without_git_is_looked_at_too(mngr: MngrProgram, tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     write(plain, {"go.mod": ""})
     mngr("init", cwd=plain)
-    assert tomllib.loads((plain / ".mngr/settings.toml").read_text())["project"] == {
-        "setup": "go mod download"
-    }
+    assert tomllib.loads((plain / ".mngr/settings.toml").read_text())["project"] == {"setup": "go mod download"}
 
 
-def test_a_place_that_cannot_be_written_is_an_error(mngr: Mngr) -> None:
+def test_a_place_that_cannot_be_written_is_an_error(mngr: MngrProgram) -> None:
     (mngr.repo / ".mngr").write_text("a file in the way")
     ran = mngr("init", code=1)
     assert "cannot write" in ran.err

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Mngr
+from tests.conftest import MngrProgram
 
 MODULE = """
 from types import SimpleNamespace
@@ -33,20 +33,20 @@ def site(tmp_path: Path) -> Path:
     return tmp_path / "site"
 
 
-def test_without_plugins_it_says_so(mngr: Mngr) -> None:
+def test_without_plugins_it_says_so(mngr: MngrProgram) -> None:
     assert mngr("plugin", "list").out == "no plugins are installed\n"
-    assert mngr.json("plugin", "list") == {"v": 1, "plugins": []}
+    assert mngr.run_json("plugin", "list") == {"v": 1, "plugins": []}
 
 
-def test_a_plugin_is_shown_with_what_it_adds(mngr: Mngr, site: Path) -> None:
+def test_a_plugin_is_shown_with_what_it_adds(mngr: MngrProgram, site: Path) -> None:
     env = {"PYTHONPATH": str(site)}
     assert "parrots  parrots 1.2  kind parrot, hook mngr_destroyed" in mngr("plugin", "list", env=env).out
-    [plugin] = mngr.json("plugin", "list", env=env)["plugins"]
+    [plugin] = mngr.run_json("plugin", "list", env=env)["plugins"]
     assert (plugin["kinds"], plugin["commands"], plugin["providers"]) == (["parrot"], [], [])
     assert plugin["hooks"] == ["mngr_destroyed", "mngr_kinds"]
 
 
-def test_a_broken_plugin_hides_no_other(mngr: Mngr, site: Path) -> None:
+def test_a_broken_plugin_hides_no_other(mngr: MngrProgram, site: Path) -> None:
     info = site / "broken-1.0.dist-info"
     info.mkdir()
     (info / "entry_points.txt").write_text("[mngr]\nbroken = no_such_module_at_all\n")

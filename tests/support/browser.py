@@ -110,9 +110,7 @@ class Browser:
     @property
     def fetched(self) -> list[str]:
         """What the page asked for since it was opened."""
-        return [
-            e["params"]["request"]["url"] for e in self.events if e["method"] == "Network.requestWillBeSent"
-        ]
+        return [e["params"]["request"]["url"] for e in self.events if e["method"] == "Network.requestWillBeSent"]
 
     def _call(self, method: str, **params: Any) -> dict[str, Any]:
         self._number += 1

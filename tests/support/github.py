@@ -45,11 +45,7 @@ class GitHub:
             return {"data": {"repository": REPO, "repo_000": REPO, "viewer": {"login": "me"}}}
         if name == "PullRequestForBranch":
             nodes = [row for row in self.pulls if row["headRefName"] == words["headRefName"]]
-            return {
-                "data": {
-                    "repository": {"pullRequests": {"nodes": nodes}, "defaultBranchRef": {"name": "main"}}
-                }
-            }
+            return {"data": {"repository": {"pullRequests": {"nodes": nodes}, "defaultBranchRef": {"name": "main"}}}}
         if name == "PullRequestCreate":
             return self._create(words["input"])
         if name == "PullRequestUpdate":
@@ -86,9 +82,7 @@ def github(dir: Path) -> Iterator[GitHub]:
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             is_known = self.headers["Authorization"] == f"token {TOKEN}"
-            said = (
-                hub.answer(asked["query"], asked["variables"]) if is_known else {"message": "Bad credentials"}
-            )
+            said = hub.answer(asked["query"], asked["variables"]) if is_known else {"message": "Bad credentials"}
             data = json.dumps(said).encode()
             self.send_response(200 if is_known else 401)
             self.send_header("Content-Type", "application/json")

@@ -15,7 +15,7 @@ import pytest
 
 import mngr
 from mngr.testkit.contract.program import clean_up, new_env, new_repo
-from tests.conftest import BIN, Mngr
+from tests.conftest import BIN_DIR, MngrProgram
 
 NOBODY = 65534
 PEOPLE = ["root", "nobody"] if os.getuid() == 0 else ["user"]
@@ -28,16 +28,16 @@ exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
 """
 
 
-class Person(Mngr):
+class Person(MngrProgram):
     """Runs mngr, and can have an agent try something."""
 
     uid = os.getuid()
 
     def argv(self, *words: str) -> list[str]:
         """What to run so that this person runs mngr."""
-        return [str(BIN / "mngr"), *words]
+        return [str(BIN_DIR / "mngr"), *words]
 
-    def raw(
+    def run_bytes(
         self,
         *words: str,
         data: bytes | None = None,

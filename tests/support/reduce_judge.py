@@ -74,9 +74,7 @@ class _Judge:
             wanted = ("breaks", "redder") if one.kind == "breaks" else ("breaks",)
             proven = [row for row in rows if row["why"] in wanted and row["proof"]]
             if not proven:
-                self._say(
-                    slug, f"{slug} is left out without proof: {[(row['why'], row['reason']) for row in rows]}"
-                )
+                self._say(slug, f"{slug} is left out without proof: {[(row['why'], row['reason']) for row in rows]}")
             for row in proven:
                 self._proof(slug, row["proof"])
 

@@ -81,9 +81,7 @@ class Shop:
         body = "".join(f"    {line}\n" for line in lines)
         self.files[path] = f'{head}def {name}({args}):\n    """What {name} says."""\n{body}'
 
-    def check(
-        self, path: str, name: str, *lines: str, head: str, args: str = "", is_red: bool = False
-    ) -> str:
+    def check(self, path: str, name: str, *lines: str, head: str, args: str = "", is_red: bool = False) -> str:
         """One more test in a file; its id."""
         body = "".join(f"    {line}\n" for line in lines)
         text = self.files.get(path, f"{head}\n")
@@ -312,9 +310,7 @@ def harmless(shop: Shop, number: int) -> None:
     line = f'assert {word}(stock["tea"]) == {7 if is_red else 6}'
     test = shop.check(path, word, line, head=f"from shop.{word} import {word}\n", args="stock", is_red=is_red)
     fix = (code, "return n + 1", "return n + 2" if is_red else "return max(n, 0) + 1")
-    edit = more(
-        shop, path, f"assert {word}({-1 if number in (0, 3) else 1}) {'== 1' if number in (0, 3) else '> 1'}"
-    )
+    edit = more(shop, path, f"assert {word}({-1 if number in (0, 3) else 1}) {'== 1' if number in (0, 3) else '> 1'}")
     commits: list[Commit] = [
         [(f"[FIX_IMPL] {word} of what is below nothing", [fix, edit])],
         [(f"[IMPROVE_TEST] {word} of one", [edit])],

@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from mngr.base import clock
-from mngr.mapreduce.run_dir import RunDir, new_run, slug_of
+from mngr.mapreduce.run_dir import RunDir, create_run_dir, make_slug
 from tests.support import reduce_shop as plants
 from tests.support.reduce_shop import Branch, Shop
 
-PLUGINS = (
-    "cacheprovider xdist xdist.looponfail hypothesispytest mngr-e2e".split()
-)  # of no use here, and slow to load
+PLUGINS = "cacheprovider xdist xdist.looponfail hypothesispytest mngr-e2e".split()  # of no use here, and slow to load
 PYTEST = [sys.executable, "-m", "pytest", "-q", *(word for name in PLUGINS for word in ("-p", f"no:{name}"))]
 BEGAN = 1_790_000_000
 WHO = "Shop <shop@example.invalid>"
@@ -67,11 +65,11 @@ def make_world(
     """A new one in a new directory, the same for the same numbers; of 100 branches 20 conflicts in the text, 10 in what is meant, 20 the same, 5 that break."""
     shop = _planted(branches, branches * 6 // 5 if tests is None else tests, seconds, seed)
     root.mkdir(parents=True)
-    run = new_run(str(root), name)
+    run = create_run_dir(str(root), name)
     subprocess.run(["git", "init", "-q", "--bare", "--template=", run.repo], check=True)
     base, made = _imported(shop, run)
     subprocess.run(["git", "init", "-q", "-b", "main", str(root)], check=True)
-    slugs = [slug_of(one.test) for one in shop.branches]
+    slugs = [make_slug(one.test) for one in shop.branches]
     world = World(
         root,
         run,
@@ -82,7 +80,7 @@ def make_world(
         {},
         {test for test, red in shop.tests.items() if red},
     )
-    world.git("fetch", "-q", run.repo, f"{run.ref('base')}:refs/mngr/none")
+    world.git("fetch", "-q", run.repo, f"{run.ref_name('base')}:refs/mngr/none")
     world.git("update-ref", "-d", "refs/mngr/none")
     world.git("reset", "-q", "--hard", base)
     trees = world.git("rev-parse", *(f"{commits[-1]}^{{tree}}" for commits in made), cwd=run.repo).split()
@@ -127,7 +125,7 @@ def _imported(shop: Shop, run: RunDir) -> tuple[str, list[list[str]]]:
                 files[path] = files[path].replace(old, new, 1)
             rows.append(
                 (
-                    slug_of(one.test),
+                    make_slug(one.test),
                     "" if number else "base",
                     message,
                     {path: files[path] for path in sorted(touched)},
@@ -138,7 +136,7 @@ def _imported(shop: Shop, run: RunDir) -> tuple[str, list[list[str]]]:
         parent = marks.get(above or slug)
         marks[slug] = mark
         at = f"{WHO} {BEGAN + mark} +0000"
-        script += f"commit {run.ref(slug)}\nmark :{mark}\nauthor {at}\ncommitter {at}\n".encode() + _data(
+        script += f"commit {run.ref_name(slug)}\nmark :{mark}\nauthor {at}\ncommitter {at}\n".encode() + _data(
             f"{message}\n"
         )
         script += f"from :{parent}\n".encode() if parent else b""
@@ -181,7 +179,7 @@ def _write(world: World) -> None:
     rows.append({"type": "ended", "how": "settled", "why": None})
     with open(run.journal, "w", encoding="utf-8") as file:
         for number, row in enumerate(rows):
-            at = clock.stamp(BEGAN + number / 10)
+            at = clock.format_timestamp(BEGAN + number / 10)
             file.write(json.dumps({"v": 1, "at": at, **row}) + "\n")
 
 
@@ -247,7 +245,7 @@ def _worked(world: World, slug: str) -> list[dict[str, Any]]:
         "changes": changes, "escalations": [], "runs": [],
     }  # fmt: skip
     check = _receipt(world, slug, changes)
-    place = Path(world.run.task(slug))
+    place = Path(world.run.task_path(slug))
     (place / "outputs").mkdir(parents=True)
     for path, data in (("outputs/result.json", claim), ("result.json", claim), ("receipt.json", check)):
         (place / path).write_text(json.dumps(data, indent=1))
@@ -313,10 +311,6 @@ def run_tests(place: Path, *words: str) -> dict[str, bool]:
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     argv = [*PYTEST, "-rA", "--tb=no", "--continue-on-collection-errors", *words]
     done = subprocess.run(argv, cwd=place, env=env, capture_output=True, text=True, check=False)
-    rows = [
-        line.split(" ")
-        for line in done.stdout.splitlines()
-        if line.startswith(("PASSED ", "FAILED ", "ERROR "))
-    ]
+    rows = [line.split(" ") for line in done.stdout.splitlines() if line.startswith(("PASSED ", "FAILED ", "ERROR "))]
     assert rows, done.stdout + done.stderr
     return {row[1]: row[0] == "PASSED" for row in rows}

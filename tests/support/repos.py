@@ -6,9 +6,9 @@ import os
 import subprocess
 from pathlib import Path
 
-from mngr.testkit.contract.program import commit, git, refs, tree
+from mngr.testkit.contract.program import commit_file, list_refs, read_tree, run_git
 
-__all__ = ["commit", "plant", "refs", "status", "tree"]
+__all__ = ["commit_file", "list_refs", "plant", "read_tree", "status"]
 
 
 def status(where: Path) -> list[str]:
@@ -38,7 +38,7 @@ def plant(work: Path, proof: Path) -> None:
         "url.ext::sh -c touch% .insteadOf": "/",
         "protocol.ext.allow": "always",
     }.items():
-        git(work, "config", key, value)
+        run_git(work, "config", key, value)
     for place in ("traps", "hooks"):
         (work / ".git" / place).mkdir(exist_ok=True)
         for name in "pre-receive update post-receive post-checkout post-merge reference-transaction pre-auto-gc post-index-change".split():

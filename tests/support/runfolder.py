@@ -10,11 +10,11 @@ from typing import Any
 
 from mngr.base import clock
 from mngr.base.paths import Home
-from mngr.mapreduce.run_dir import RunDir, slug_of
+from mngr.mapreduce.run_dir import RunDir, make_slug
 from mngr.providers.local import LocalHost
 from mngr.web.report.report import write_report
 
-BEGAN = clock.parse_stamp("2026-11-16T09:00:00.000Z")
+BEGAN = clock.parse_timestamp("2026-11-16T09:00:00.000Z")
 ENDS = (
     ("fixed", "fixed", "confirmed"), ("improved", "improved", "confirmed"), ("unchanged", "unchanged", "confirmed"),
     ("fixed", "refuted", "refuted"), ("fixed", "flaky", "flaky"), ("blocked", "blocked", None), ("improved", "unverified", "unverified"),
@@ -57,13 +57,11 @@ class RunFolder:
 
     def row(self, at: float, kind: str, **data: Any) -> None:
         """One of the journal."""
-        self._rows.append((at, {"v": 1, "at": clock.stamp(BEGAN + at), "type": kind, **data}))
+        self._rows.append((at, {"v": 1, "at": clock.format_timestamp(BEGAN + at), "type": kind, **data}))
 
     def fill(self, count: int) -> None:
         """So many ordinary tasks, by twenty agents at a time."""
-        tests = [
-            f"tests/test_{('cart', 'price', 'stock', 'order')[n % 4]}.py::test_{n:03d}" for n in range(count)
-        ]
+        tests = [f"tests/test_{('cart', 'price', 'stock', 'order')[n % 4]}.py::test_{n:03d}" for n in range(count)]
         self.row(0, "collected", tests=[])
         self.row(
             90,
@@ -93,7 +91,7 @@ class RunFolder:
         claim: dict[str, Any] | None = None, check: dict[str, Any] | None = None, commit: str | None = None,
     ) -> float:  # fmt: skip
         """One task from its launch to its end; when that was."""
-        slug, rough = slug_of(test), self._chance.uniform(20, 160)
+        slug, rough = make_slug(test), self._chance.uniform(20, 160)
         self.row(90.5, "task", task={"slug": slug, "title": test, "data": {"kind": "test"}})
         self.row(at, "launch", slug=slug, agent=f"tmr-{self.run.name}-{slug}", attempt=1, base=self.base)
         self.row(at + 3, "launched", slug=slug, id="a-1", host="local")
@@ -183,9 +181,9 @@ class RunFolder:
         status: str = "passed",
     ) -> None:
         """What a test of mngr.e2e left: `receipt` below its task, or `baseline`."""
-        slug = slug_of(test)
+        slug = make_slug(test)
         above = Path(
-            self.run.task(slug, "receipt") if where == "receipt" else f"{self.run.path}/baseline/{slug}/1"
+            self.run.task_path(slug, "receipt") if where == "receipt" else f"{self.run.path}/baseline/{slug}/1"
         )
         place = above / f"{slug}-1"
         place.mkdir(parents=True)
@@ -196,7 +194,7 @@ class RunFolder:
 
     def files(self, test: str, **texts: str) -> None:
         """Files of a task, by name; `_` stands for the dot."""
-        place = Path(self.run.task(slug_of(test)))
+        place = Path(self.run.task_path(make_slug(test)))
         place.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
             (place / name.replace("_", ".")).write_text(text, errors="surrogatepass")
@@ -207,7 +205,5 @@ class RunFolder:
 
     def write(self, *, until: float | None = None) -> None:
         """The journal, or the part of it that was written after so many seconds."""
-        rows = [
-            row for at, row in sorted(self._rows, key=lambda pair: pair[0]) if until is None or at <= until
-        ]
+        rows = [row for at, row in sorted(self._rows, key=lambda pair: pair[0]) if until is None or at <= until]
         Path(self.run.journal).write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mngr.testkit.contract.program import git
+from mngr.testkit.contract.program import run_git
 
 HOOKS = (
     "applypatch-msg commit-msg fsmonitor-watchman post-applypatch post-checkout post-commit post-index-change post-merge post-receive "
@@ -67,10 +67,10 @@ def lay(work: Path, proof: Path) -> None:
         (work / place).mkdir(exist_ok=True)
         for hook in HOOKS:
             _program(work / place / hook, proof / hook)
-    git(work, "config", "core.hooksPath", ".git/traps")
-    git(work, "config", "include.path", str(more))
+    run_git(work, "config", "core.hooksPath", ".git/traps")
+    run_git(work, "config", "include.path", str(more))
     for key, value in COMMANDS.items():
-        git(work, "config", "--file", str(more), key, value.format(proof=proof))
+        run_git(work, "config", "--file", str(more), key, value.format(proof=proof))
 
 
 def sprung(proof: Path) -> list[str]:

@@ -13,10 +13,10 @@ from mngr.base.paths import Home
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_state import RunState, Task, TaskState
 from mngr.providers.local import LocalHost
-from mngr.tmr.changes.changes import Change, changes_of
-from mngr.tmr.changes.deduplicate import collapse
-from mngr.tmr.changes.excluded import LeftOut
-from mngr.tmr.integrate.compose import Composed, compose
+from mngr.tmr.changes.changes import Change, collect_changes
+from mngr.tmr.changes.deduplicate import deduplicate_changes
+from mngr.tmr.changes.excluded import ExcludedTask
+from mngr.tmr.integrate.compose import ComposedBranch, compose_branch
 
 Commit = tuple[str, dict[str, Any]]  # message, files
 Files = dict[str, Any]  # text, None for a file that goes, or (mode, text or object)
@@ -49,9 +49,9 @@ class Field:
         os.makedirs(self.run.tasks)
         subprocess.run(["git", "init", "-q", "--bare", "--template=", self.repo], check=True)
         self.local = LocalHost(Home(str(root / "home")))
-        self.state = RunState(tasks={}, facts={}, alerts=[])
+        self.state = RunState(tasks={}, recipe_rows={}, alerts=[])
         self.base = self.commits("", ("base", BASE))[-1]
-        self.git("update-ref", self.run.ref("base"), self.base)
+        self.git("update-ref", self.run.ref_name("base"), self.base)
 
     def git(self, *words: str, stdin: bytes = b"") -> str:
         done = subprocess.run(["git", "-C", self.repo, *words], input=stdin, capture_output=True, check=True)
@@ -71,9 +71,7 @@ class Field:
                 mark += 1
                 text = message.encode()
                 script += f"commit refs/x\nmark :{mark}\nauthor {author} {1000 + number} +0000\n".encode()
-                script += (
-                    f"committer {author} {2000 + number} +0000\ndata {len(text)}\n".encode() + text + b"\n"
-                )
+                script += f"committer {author} {2000 + number} +0000\ndata {len(text)}\n".encode() + text + b"\n"
                 script += f"from {above}\n".encode() if above else b""
                 script += b"".join(self.file(path, what) for path, what in files.items())
                 script += b"\nget-mark :%d\n" % mark
@@ -136,20 +134,20 @@ class Field:
                 {"type": "task", "task": Task(slug=going, title=going).to_dict()},
                 {"type": "prompted", "slug": going},
             ]
-        stamped = [{"v": 1, "at": clock.stamp(), **row} for row in rows]
+        stamped = [{"v": 1, "at": clock.format_timestamp(), **row} for row in rows]
         Path(self.run.journal).write_text("".join(json.dumps(row) + "\n" for row in stamped))
 
     def changes(self) -> list[Change]:
         return self.split()[0]
 
-    def split(self) -> tuple[list[Change], list[LeftOut]]:
-        return changes_of(self.local, self.run, self.state)
+    def split(self) -> tuple[list[Change], list[ExcludedTask]]:
+        return collect_changes(self.local, self.run, self.state)
 
     def collapsed(self) -> list[Change]:
-        return collapse(self.local, self.repo, self.base, self.changes())
+        return deduplicate_changes(self.local, self.repo, self.base, self.changes())
 
-    def compose(self, chosen: list[Change], base: str = "") -> Composed:
-        return compose(self.local, self.repo, base or self.base, chosen)
+    def compose(self, chosen: list[Change], base: str = "") -> ComposedBranch:
+        return compose_branch(self.local, self.repo, base or self.base, chosen)
 
     def show(self, commit: str, path: str) -> str:
         return self.git("show", f"{commit}:{path}") + "\n"

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from mngr.mapreduce.journal import find_writer, read_journal
-from mngr.mapreduce.run_dir import RunDir, slug_of
-from mngr.tmr.changes.rejections import Reason, Reasons
-from tests.conftest import BIN, FULL, Mngr, git, wait_for
+from mngr.mapreduce.run_dir import RunDir, make_slug
+from mngr.tmr.changes.rejections import Rejection, RejectionFile
+from tests.conftest import BIN_DIR, IS_FULL_SCALE, MngrProgram, run_git, wait_for
 
 ADD = "def add(a, b):\n    return a {sign} b\n"
 TEST = '''import calc
@@ -43,7 +43,7 @@ FIXED = [
 
 
 @pytest.fixture
-def project(mngr: Mngr) -> Mngr:
+def project(mngr: MngrProgram) -> MngrProgram:
     """A package of one function and some tests of it."""
     mngr.env["MNGR__PROJECT__PYTEST"] = f"{sys.executable} -m pytest -q -p no:cacheprovider"
     (mngr.repo / "conftest.py").write_text("")
@@ -51,14 +51,14 @@ def project(mngr: Mngr) -> Mngr:
     return mngr
 
 
-def add_tests(project: Mngr, **sums: tuple[int, int, int]) -> None:
+def add_tests(project: MngrProgram, **sums: tuple[int, int, int]) -> None:
     """Commit tests, a file each."""
     (project.repo / "tests").mkdir(exist_ok=True)
     for name, (a, b, total) in sums.items():
         path = project.repo / "tests" / f"test_{name}.py"
         path.write_text(TEST.format(name=name, a=a, b=b, sum=total))
-    git(project.repo, "add", "-A")
-    git(project.repo, "commit", "-qm", "tests")
+    run_git(project.repo, "add", "-A")
+    run_git(project.repo, "commit", "-qm", "tests")
 
 
 def order(name: str, cases: dict[str, list[object]]) -> list[str]:
@@ -85,7 +85,7 @@ def order(name: str, cases: dict[str, list[object]]) -> list[str]:
 
 
 def play(
-    project: Mngr,
+    project: MngrProgram,
     cases: dict[str, list[object]],
     *words: str,
     code: int = 0,
@@ -94,19 +94,19 @@ def play(
 ) -> dict[str, Any]:
     """Such a run, to its end."""
     done = project(*order(name, cases), "--format", "json", *words, code=code, timeout=timeout)
-    found: dict[str, Any] = done.json()
+    found: dict[str, Any] = done.parse_json()
     return found
 
 
-def rows(project: Mngr, *types: str, name: str = "r") -> list[dict[str, Any]]:
+def rows(project: MngrProgram, *types: str, name: str = "r") -> list[dict[str, Any]]:
     found = read_journal(RunDir(str(project.repo), name).journal)
     return [row for row in found if row["type"] in types]
 
 
 @pytest.mark.agents
-def test_many_tests_broken_by_one_line_are_one_task(project: Mngr) -> None:
+def test_many_tests_broken_by_one_line_are_one_task(project: MngrProgram) -> None:
     (project.repo / "calc.py").write_text("def add(a, b):\n    return a + c\n")
-    count = 12 if FULL else 4
+    count = 12 if IS_FULL_SCALE else 4
     add_tests(project, **{f"n{n}": (n, 1, n + 1) for n in range(count)})
     fixed = [
         {"run": "sed -i s/a.+.c/a+b/ calc.py"},
@@ -125,7 +125,7 @@ def test_many_tests_broken_by_one_line_are_one_task(project: Mngr) -> None:
 
 
 @pytest.mark.agents
-def test_a_cause_that_nobody_repairs_is_told_once(project: Mngr) -> None:
+def test_a_cause_that_nobody_repairs_is_told_once(project: MngrProgram) -> None:
     (project.repo / "calc.py").write_text("def add(a, b):\n    return a + c\n")
     add_tests(project, one=(1, 1, 2), two=(2, 2, 4), three=(3, 3, 6))
     found = play(project, {"cause-*": [result(outcome="blocked", after="fail")]}, "--tries", "2", code=4)
@@ -134,13 +134,13 @@ def test_a_cause_that_nobody_repairs_is_told_once(project: Mngr) -> None:
     mend = {"edit": {"path": "calc.py", "old": "a + c", "new": "a + b"}}
     steps = json.dumps([mend, *FIXED[1:]])
     words = ["tmr", "retry", found["tasks"][0]["slug"], "--agent", "player", "--agent-arg", steps]
-    again = project(*words, "--format", "json", timeout=60, code=4).json()
+    again = project(*words, "--format", "json", timeout=60, code=4).parse_json()
     assert [task["outcome"] for task in again["tasks"]][:2] == ["fixed", "blocked"]
     assert again["held"] == [], "somebody did, after all"
 
 
 @pytest.mark.agents
-def test_what_is_claimed_counts_when_we_have_seen_it(project: Mngr) -> None:
+def test_what_is_claimed_counts_when_we_have_seen_it(project: MngrProgram) -> None:
     add_tests(project, right=(1, 1, 2), wrong=(2, 2, 5), liar=(3, 3, 7), lazy=(4, 4, 9))
     mend = [
         {"edit": {"path": "tests/test_wrong.py", "old": "== 5", "new": "== 4"}},
@@ -159,8 +159,7 @@ def test_what_is_claimed_counts_when_we_have_seen_it(project: Mngr) -> None:
     }
     found = play(project, cases, code=4)
     seen = {
-        task["task"].rpartition("::")[2]: (task["claimed"], task["verdict"], task["outcome"])
-        for task in found["tasks"]
+        task["task"].rpartition("::")[2]: (task["claimed"], task["verdict"], task["outcome"]) for task in found["tasks"]
     }
     assert seen == {
         "test_right": ("unchanged", "confirmed", "unchanged"),
@@ -168,21 +167,19 @@ def test_what_is_claimed_counts_when_we_have_seen_it(project: Mngr) -> None:
         "test_liar": ("fixed", "refuted", "refuted"),
         "test_lazy": ("unchanged", "refuted", "refuted"),
     }
-    folder = RunDir(str(project.repo), "r").task(slug_of("tests/test_wrong.py::test_wrong"))
+    folder = RunDir(str(project.repo), "r").task_path(make_slug("tests/test_wrong.py::test_wrong"))
     receipt = json.loads(Path(folder, "receipt.json").read_text())
     assert receipt["verdict"] == "confirmed" and receipt["results"][0]["outcome"] == "pass"
     assert (
-        git(project.repo, "status", "--porcelain") == "" and len(git(project.repo, "branch").split("\n")) == 1
+        run_git(project.repo, "status", "--porcelain") == "" and len(run_git(project.repo, "branch").split("\n")) == 1
     )
-    no = Reason(
-        change="c0", title="Less", paths=["tests/test_lazy.py"], tests=[], reason="keep it", run="r", at=""
-    )
-    Reasons(str(project.repo)).add([no])
+    no = Rejection(change="c0", title="Less", paths=["tests/test_lazy.py"], tests=[], reason="keep it", run="r", at="")
+    RejectionFile(str(project.repo)).add([no])
     again = play(project, {}, name="s", code=4)
     skipped = {row["test"]: row["why"] for row in again["skipped"]}
     assert skipped == {"tests/test_right.py::test_right": "nothing has changed since run r confirmed it"}
     told = Path(
-        RunDir(str(project.repo), "s").task(slug_of("tests/test_lazy.py::test_lazy")), "prompt.md"
+        RunDir(str(project.repo), "s").task_path(make_slug("tests/test_lazy.py::test_lazy")), "prompt.md"
     ).read_text()
     assert "An earlier run, r, ended here as refuted: nothing was changed" in told
     assert "People said no" in told and "- Less (tests/test_lazy.py): keep it\n" in told
@@ -191,8 +188,8 @@ def test_what_is_claimed_counts_when_we_have_seen_it(project: Mngr) -> None:
 
 
 @pytest.mark.agents
-def test_killed_again_and_again_it_ends_as_if_nothing_had_been(project: Mngr) -> None:
-    count, kills, seed = (40, 50, os.urandom(4).hex()) if FULL else (5, 3, "0")
+def test_killed_again_and_again_it_ends_as_if_nothing_had_been(project: MngrProgram) -> None:
+    count, kills, seed = (40, 50, os.urandom(4).hex()) if IS_FULL_SCALE else (5, 3, "0")
     print(f"seed {seed}")
     chance = random.Random(seed)
     sums = {f"n{n}": (n, 1, n + (1 if n % 2 else 2)) for n in range(count)}
@@ -212,7 +209,7 @@ def test_killed_again_and_again_it_ends_as_if_nothing_had_been(project: Mngr) ->
     start = [*order("r", cases), *words]
     for number in range(kills):
         process = subprocess.Popen(
-            [BIN / "mngr", *start], cwd=project.repo, env=project.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [BIN_DIR / "mngr", *start], cwd=project.repo, env=project.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )  # fmt: skip
         lines = len(read_journal(run.journal))
         if number == 0:
@@ -224,10 +221,10 @@ def test_killed_again_and_again_it_ends_as_if_nothing_had_been(project: Mngr) ->
         process.kill()
         process.wait()
         start = ["tmr", "resume", "r"]
-    found = project.json("tmr", "resume", "r", timeout=900)
+    found = project.run_json("tmr", "resume", "r", timeout=900)
     assert facts(project, "r", found) == facts(project, "u", undisturbed)
     assert len(found["tasks"]) == count
-    names = [agent["name"] for agent in project.agents() if agent["labels"].get("run") == "r"]
+    names = [agent["name"] for agent in project.list_agents() if agent["labels"].get("run") == "r"]
     assert len(names) == count and not [name for name in names if "-room-" in name]
     settled = [row["slug"] for row in rows(project, "settled")]
     assert len(settled) == len(set(settled)) == count
@@ -237,7 +234,7 @@ def is_so_far(process: subprocess.Popen[bytes], journal: str, lines: int) -> boo
     return process.poll() is not None or len(read_journal(journal)) >= lines
 
 
-def facts(project: Mngr, name: str, found: dict[str, Any]) -> set[tuple[str, str, str, str]]:
+def facts(project: MngrProgram, name: str, found: dict[str, Any]) -> set[tuple[str, str, str, str]]:
     """Every task with its outcome, what we saw, and the tree it led to."""
     run = RunDir(str(project.repo), name)
     return {
@@ -245,38 +242,38 @@ def facts(project: Mngr, name: str, found: dict[str, Any]) -> set[tuple[str, str
             task["task"],
             task["outcome"],
             task["verdict"],
-            git(Path(run.repo), "rev-parse", f"{run.ref(task['slug'])}^{{tree}}"),
+            run_git(Path(run.repo), "rev-parse", f"{run.ref_name(task['slug'])}^{{tree}}"),
         )
         for task in found["tasks"]
     }
 
 
 @pytest.mark.agents
-def test_the_emergency_stop_and_on_another_day(project: Mngr) -> None:
+def test_the_emergency_stop_and_on_another_day(project: MngrProgram) -> None:
     add_tests(project, one=(1, 1, 2), two=(2, 2, 4))
     process = subprocess.Popen(
-        [BIN / "mngr", "tmr", "run", "--name", "r", "--agent", "player", "--agent-arg", '["hang"]', "--runs", "1"],
+        [BIN_DIR / "mngr", "tmr", "run", "--name", "r", "--agent", "player", "--agent-arg", '["hang"]', "--runs", "1"],
         cwd=project.repo, env=project.env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     wait_for(lambda: len(rows(project, "prompted")) == 2)
     assert "goes on in process" in project("tmr", "clean", code=1).err
-    stopped = project.json("tmr", "stop")["results"]
+    stopped = project.run_json("tmr", "stop")["results"]
     assert len(stopped) == 2 and all(row["ok"] for row in stopped)
     assert "mngr tmr resume r" in process.communicate()[1] and process.returncode == 130
-    assert {agent["state"] for agent in project.agents()} == {"STOPPED"}
-    assert project.json("tmr", "status")["state"] == "interrupted"
+    assert {agent["state"] for agent in project.list_agents()} == {"STOPPED"}
+    assert project.run_json("tmr", "status")["state"] == "interrupted"
     assert "go on: mngr tmr resume r" in project("tmr", "status").out
     assert "no agent of r is there to stop" in project("tmr", "stop").err
 
 
 @pytest.mark.agents
-def test_a_look_ahead_leaves_no_trace(project: Mngr) -> None:
+def test_a_look_ahead_leaves_no_trace(project: MngrProgram) -> None:
     part = project.repo / "part"
     part.mkdir()
     (part / "test_part.py").write_text("def test_part():\n    pass\n")
     add_tests(project, right=(1, 1, 2), wrong=(2, 2, 5))
-    assert project.json("tmr", "run", "--dry-run", "--runs", "1", cwd=part)["tests"] == 1, "those below"
-    found = project.json("tmr", "run", "--dry-run", "--runs", "1", "tests")
+    assert project.run_json("tmr", "run", "--dry-run", "--runs", "1", cwd=part)["tests"] == 1, "those below"
+    found = project.run_json("tmr", "run", "--dry-run", "--runs", "1", "tests")
     assert (found["tests"], found["failing"], found["agents"], found["cost_usd"]) == (
         2,
         1,
@@ -286,41 +283,39 @@ def test_a_look_ahead_leaves_no_trace(project: Mngr) -> None:
     assert found["brief_tokens"] > found["shared_tokens"] > 500 and found["seconds"][0] < found["seconds"][1]
     told = project("tmr", "run", "--dry-run", "--runs", "1", "tests", "--agent", "claude").out
     assert "2 agents" in told and "cost unknown" in told
-    assert project.agents() == [] and project.json("tmr", "list")["runs"] == []
-    assert git(project.repo, "for-each-ref", "refs/mngr") == ""
+    assert project.list_agents() == [] and project.run_json("tmr", "list")["runs"] == []
+    assert run_git(project.repo, "for-each-ref", "refs/mngr") == ""
 
 
 @pytest.mark.agents
-def test_a_run_of_its_own_tells_when_it_is_over(project: Mngr, tmp_path: Path) -> None:
+def test_a_run_of_its_own_tells_when_it_is_over(project: MngrProgram, tmp_path: Path) -> None:
     add_tests(project, right=(1, 1, 2))
     told = tmp_path / "told"
     line = f'echo "$MNGR_EVENT: $MNGR_TEXT" >>"{told}"'
-    made = project.json("tmr", "run", "--detach", "--name", "r", "--runs", "1", "--notify", line)
+    made = project.run_json("tmr", "run", "--detach", "--name", "r", "--runs", "1", "--notify", line)
     assert made["agent"] == "tmr-r"
     assert "unchanged" in project("tmr", "attach").err
     wait_for(lambda: told.exists() and told.read_text() == "ended: settled\n")
-    wait_for(lambda: project.agent("tmr-r")["state"] == "DONE")
-    assert project.json("tmr", "status")["counts"] == {"unchanged": 1}
+    wait_for(lambda: project.get_agent("tmr-r")["state"] == "DONE")
+    assert project.run_json("tmr", "status")["counts"] == {"unchanged": 1}
 
 
 @pytest.mark.agents
-def test_settings_are_defaults_and_options_go_before_them(project: Mngr) -> None:
+def test_settings_are_defaults_and_options_go_before_them(project: MngrProgram) -> None:
     add_tests(project, right=(1, 1, 2), wrong=(2, 2, 5))
     (project.repo / ".mngr").mkdir()
-    (project.repo / ".mngr" / "settings.toml").write_text(
-        '[tmr]\nonly = "failing"\nruns = 1\nmax_agents = 1\n'
-    )
-    git(project.repo, "add", "-A")
-    git(project.repo, "commit", "-qm", "settings")
+    (project.repo / ".mngr" / "settings.toml").write_text('[tmr]\nonly = "failing"\nruns = 1\nmax_agents = 1\n')
+    run_git(project.repo, "add", "-A")
+    run_git(project.repo, "commit", "-qm", "settings")
     steps = json.dumps([result(outcome="blocked", after="fail")])
-    found = project.json("tmr", "run", "--agent", "player", "--agent-arg", steps, code=4)
+    found = project.run_json("tmr", "run", "--agent", "player", "--agent-arg", steps, code=4)
     assert [task["task"] for task in found["tasks"]] == ["tests/test_wrong.py::test_wrong"]
     plan = json.loads(Path(RunDir(str(project.repo), found["run"]).plan).read_text())
     assert plan["limits"]["max_agents"] == 1 and plan["k"] == 1
     assert "mngr tmr run has no option 'maximum'" in project("-S", "tmr.maximum=1", "tmr", "run", code=2).err
 
 
-def test_bad_wishes_are_refused_before_anything_is_made(project: Mngr) -> None:
+def test_bad_wishes_are_refused_before_anything_is_made(project: MngrProgram) -> None:
     add_tests(project, one=(1, 1, 2))
     assert "--runs must be at least 1" in project("tmr", "run", "--runs", "0", code=2).err
     assert "No closing quotation" in project("tmr", "run", "--pytest", "'x", code=2).err
@@ -330,26 +325,26 @@ def test_bad_wishes_are_refused_before_anything_is_made(project: Mngr) -> None:
     assert "no commit 'never'" in project("tmr", "run", "--changed-since", "never", code=1).err
     assert "cannot be collected" in project("tmr", "run", "tests/none.py", code=1).err
     assert "there is no run" in project("tmr", "status", code=1).err
-    assert project.agents() == []
+    assert project.list_agents() == []
 
 
 @pytest.mark.agents
-def test_from_a_worktree_with_a_head_of_its_own_and_from_nowhere(project: Mngr, tmp_path: Path) -> None:
+def test_from_a_worktree_with_a_head_of_its_own_and_from_nowhere(project: MngrProgram, tmp_path: Path) -> None:
     add_tests(project, right=(1, 1, 2))
-    git(project.repo, "worktree", "add", "-q", "--detach", str(tmp_path / "other"))
-    there = Mngr(tmp_path / "other", project.home, project.env)
+    run_git(project.repo, "worktree", "add", "-q", "--detach", str(tmp_path / "other"))
+    there = MngrProgram(tmp_path / "other", project.home, project.env)
     add_tests(there, wrong=(2, 2, 5))
-    found = there.json("tmr", "run", "--name", "r", "--dry-run", "--runs", "1")
+    found = there.run_json("tmr", "run", "--name", "r", "--dry-run", "--runs", "1")
     assert (found["tests"], found["failing"]) == (2, 1)  # the commit of the worktree, which no branch has
     for command in (("tmr", "run"), ("map", "x", "--", "true")):
         (tmp_path / "empty").mkdir(exist_ok=True)
-        git(tmp_path / "empty", "init", "-q")
+        run_git(tmp_path / "empty", "init", "-q")
         assert "has no commit to start from" in project(*command, cwd=tmp_path / "empty", code=1).err
         assert not (tmp_path / "empty" / ".mngr").exists()
 
 
 @pytest.mark.agents
-def test_receipts_are_made_on_other_hosts_which_are_given_back(project: Mngr, example_plugin: Path) -> None:
+def test_receipts_are_made_on_other_hosts_which_are_given_back(project: MngrProgram, example_plugin: Path) -> None:
     project.env["PYTHONPATH"] = str(example_plugin)
     add_tests(project, wrong=(2, 2, 5), other=(3, 3, 7))
     mend = [
@@ -359,15 +354,15 @@ def test_receipts_are_made_on_other_hosts_which_are_given_back(project: Mngr, ex
     ]
     found = play(project, {"*": mend}, "--verify-on", ".scratch", "--max-agents", "2")
     assert {task["verdict"] for task in found["tasks"]} == {"confirmed"}
-    assert project.json("tmr", "integrate", "r")["verdict"] == "green"
-    assert {agent["host"] for agent in project.agents()} == {"local"}
-    assert {host["provider"] for host in project.json("list", "--hosts")["hosts"]} == {"local"}
+    assert project.run_json("tmr", "integrate", "r")["verdict"] == "green"
+    assert {agent["host"] for agent in project.list_agents()} == {"local"}
+    assert {host["provider"] for host in project.run_json("list", "--hosts")["hosts"]} == {"local"}
     for then in (["tmr", "integrate", "r"], ["tmr", "clean", "r"]):
         shutil.rmtree(project.repo / ".mngr/cache/suite")  # so that it is run again
-        process = subprocess.Popen([BIN / "mngr", "tmr", "integrate", "r"], cwd=project.repo, env=project.env)
-        wait_for(lambda: "scratch" in {agent["provider"] for agent in project.agents()}, 60)
+        process = subprocess.Popen([BIN_DIR / "mngr", "tmr", "integrate", "r"], cwd=project.repo, env=project.env)
+        wait_for(lambda: "scratch" in {agent["provider"] for agent in project.list_agents()}, 60)
         process.kill()
         process.wait()
         project(*then, timeout=60)
-        left = {host["provider"] for host in project.json("list", "--hosts")["hosts"]}
+        left = {host["provider"] for host in project.run_json("list", "--hosts")["hosts"]}
         assert left == {"local"}, "who was killed has left none"

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from mngr import Fleet
-from mngr.testkit.contract.program import clean_up, commit, new_env, new_repo
-from mngr.tmr.cleanroom.rooms import Room, Rooms
-from mngr.tmr.cleanroom.sandbox import Walls
-from mngr.tmr.cleanroom.test_run import Test, TestRun, run_test
-from mngr.tmr.prepare.collect import Collected, collect
+from mngr.testkit.contract.program import clean_up, commit_file, new_env, new_repo
+from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomPool
+from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
+from mngr.tmr.cleanroom.test_run import TestFunction, TestRun, run_test
+from mngr.tmr.prepare.collect import CollectedTests, collect_tests
 
 RUN = "20260102-030405-abcd"
 PYTEST = ["python", "-m", "pytest"]
@@ -24,13 +24,13 @@ BARE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # the plugins of whoever runs th
 class World:
     """The project, its rooms, and one room that a module shares."""
 
-    def __init__(self, root: Path, repo: Path, files: dict[str, str], walls: Walls | None) -> None:
+    def __init__(self, root: Path, repo: Path, files: dict[str, str], walls: CleanRoomSandbox | None) -> None:
         self.root, self.repo = root, repo
         self.base = self.write(files)
         self.fleet = Fleet(str(root / "home"), cwd=str(repo))
-        self.rooms = Rooms(self.fleet, RUN, str(repo), env=BARE, walls=walls)
-        self.collected: Collected
-        self.room: Room
+        self.rooms = CleanRoomPool(self.fleet, RUN, str(repo), env=BARE, walls=walls)
+        self.collected: CollectedTests
+        self.room: CleanRoom
 
     def write(self, files: dict[str, str]) -> str:
         """Write files and commit them; the commit."""
@@ -38,9 +38,9 @@ class World:
             path = self.repo / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(textwrap.dedent(text))
-        return commit(self.repo, "notes.txt", "\n".join(sorted(files)))
+        return commit_file(self.repo, "notes.txt", "\n".join(sorted(files)))
 
-    def test(self, name: str) -> Test:
+    def test(self, name: str) -> TestFunction:
         """A collected test by its name."""
         return next(test for test in self.collected.tests if test.name == name)
 
@@ -50,18 +50,18 @@ class World:
 
     def graves(self) -> list[str]:
         """What the graveyard holds."""
-        return [grave.name for grave in self.fleet.graves()]
+        return [grave.name for grave in self.fleet.list_trash()]
 
 
 @contextmanager
-def new_world(root: Path, files: dict[str, str], walls: Walls | None = None) -> Iterator[World]:
+def new_world(root: Path, files: dict[str, str], walls: CleanRoomSandbox | None = None) -> Iterator[World]:
     """A world with a collected room; afterwards no trace of it."""
     with pytest.MonkeyPatch.context() as patch:
         repo = new_repo(root, new_env(root), patch)
         world = World(root, repo, {".gitignore": "__pycache__/\n.venv/\n*.log\n", **files}, walls)
         try:
-            with world.rooms.room(world.base) as world.room:
-                world.collected = collect(world.room, PYTEST)
+            with world.rooms.acquire(world.base) as world.room:
+                world.collected = collect_tests(world.room, PYTEST)
                 yield world
         finally:
             clean_up(root)

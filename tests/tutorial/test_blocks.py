@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mngr.base.errors import MngrError, NotFound
-from mngr.tutorial.blocks import Blank, Block, block_id, lines_of, parse, read_script
+from mngr.tutorial.blocks import Block, EmptyHeading, compute_block_id, parse_script, read_script, split_lines
 
 
 def texts(script: str) -> list[str]:
-    return [block.text for block in parse(script).blocks]
+    return [block.text for block in parse_script(script).blocks]
 
 
 def only(script: str) -> Block:
-    (block,) = parse(script).blocks
+    (block,) = parse_script(script).blocks
     return block
 
 
@@ -45,7 +45,7 @@ def only(script: str) -> Block:
 )
 def test_an_empty_line_inside_does_not_end_a_block(script: str) -> None:
     assert texts(script + "\n\nnext\n") == [script, "next"]
-    assert parse(script).problems == []
+    assert parse_script(script).problems == []
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_an_empty_line_inside_does_not_end_a_block(script: str) -> None:
 )
 def test_an_empty_line_elsewhere_ends_it(script: str) -> None:
     assert texts(script)[-1] == script.split("\n\n")[1]
-    assert parse(script).problems == []
+    assert parse_script(script).problems == []
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_an_empty_line_elsewhere_ends_it(script: str) -> None:
     ],
 )  # fmt: skip
 def test_commands_are_whole(script: str, commands: list[str]) -> None:
-    assert parse(script).blocks[-1].commands == commands
+    assert parse_script(script).blocks[-1].commands == commands
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_what_only_sets_the_shell_up_needs_no_test(script: str) -> None:
 
 
 def test_a_block_has_a_name_a_place_and_a_section() -> None:
-    found = parse(
+    found = parse_script(
         "#!/bin/sh\n\n# Part one\n\n#   See what's there!\nls -l\n\n\n\tgit status \\\n  --short"
     ).blocks
     assert [(b.slug, b.line, b.section) for b in found] == [
@@ -145,28 +145,28 @@ def test_a_block_has_a_name_a_place_and_a_section() -> None:
     ],
 )
 def test_a_banner_begins_a_section(banner: str) -> None:
-    found = parse(f"first\n\n{banner}\n\n# Some words on it.\n\n# do\nsecond\n")
+    found = parse_script(f"first\n\n{banner}\n\n# Some words on it.\n\n# do\nsecond\n")
     sections = [block.section for block in found.blocks]
     assert sections == ([None, "Part 1"] if banner[1] != "\n" else [None, "Some words on it."])
-    assert [blank.title for blank in found.blanks] == ([] if banner[1] != "\n" else ["Part 1"])
+    assert [blank.title for blank in found.empty_headings] == ([] if banner[1] != "\n" else ["Part 1"])
 
 
 def test_a_banner_may_stand_right_above_its_first_block() -> None:
-    found = parse("# --- One ---\nls\n\n## two\nls -l\n\n# ### no\nls -a\n").blocks
+    found = parse_script("# --- One ---\nls\n\n## two\nls -l\n\n# ### no\nls -a\n").blocks
     assert [block.section for block in found] == ["One", "One", "One"]
 
 
 def test_a_heading_with_no_block_is_a_blank_to_fill() -> None:
-    script = parse(
+    script = parse_script(
         "#!/bin/sh\n\n### List\n\n# by label\n\n# by state\nlist\n\n# by host\n\n### Stop\n\n### Start\n\n# what\n#   it does\n"
     )
-    assert [(b.line, b.section, b.title) for b in script.blanks] == [
+    assert [(b.line, b.section, b.title) for b in script.empty_headings] == [
         (5, "List", "by label"),
         (10, "List", "by host"),
         (12, "Stop", "Stop"),
         (16, "Start", "what"),
     ]
-    assert script.blanks[-1].text == "# what\n#   it does"
+    assert script.empty_headings[-1].text == "# what\n#   it does"
 
 
 @pytest.mark.parametrize(
@@ -180,14 +180,14 @@ def test_a_heading_with_no_block_is_a_blank_to_fill() -> None:
     ],
 )
 def test_what_is_never_closed_is_named_and_the_rest_goes_on(script: str, line: int, said: str) -> None:
-    found = parse(script, "t.sh")
+    found = parse_script(script, "t.sh")
     assert [str(problem) for problem in found.problems] == [f"t.sh:{line}: {said}"]
     assert len(found.blocks) == 3
     assert (found.blocks[0].text, found.blocks[2].text.split()[0]) == ("one", "two")
 
 
 def test_thousands_of_troubles_take_no_time() -> None:
-    found = parse("it's\n\ncat <<X$\n\n" * 2000)
+    found = parse_script("it's\n\ncat <<X$\n\n" * 2000)
     assert len(found.problems) == 20
     assert len(found.blocks) >= 3000
 
@@ -230,9 +230,9 @@ SCRIPTS = st.lists(PIECES, max_size=40).map("".join) | st.text(max_size=200)
 
 @given(SCRIPTS)
 def test_no_line_is_lost(text: str) -> None:
-    script = parse(text)
-    parts: list[Block | Blank] = [*script.blocks, *script.blanks]
-    lines = lines_of(text)
+    script = parse_script(text)
+    parts: list[Block | EmptyHeading] = [*script.blocks, *script.empty_headings]
+    lines = split_lines(text)
     held: set[int] = set()
     for part in parts:
         size = part.text.count("\n") + 1
@@ -245,17 +245,13 @@ def test_no_line_is_lost(text: str) -> None:
 
 @given(SCRIPTS, st.text(" \t", max_size=3))
 def test_an_id_does_not_depend_on_indentation_and_line_ends(text: str, indent: str) -> None:
-    for block in parse(text.replace("\r", "")).blocks:
+    for block in parse_script(text.replace("\r", "")).blocks:
         lines = block.text.split("\n")
-        assert block_id("\r\n".join(indent + line + indent for line in ["", *lines, ""])) == block.id
-        assert block_id(block.text + "x") != block.id
+        assert compute_block_id("\r\n".join(indent + line + indent for line in ["", *lines, ""])) == block.id
+        assert compute_block_id(block.text + "x") != block.id
 
 
-@given(
-    st.lists(
-        st.sampled_from(["ls -l", "# why\nls", "cat <<E\n\n'\nE", "echo 'a\n\nb'", "x=$(\n\nls)"]), min_size=1
-    )
-)
+@given(st.lists(st.sampled_from(["ls -l", "# why\nls", "cat <<E\n\n'\nE", "echo 'a\n\nb'", "x=$(\n\nls)"]), min_size=1))
 def test_blocks_are_what_was_put_together(blocks: list[str]) -> None:
     assert texts("\n\n".join(blocks)) == blocks
     assert texts("\r\n \t\r\n".join(block.replace("\n", "\r\n") for block in blocks)) == blocks

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mngr.tutorial.blocks import block_id, normal, parse
-from mngr.tutorial.check import Finding, Report, compare
+from mngr.tutorial.blocks import compute_block_id, normalize_text, parse_script
+from mngr.tutorial.check import TutorialFinding, TutorialReport, compare_with_tests
 from mngr.tutorial.citations import parse_tests, read_tests
-from mngr.tutorial.fix import Fixed, fix_all
+from mngr.tutorial.fix import FixedCitation, fix_citations
 
 SCRIPT = """\
 #!/bin/sh
@@ -28,8 +28,8 @@ mngr destroy foo
 """
 
 
-def report(script: str, tests: str) -> Report:
-    return compare(parse(script, "t.sh"), parse_tests(tests.encode(), "test_t.py"))
+def report(script: str, tests: str) -> TutorialReport:
+    return compare_with_tests(parse_script(script, "t.sh"), parse_tests(tests.encode(), "test_t.py"))
 
 
 def cite(name: str, *blocks: str) -> str:
@@ -44,13 +44,13 @@ ALL = (
 )
 
 
-def kinds(found: Report) -> list[tuple[str, int]]:
+def kinds(found: TutorialReport) -> list[tuple[str, int]]:
     return [(finding.kind, finding.line) for finding in found.findings]
 
 
 def test_all_is_well_when_every_block_is_cited_and_every_citation_matches() -> None:
     found = report(SCRIPT, ALL)
-    assert (found.is_good, found.findings) == (True, [])
+    assert (found.is_complete, found.findings) == (True, [])
     assert found.counts == {
         "blocks": 3, "cited": 3, "observed": 0, "citations": 3, "gap": 0, "stale": 0, "orphan": 0, "duplicate": 0,
         "unreadable": 0, "blanks": 0,
@@ -64,13 +64,13 @@ def test_all_is_well_when_every_block_is_cited_and_every_citation_matches() -> N
 
 def test_a_block_that_no_test_cites_is_a_gap() -> None:
     found = report(SCRIPT + "\n# more\nls\n", ALL)
-    assert (kinds(found), found.is_good) == ([("gap", 13)], False)
+    assert (kinds(found), found.is_complete) == ([("gap", 13)], False)
 
 
 def test_a_citation_of_a_block_that_changed_is_stale() -> None:
     changed = SCRIPT.replace("mngr stop foo", "mngr stop foo --force")
     found = report(changed, ALL)
-    assert (kinds(found), found.is_good) == ([("gap", 7), ("stale", 4)], False)
+    assert (kinds(found), found.is_complete) == ([("gap", 7), ("stale", 4)], False)
     finding = found.findings[1]
     assert finding.block == found.findings[0].block
     assert finding.test == "test_t.py::test_b"
@@ -93,24 +93,22 @@ def test_another_comment_or_another_command_is_near(cited: str) -> None:
     assert [(one.block.slug, one.finding.fix) for one in found.stale] == [("put-it-away", "")]
 
 
-@pytest.mark.parametrize(
-    "cited", ["# who knows\nfrobnicate the bar", "# wait for it\nmngr wait foo", "# put it"]
-)
+@pytest.mark.parametrize("cited", ["# who knows\nfrobnicate the bar", "# wait for it\nmngr wait foo", "# put it"])
 def test_a_citation_that_no_block_is_near_to_is_an_orphan(cited: str) -> None:
     found = report(SCRIPT, ALL + cite("x", cited))
-    assert (kinds(found), found.is_good) == ([("orphan", 8)], False)
+    assert (kinds(found), found.is_complete) == ([("orphan", 8)], False)
 
 
 def test_what_is_there_twice_is_named_but_no_failure() -> None:
     twice = cite("d", "# put it away\nmngr destroy foo", "# put it away\n  mngr destroy foo")
     found = report(SCRIPT + "\n# put it away\nmngr destroy foo\n\nset -e\n\nset -e\n", ALL + twice)
-    assert (kinds(found), found.is_good) == ([("duplicate", 13), ("duplicate", 9)], True)
+    assert (kinds(found), found.is_complete) == ([("duplicate", 13), ("duplicate", 9)], True)
     assert report(SCRIPT + "\n# more\nls\n\n# more\nls\n", ALL).counts["gap"] == 1
 
 
 def test_what_cannot_be_read_is_a_failure_though_the_rest_is_well() -> None:
-    assert not report(SCRIPT, ALL + "def test_x(e2e): e2e.write_tutorial_block(x)\n").is_good
-    assert not report(SCRIPT.replace("mngr destroy foo", "mngr destroy 'foo"), ALL).is_good
+    assert not report(SCRIPT, ALL + "def test_x(e2e): e2e.write_tutorial_block(x)\n").is_complete
+    assert not report(SCRIPT.replace("mngr destroy foo", "mngr destroy 'foo"), ALL).is_complete
 
 
 def test_observed_tests_are_counted_apart() -> None:
@@ -118,7 +116,7 @@ def test_observed_tests_are_counted_apart() -> None:
         "def test_c", "@pytest.mark.observed\ndef test_c"
     )
     found = report(SCRIPT, marked + cite("d", "# put it away\nmngr destroy foo"))
-    assert found.is_good
+    assert found.is_complete
     assert [one.observed for one in found.blocks] == [True, False, False]
     assert found.counts["observed"] == 1
 
@@ -126,15 +124,15 @@ def test_observed_tests_are_counted_apart() -> None:
 # Rewriting
 
 
-def mended(tmp_path: Path, script: str, tests: str) -> tuple[str, list[Fixed], list[Finding]]:
+def mended(tmp_path: Path, script: str, tests: str) -> tuple[str, list[FixedCitation], list[TutorialFinding]]:
     path = tmp_path / "test_t.py"
     path.write_bytes(tests.encode())
     path.chmod(0o755)
 
-    def look() -> Report:
-        return compare(parse(script, "t.sh"), read_tests(str(path), lambda _: "test_t.py"))
+    def look() -> TutorialReport:
+        return compare_with_tests(parse_script(script, "t.sh"), read_tests(str(path), lambda _: "test_t.py"))
 
-    done = fix_all(look().stale, lambda _: str(path))
+    done = fix_citations(look().stale, lambda _: str(path))
     assert path.stat().st_mode & 0o777 == 0o755
     assert [one.name for one in tmp_path.iterdir()] == ["test_t.py"]
     return path.read_bytes().decode(), done, look().findings
@@ -240,16 +238,16 @@ QUOTED = st.sampled_from(
 def test_a_rewritten_citation_says_the_block_or_nothing_is_changed(lines: list[str], quoted: str) -> None:
     import tempfile
 
-    script = parse("# same\nnew " + "\n".join(lines) + "\n", "t.sh")
+    script = parse_script("# same\nnew " + "\n".join(lines) + "\n", "t.sh")
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "test_t.py"
         tests = f"def test_x(e2e):\n    e2e.write_tutorial_block({quoted})\n"
         path.write_text(tests, encoding="utf-8")
-        found = compare(script, read_tests(str(path), str))
-        done = fix_all(found.stale, str)
+        found = compare_with_tests(script, read_tests(str(path), str))
+        done = fix_citations(found.stale, str)
         (now,) = read_tests(str(path), str).citations
         if done and done[0].error is None:
-            assert done[0].block == block_id(now.text)
+            assert done[0].block == compute_block_id(now.text)
         else:
-            assert normal(now.text) == "# same\nold"
+            assert normalize_text(now.text) == "# same\nold"
             assert path.read_text(encoding="utf-8") == tests

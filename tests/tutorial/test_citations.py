@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mngr.base.errors import NotFound
-from mngr.tutorial.blocks import block_id
+from mngr.tutorial.blocks import compute_block_id
 from mngr.tutorial.citations import Citations, parse_tests, read_tests
 
 
@@ -103,8 +103,8 @@ def test_a_block_that_looks_right_is_right() -> None:
               b
         """)
     ''')
-    wanted = block_id("printf 'a\\n' \\\n  b")
-    assert [wanted in one.ids for one in read.citations] == [True, True]
+    wanted = compute_block_id("printf 'a\\n' \\\n  b")
+    assert [wanted in one.block_ids for one in read.citations] == [True, True]
 
 
 def test_docstrings_have_sections() -> None:
@@ -162,10 +162,8 @@ def test_words_after_a_section_do_not_belong_to_it() -> None:
         """
     '''
     assert cited(source) == [("test_it", 4, "# one\n\nls")]
-    ragged = found(
-        source.replace("\n\n        This is how it is done.", "\n\n      -l").replace("    ls", "  ls")
-    )
-    assert block_id("# one\n\nls\n\n-l") in ragged.citations[0].ids
+    ragged = found(source.replace("\n\n        This is how it is done.", "\n\n      -l").replace("    ls", "  ls"))
+    assert compute_block_id("# one\n\nls\n\n-l") in ragged.citations[0].block_ids
 
 
 def test_observed_tests_are_known_by_their_mark() -> None:
@@ -201,9 +199,7 @@ def test_observed_tests_are_known_by_their_mark() -> None:
     ],
 )
 def test_what_cannot_be_read_is_named_and_the_rest_goes_on(call: str, said: str) -> None:
-    read = found(
-        f"def test_it(e2e):\n    {call}\n    e2e.write_tutorial_block('next')\n".replace("\n    ", "\n    ")
-    )
+    read = found(f"def test_it(e2e):\n    {call}\n    e2e.write_tutorial_block('next')\n".replace("\n    ", "\n    "))
     assert [(one.line, said in one.message) for one in read.problems] == [(2, True)]
     assert [one.text for one in read.citations] == ["next"]
 
@@ -258,6 +254,6 @@ def test_no_file_breaks_it(data: bytes) -> None:
 def test_any_text_can_be_cited(text: str) -> None:
     read = parse_tests(f"def test_a(e2e): e2e.write_tutorial_block({text!r})".encode(), "test_x.py")
     if text.strip():
-        assert block_id(text) in read.citations[0].ids
+        assert compute_block_id(text) in read.citations[0].block_ids
     else:
         assert len(read.problems) == 1

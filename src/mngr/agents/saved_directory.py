@@ -8,22 +8,22 @@ from typing import Any
 
 from mngr.host.protocol import Host
 
-META, AGENT = "meta.json", "agent"
-PART = ".part"
+META_FILE, AGENT_DIR = "meta.json", "agent"
+PARTIAL_SUFFIX = ".part"
 
 
 def write_meta(host: Host, place: str, meta: dict[str, Any]) -> None:
     """What `load` reads."""
-    host.write(os.path.join(place, META), json.dumps(meta, indent=1).encode())
+    host.write(os.path.join(place, META_FILE), json.dumps(meta, indent=1).encode())
 
 
-def load(place: str) -> dict[str, Any]:
+def load_meta(place: str) -> dict[str, Any]:
     """Return the description of a saved directory; raises ValueError when it is damaged."""
     try:
-        with open(os.path.join(place, META), encoding="utf-8") as file:
+        with open(os.path.join(place, META_FILE), encoding="utf-8") as file:
             meta = json.load(file)
     except OSError as error:
-        raise ValueError(f"{META}: {error.strerror}") from None
+        raise ValueError(f"{META_FILE}: {error.strerror}") from None
     if not isinstance(meta, dict) or meta.get("v") != 1:
-        raise ValueError(f"{META} was written by a newer mngr, or is damaged")
+        raise ValueError(f"{META_FILE} was written by a newer mngr, or is damaged")
     return meta

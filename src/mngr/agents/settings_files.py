@@ -9,13 +9,13 @@ from typing import Any
 from mngr.agents.context import Context
 from mngr.base import config, paths
 from mngr.base.errors import MngrError, NotFound, UsageError
-from mngr.base.model import Record
+from mngr.base.model import Struct
 
 SCOPES = ("user", "project", "local")
-_OF_THE_PROJECT = ("project", "tutorial")  # what these tables say is true of the project, not of its user
+_PROJECT_TABLES = ("project", "tutorial")  # what these tables say is true of the project, not of its user
 
 
-class Setting(Record):
+class SettingValue(Struct):
     """A value in effect and where it came from."""
 
     key: str
@@ -24,16 +24,14 @@ class Setting(Record):
     path: str | None
 
 
-def list_settings(ctx: Context) -> list[Setting]:
+def list_settings(ctx: Context) -> list[SettingValue]:
     """Everything that is set, by key."""
     settings = ctx.settings
     found = [(key, settings.values[key], settings.sources[key]) for key in sorted(settings.values)]
-    return [
-        Setting(key=key, value=value, source=layer.source, path=layer.path) for key, value, layer in found
-    ]
+    return [SettingValue(key=key, value=value, source=layer.source, path=layer.path) for key, value, layer in found]
 
 
-def get_setting(ctx: Context, key: str) -> Setting:
+def get_setting(ctx: Context, key: str) -> SettingValue:
     """One setting; NotFound when nothing sets it."""
     config.check_key(key, "config get")
     for setting in list_settings(ctx):
@@ -42,19 +40,19 @@ def get_setting(ctx: Context, key: str) -> Setting:
     raise NotFound(f"{key} is not set", f"set it: mngr config set {key} VALUE")
 
 
-def list_paths(ctx: Context) -> dict[str, str]:
+def list_settings_paths(ctx: Context) -> dict[str, str]:
     """The settings file of every scope there is here."""
     files = {"user": ctx.home.settings}
     root = paths.find_project_root(ctx.cwd)
     if root is not None:
-        files["project"] = os.path.join(root, paths.SETTINGS)
+        files["project"] = os.path.join(root, paths.PROJECT_SETTINGS)
         files["local"] = os.path.join(root, paths.LOCAL_SETTINGS)
     return files
 
 
-def get_path(ctx: Context, scope: str) -> str:
+def get_settings_path(ctx: Context, scope: str) -> str:
     """The settings file of a scope."""
-    files = list_paths(ctx)
+    files = list_settings_paths(ctx)
     if scope not in files:
         raise MngrError(
             f"{ctx.cwd} is in no project, so there are no {scope} settings", "go to a project, or use --user"
@@ -66,38 +64,38 @@ def set_setting(ctx: Context, key: str, value: Any, scope: str | None = None) ->
     """Write a setting and keep the rest of its file as it is; `key+=` extends. The path of the file."""
     plain = key.removesuffix("+=")
     config.check_key(plain, "config set", value)
-    path = get_path(ctx, scope or ("project" if plain.split(".")[0] in _OF_THE_PROJECT else "user"))
-    config.read_file(path)
+    path = get_settings_path(ctx, scope or ("project" if plain.split(".")[0] in _PROJECT_TABLES else "user"))
+    config.read_settings_file(path)
 
     def change(table: Any, last: str) -> None:
         extends = key != plain
         if extends and last in table:
-            table[last] = [*_list_of(plain, table[last]), *value]
+            table[last] = [*_check_list(plain, table[last]), *value]
         elif extends:
             table[last + "+="] = [*table.get(last + "+=", []), *value]
         else:
             table.pop(last + "+=", None)
             table[last] = value
 
-    _rewrite(ctx, path, plain, change)
+    _change_table(ctx, path, plain, change)
     return path
 
 
 def unset_setting(ctx: Context, key: str, scope: str | None = None) -> str:
     """Remove a setting from one file, the one in effect unless a scope is given. The path of the file."""
-    files = list_paths(ctx) if scope is None else {scope: get_path(ctx, scope)}
+    files = list_settings_paths(ctx) if scope is None else {scope: get_settings_path(ctx, scope)}
     for of, path in reversed(files.items()):
-        if _holds(path, key):
-            _rewrite(ctx, path, key, _drop)
+        if _has_key(path, key):
+            _change_table(ctx, path, key, _delete_key)
             if of != "project":  # by that file a project may be known
-                _remove_empty(path)
+                _remove_if_empty(path)
             return path
     config.check_key(key, "config unset")
     where = files[scope] if scope else "any settings file"
     raise NotFound(f"{key} is not set in {where}", "see where values come from: mngr config list")
 
 
-def _remove_empty(path: str) -> None:
+def _remove_if_empty(path: str) -> None:
     """Take a file away that says nothing any more, not even in a comment; a link to one stays."""
     with open(path, encoding="utf-8") as file:
         rows = [row.strip() for row in file]
@@ -105,21 +103,19 @@ def _remove_empty(path: str) -> None:
         os.remove(path)
 
 
-def _list_of(key: str, value: Any) -> list[Any]:
+def _check_list(key: str, value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise UsageError(
-            f"{key} is no list, so += cannot extend it", f"replace it: mngr config set {key} VALUE"
-        )
+        raise UsageError(f"{key} is no list, so += cannot extend it", f"replace it: mngr config set {key} VALUE")
     return value
 
 
-def _drop(table: Any, last: str) -> None:
+def _delete_key(table: Any, last: str) -> None:
     table.pop(last, None)
     table.pop(last + "+=", None)
 
 
-def _holds(path: str, key: str) -> bool:
-    document = _parse(path)
+def _has_key(path: str, key: str) -> bool:
+    document = _read_document(path)
     for part in key.split(".")[:-1]:
         document = document.get(part)
         if not isinstance(document, dict):
@@ -128,7 +124,7 @@ def _holds(path: str, key: str) -> bool:
     return last in document or last + "+=" in document
 
 
-def _parse(path: str) -> Any:
+def _read_document(path: str) -> Any:
     """The document in a file, with its comments; an empty one when there is none."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
@@ -142,11 +138,11 @@ def _parse(path: str) -> Any:
         raise MngrError(f"cannot read {path}: {error}", "mend the file, or move it away") from None
 
 
-def _rewrite(ctx: Context, path: str, key: str, change: Callable[[Any, str], None]) -> None:
+def _change_table(ctx: Context, path: str, key: str, change: Callable[[Any, str], None]) -> None:
     """Change the table that holds `key` and replace the file in one step."""
     import tomlkit
 
-    document = _parse(path)
+    document = _read_document(path)
     *tables, last = key.split(".")
     table = document
     for part in tables:
@@ -155,7 +151,7 @@ def _rewrite(ctx: Context, path: str, key: str, change: Callable[[Any, str], Non
         table = table[part]
     change(table, last)
     if path == ctx.home.settings:
-        ctx.home.make()
+        ctx.home.create()
     write_settings(ctx, path, tomlkit.dumps(document))
 
 
@@ -166,7 +162,5 @@ def write_settings(ctx: Context, path: str, text: str) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644
     except OSError as error:
-        raise MngrError(
-            f"cannot write {path}: {error.strerror}", "check the directory's permissions"
-        ) from None
-    ctx.local.write(path, text.encode(), mode=mode)
+        raise MngrError(f"cannot write {path}: {error.strerror}", "check the directory's permissions") from None
+    ctx.local_host.write(path, text.encode(), mode=mode)

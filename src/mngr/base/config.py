@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from mngr.base.clock import parse_length
-from mngr.base.errors import MngrError, UsageError, closest
-from mngr.base.model import Record
-from mngr.base.paths import LOCAL_SETTINGS, SETTINGS
+from mngr.base.clock import parse_duration
+from mngr.base.errors import MngrError, UsageError, suggest_closest
+from mngr.base.model import Struct
+from mngr.base.paths import LOCAL_SETTINGS, PROJECT_SETTINGS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ SCHEMA: dict[str, tuple[type, str]] = {
     "templates.*.*": (object, "options of create that `-t NAME` stands for"),
     "providers.*.*": (object, "what a provider that a plugin adds wants to know"),
 }
-_LENGTHS = ("stop.grace", "graveyard.keep", "pull.timeout", "tutorial.timeout")
+_DURATION_KEYS = ("stop.grace", "graveyard.keep", "pull.timeout", "tutorial.timeout")
 DEFAULTS: dict[str, Any] = {
     "stop": {"grace": "2s"},
     "graveyard": {"keep": "30d"},
@@ -74,7 +74,7 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
-class Layer(Record):
+class SettingsLayer(Struct):
     """One source of settings."""
 
     source: str  # default | user | project | local | env | -S
@@ -85,10 +85,10 @@ class Layer(Record):
 class Settings:
     """All layers merged, each leaf with the layer that set it."""
 
-    def __init__(self, layers: list[Layer]) -> None:
+    def __init__(self, layers: list[SettingsLayer]) -> None:
         self.layers = layers
         self.values: dict[str, Any] = {}
-        self.sources: dict[str, Layer] = {}
+        self.sources: dict[str, SettingsLayer] = {}
         for layer in layers:
             for key, value in flatten(layer.data):
                 if key.endswith("+="):
@@ -103,18 +103,18 @@ class Settings:
         """The value of `a.b.c`, else `default`."""
         return self.values.get(key, default)
 
-    def table(self, prefix: str) -> dict[str, Any]:
+    def get_table(self, prefix: str) -> dict[str, Any]:
         """Everything directly or deeper under `prefix`, by the rest of its key."""
         start = prefix + "."
         return {key[len(start) :]: value for key, value in self.values.items() if key.startswith(start)}
 
-    def source(self, key: str) -> str:
+    def get_source(self, key: str) -> str:
         """Where a value came from: the layer and, for files, the path."""
         layer = self.sources[key]
         return f"{layer.source} ({layer.path})" if layer.path else layer.source
 
 
-def load(
+def load_settings(
     home_settings: str,
     project_root: str | None,
     assignments: list[str],
@@ -125,45 +125,45 @@ def load(
 
     `project` is the text of a project's settings that are not on this machine, and where they are.
     """
-    layers = [Layer(source="default", data=DEFAULTS)]
+    layers = [SettingsLayer(source="default", data=DEFAULTS)]
     files = [("user", home_settings)]
     if project_root is not None:
-        files.append(("project", os.path.join(project_root, SETTINGS)))
+        files.append(("project", os.path.join(project_root, PROJECT_SETTINGS)))
         files.append(("local", os.path.join(project_root, LOCAL_SETTINGS)))
     for source, path in files:
-        data = read_file(path)
+        data = read_settings_file(path)
         if data is not None:
-            layers.append(Layer(source=source, path=path, data=data))
+            layers.append(SettingsLayer(source=source, path=path, data=data))
     if project is not None:
-        layers.append(Layer(source="project", path=project[0], data=parse(*project)))
+        layers.append(SettingsLayer(source="project", path=project[0], data=parse_settings(*project)))
     for name, value in environ.items():
         if name.startswith("MNGR__"):
             key = name[6:].lower().replace("__", ".")
             extends = value.startswith("+=")
-            parsed = parse_value(value.removeprefix("+="), kind_of(key) or object)
-            layers.append(_given("env", name, key + "+=" if extends else key, parsed))
+            parsed = parse_value(value.removeprefix("+="), find_setting_type(key) or object)
+            layers.append(_make_layer("env", name, key + "+=" if extends else key, parsed))
     for text in assignments:
-        layers.append(_given("-S", "-S", *parse_assignment(text)))
+        layers.append(_make_layer("-S", "-S", *parse_assignment(text)))
     return Settings(layers)
 
 
-def _given(source: str, where: str, key: str, value: Any) -> Layer:
+def _make_layer(source: str, where: str, key: str, value: Any) -> SettingsLayer:
     check_key(key.removesuffix("+="), where, value)
-    return Layer(source=source, data={key: value})
+    return SettingsLayer(source=source, data={key: value})
 
 
-def read_file(path: str) -> dict[str, Any] | None:
+def read_settings_file(path: str) -> dict[str, Any] | None:
     """The checked contents of a settings file, None when there is none."""
     if not os.path.exists(path):
         return None
     try:
         with open(path, "rb") as file:
-            return parse(path, file.read())
+            return parse_settings(path, file.read())
     except OSError as error:
         raise MngrError(f"cannot read {path}: {error.strerror}", "mend the file, or move it away") from None
 
 
-def parse(path: str, text: bytes) -> dict[str, Any]:
+def parse_settings(path: str, text: bytes) -> dict[str, Any]:
     """The checked settings in a text."""
     import tomllib
 
@@ -189,7 +189,7 @@ def flatten(data: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     return found
 
 
-def kind_of(key: str) -> type | None:
+def find_setting_type(key: str) -> type | None:
     """What the value of a setting must be; None when there is no such setting."""
     parts = key.split(".")
     for known, (kind, _) in SCHEMA.items():
@@ -203,26 +203,26 @@ def kind_of(key: str) -> type | None:
 
 def check_key(key: str, where: str, value: Any = None) -> str:
     """`key` if the schema has it; the error names the nearest one. What was typed just now is wrong usage, a file is not."""
-    kind = kind_of(key)
-    wrong = UsageError if where in _TYPED else MngrError
+    kind = find_setting_type(key)
+    wrong = UsageError if where in _COMMAND_LINE_SOURCES else MngrError
     if kind is None:
-        hint = closest(key, list(SCHEMA)) or "known keys: " + ", ".join(SCHEMA)
+        hint = suggest_closest(key, list(SCHEMA)) or "known keys: " + ", ".join(SCHEMA)
         raise wrong(f"{where}: there is no setting {key!r}", hint)
     if value is not None and not isinstance(value, kind):
-        hint = f"give it a {_NOUNS[kind]}" if wrong is UsageError else f"mend it in {where}"
-        raise wrong(f"{where}: {key} must be a {_NOUNS[kind]}, not {value!r}", hint)
-    if value is not None and key in _LENGTHS:
+        hint = f"give it a {_TYPE_NAMES[kind]}" if wrong is UsageError else f"mend it in {where}"
+        raise wrong(f"{where}: {key} must be a {_TYPE_NAMES[kind]}, not {value!r}", hint)
+    if value is not None and key in _DURATION_KEYS:
         try:
-            parse_length(str(value))
+            parse_duration(str(value))
         except UsageError as error:
             raise wrong(f"{where}: {key}: {error}", error.hint) from None
     return key
 
 
-_TYPED = ("-S", "config get", "config set", "config unset")
+_COMMAND_LINE_SOURCES = ("-S", "config get", "config set", "config unset")
 
 
-_NOUNS: dict[type, str] = {
+_TYPE_NAMES: dict[type, str] = {
     bool: "yes or no, true or false",
     str: "text",
     int: "number",
@@ -237,7 +237,7 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     plain = key.strip().removesuffix("+").strip()
     if not eq or not plain:
         raise UsageError(f"{text!r} is not KEY=VALUE", "for example: -S project.setup='uv sync'")
-    parsed = parse_value(value, kind_of(plain) or object)
+    parsed = parse_value(value, find_setting_type(plain) or object)
     return (plain + "+=", as_list(parsed)) if key.strip().endswith("+") else (plain, parsed)
 
 

@@ -66,17 +66,17 @@ class HostGone(Unreachable):
         self.host = host
 
 
-class Busy(MngrError):
+class EngineBusy(MngrError):
     """An engine has no room or wants fewer calls, for now; nothing was made, and the same may be had later."""
 
     exit_code = 5
 
 
-class NotTaken(MngrError):
+class ServiceUnavailable(MngrError):
     """Who was to do it could not even be asked: a program is not installed, or we are not let in. Nothing was made."""
 
 
-class Lost(Unreachable):
+class ConnectionLost(Unreachable):
     """The connection ended while a command of the user's ran there."""
 
     exit_code = 255
@@ -86,7 +86,7 @@ class NotFound(MngrError):
     """No agent, host, snapshot or setting has that name."""
 
 
-def closest(word: str, known: Sequence[str]) -> str | None:
+def suggest_closest(word: str, known: Sequence[str]) -> str | None:
     """A hint that names the nearest known word, or None."""
     import difflib
 

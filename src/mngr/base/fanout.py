@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     R = TypeVar("R")
 
 
-def fanout(work: Callable[[T], R], items: Iterable[T], at_once: int = 8) -> list[R | Exception]:
+def map_parallel(work: Callable[[T], R], items: Iterable[T], at_once: int = 8) -> list[R | Exception]:
     """`work` of every item, in order; an exception stands where the result would."""
     todo = list(items)
     results: list[R | Exception] = [RuntimeError("not run")] * len(todo)

@@ -22,9 +22,7 @@ class Lock:
         try:
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise MngrError(
-                f"cannot lock {self.path}: {error.strerror}", "check the directory's permissions"
-            ) from None
+            raise MngrError(f"cannot lock {self.path}: {error.strerror}", "check the directory's permissions") from None
         began = time.monotonic()
         while True:
             try:
@@ -37,9 +35,7 @@ class Lock:
             waited = time.monotonic() - began
             if waited > self.timeout:
                 self._close()
-                raise TimedOut(
-                    f"{self.path} was locked by another process for {self.timeout:g}s", "try again"
-                )
+                raise TimedOut(f"{self.path} was locked by another process for {self.timeout:g}s", "try again")
             time.sleep(0.003 if waited < 1.0 else 0.1)
 
     def __exit__(self, *_: object) -> None:

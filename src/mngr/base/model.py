@@ -16,7 +16,7 @@ else:
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
-class Record:
+class Struct:
     """Immutable keyword-only fields with equality, a repr and `replace`."""
 
     _fields: tuple[str, ...] = ()
@@ -57,10 +57,10 @@ class Record:
 
 
 STATES = ("STARTING", "RUNNING", "WAITING", "PARKED", "DONE", "FAILED", "STOPPED", "UNKNOWN")
-TRANSFERS = ("worktree", "mirror", "copy", "none")
+TRANSFER_MODES = ("worktree", "mirror", "copy", "none")
 
 
-class AgentRecord(Record):
+class AgentRecord(Struct):
     """What is written down about an agent on its host: `agents/ID/agent.json`."""
 
     v: int = 1
@@ -86,11 +86,11 @@ class AgentRecord(Record):
     idle_timeout: float | None = None
     lifetime: float | None = None
     activity: str = "output"  # what keeps it from being idle: output, input, process, with commas
-    sandbox: bool = False  # it sees of the machine only what ops/view.py names
+    sandbox: bool = False  # it sees of the machine only what agents/sandbox/visible_files.py names
     network: str = "on"  # on | off | allow=HOST[:PORT],…
 
 
-class State(Record):
+class AgentState(Struct):
     """A state and why we believe it."""
 
     state: str
@@ -100,24 +100,24 @@ class State(Record):
     parked_until: str | None = None
 
 
-class Evidence(Record):
+class Evidence(Struct):
     """Everything a host told about one agent, as read in one go."""
 
     now: float
-    owner_alive: bool = False
+    is_owner_alive: bool = False
     pane: dict[str, str] | None = None
     exit: dict[str, Any] | None = None
     stopped: dict[str, Any] | None = None
-    status: dict[str, Any] | None = None  # the last word of the agent's own hooks
-    witness: dict[str, Any] | None = None  # what its program says in a file of its own, in witness/
-    clock: float | None = None  # the host's own time, where something is to be compared with it
+    hook_status: dict[str, Any] | None = None  # the last word of the agent's own hooks
+    program_status: dict[str, Any] | None = None  # what its program says in a file of its own, in witness/
+    host_time: float | None = None  # the host's own time, where something is to be compared with it
     screen: str | None = None  # its last lines, where its kind asks for them
     pid: int | None = None
-    watcher: bool = False
-    tmux_answers: bool = True
+    has_watcher: bool = False
+    is_tmux_running: bool = True
 
 
-class AgentView(Record):
+class AgentView(Struct):
     """An agent as everyone outside sees it; the JSON of CONTRACT."""
 
     id: str
@@ -145,7 +145,7 @@ class AgentView(Record):
     dirty: bool | None = None
 
 
-class Outcome(Record):
+class Outcome(Struct):
     """What became of one of several targets."""
 
     id: str | None

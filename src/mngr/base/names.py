@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 
 from mngr.base.errors import UsageError
-from mngr.base.model import Record
+from mngr.base.model import Struct
 
-_NAME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-")
-_HEX = frozenset("0123456789abcdef")
-_HOST = _NAME | frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ.")
-PROVIDERS = ("local", "ssh", "docker", "modal", "ray", "slurm")
+_NAME_CHARS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-")
+_HEX_DIGITS = frozenset("0123456789abcdef")
+_HOST_CHARS = _NAME_CHARS | frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ.")
+PROVIDER_NAMES = ("local", "ssh", "docker", "modal", "ray", "slurm")
 
 _ADJECTIVES = (
     "amber ample brave brisk calm clear crisp deft eager early fair fleet fresh gentle glad grand keen "
@@ -24,7 +24,7 @@ _NOUNS = (
 ).split()
 
 
-class Address(Record):
+class Address(Struct):
     """The parts of an address; every part may be missing."""
 
     name: str | None = None
@@ -39,14 +39,14 @@ class Address(Record):
         return (self.name or "") + where + (f":{self.path}" if self.path is not None else "")
 
 
-def is_name(text: str) -> bool:
+def is_agent_name(text: str) -> bool:
     """Whether an agent can be called that: `[a-z0-9][a-z0-9_-]{0,62}`."""
-    return 0 < len(text) < 64 and text[0] not in "_-" and _NAME.issuperset(text)
+    return 0 < len(text) < 64 and text[0] not in "_-" and _NAME_CHARS.issuperset(text)
 
 
-def is_id(text: str) -> bool:
+def is_agent_id(text: str) -> bool:
     """Whether this is an id of ours: `a-` and 12 hex digits."""
-    return len(text) == 14 and text.startswith("a-") and _HEX.issuperset(text[2:])
+    return len(text) == 14 and text.startswith("a-") and _HEX_DIGITS.issuperset(text[2:])
 
 
 def is_number(text: str) -> bool:
@@ -54,17 +54,17 @@ def is_number(text: str) -> bool:
     return 0 < len(text) < 12 and text.isascii() and text.isdigit()
 
 
-def is_host(text: str) -> bool:
+def is_host_name(text: str) -> bool:
     """Whether a host can be called that."""
-    return 0 < len(text) < 254 and text[0] not in "._-" and _HOST.issuperset(text)
+    return 0 < len(text) < 254 and text[0] not in "._-" and _HOST_CHARS.issuperset(text)
 
 
-def parse_address(text: str, providers: tuple[str, ...] = PROVIDERS) -> Address:
+def parse_address(text: str, providers: tuple[str, ...] = PROVIDER_NAMES) -> Address:
     """The address in `text`; UsageError says what is wrong with it."""
     front, colon, path = text.partition(":")
     name, at, where = front.partition("@")
-    if name and not is_name(name):
-        raise UsageError(*_bad_name(name))
+    if name and not is_agent_name(name):
+        raise UsageError(*_explain_bad_name(name))
     host: str | None = None
     provider: str | None = None
     if at:
@@ -75,10 +75,8 @@ def parse_address(text: str, providers: tuple[str, ...] = PROVIDERS) -> Address:
             raise UsageError(f"there is no provider {where[1:]!r}", "known: " + ", ".join(providers))
         else:
             host = where or None
-        if host is not None and not is_host(host):
-            raise UsageError(
-                f"{host!r} is not a host name", "write NAME@HOST, NAME@HOST.PROVIDER or NAME@.PROVIDER"
-            )
+        if host is not None and not is_host_name(host):
+            raise UsageError(f"{host!r} is not a host name", "write NAME@HOST, NAME@HOST.PROVIDER or NAME@.PROVIDER")
         if host is None and provider is None:
             raise UsageError(f"nothing follows the @ in {text!r}", "write NAME@HOST or NAME@.PROVIDER")
     if not name and not at:
@@ -88,14 +86,14 @@ def parse_address(text: str, providers: tuple[str, ...] = PROVIDERS) -> Address:
 
 def check_name(name: str) -> str:
     """`name` if a new agent may have it."""
-    if is_id(name):
+    if is_agent_id(name):
         raise UsageError(f"{name!r} looks like an agent's id", "choose another name")
-    if not is_name(name):
-        raise UsageError(*_bad_name(name))
+    if not is_agent_name(name):
+        raise UsageError(*_explain_bad_name(name))
     return name
 
 
-def _bad_name(name: str) -> tuple[str, str]:
+def _explain_bad_name(name: str) -> tuple[str, str]:
     import re
 
     fixed = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")[:63]
@@ -110,26 +108,26 @@ def parse_network(text: str) -> tuple[str, list[tuple[str, int | None]]]:
         return text, []
     if mode != "allow":
         raise UsageError(f"--network cannot be {text!r}", "on, off, or allow=HOST[:PORT],…")
-    return mode, [_place(word.strip()) for word in rest.split(",")]
+    return mode, [_parse_destination(word.strip()) for word in rest.split(",")]
 
 
-def _place(word: str) -> tuple[str, int | None]:
+def _parse_destination(word: str) -> tuple[str, int | None]:
     """HOST, HOST:PORT, [ADDRESS] or [ADDRESS]:PORT."""
     import re
 
     found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:]+))(?::(\d{1,5}))?", word, re.ASCII)
-    if not found or not (found[1] or is_host(found[2])) or not 0 < int(found[3] or 1) < 65536:
+    if not found or not (found[1] or is_host_name(found[2])) or not 0 < int(found[3] or 1) < 65536:
         hint = "for example: --network allow=api.example.com:443,example.org,[::1]:8080"
         raise UsageError(f"--network allow: {word!r} is not HOST or HOST:PORT", hint)
     return (found[1] or found[2]).lower(), int(found[3]) if found[3] else None
 
 
-def new_id() -> str:
+def generate_id() -> str:
     """An id that no other agent has."""
     return "a-" + os.urandom(6).hex()
 
 
-def new_name() -> str:
+def generate_name() -> str:
     """A name that is easy to say."""
     a, b = os.urandom(2)
     return f"{_ADJECTIVES[a % len(_ADJECTIVES)]}-{_NOUNS[b % len(_NOUNS)]}"

@@ -7,9 +7,9 @@ import os
 from mngr.base.errors import MngrError
 
 HOME_VERSION = 1
-SETTINGS = os.path.join(".mngr", "settings.toml")
+PROJECT_SETTINGS = os.path.join(".mngr", "settings.toml")
 # Of a home on a host, what is its agents' own, and so no part of a snapshot of the host.
-OF_AGENTS = (
+SNAPSHOT_EXCLUDES = (
     "agents",
     "names",
     "work",
@@ -28,11 +28,11 @@ class Home:
     """The directory that holds everything we know: `~/.mngr` unless told otherwise."""
 
     def __init__(self, root: str) -> None:
-        self.root = root if os.path.isabs(root) else os.path.normpath(os.path.join(current_dir(), root))
+        self.root = root if os.path.isabs(root) else os.path.normpath(os.path.join(get_current_dir(), root))
         self.agents = os.path.join(self.root, "agents")
         self.names = os.path.join(self.root, "names")
-        self.work = os.path.join(self.root, "work")
-        self.graveyard = os.path.join(self.root, "graveyard")
+        self.work_dirs = os.path.join(self.root, "work")
+        self.trash = os.path.join(self.root, "graveyard")
         self.snapshots = os.path.join(self.root, "snapshots")
         self.cache = os.path.join(self.root, "cache")
         self.lib = os.path.join(self.root, "lib")
@@ -41,25 +41,25 @@ class Home:
         self.ssh_config = os.path.join(self.ssh, "config")
         self.crashes = os.path.join(self.root, "crashes")
         self.settings = os.path.join(self.root, "settings.toml")
-        self.marker = os.path.join(self.root, "version")
+        self.version_file = os.path.join(self.root, "version")
         self.socket_link = os.path.join(self.root, "tmux.socket")
         self.tmux_conf = os.path.join(self.root, "tmux.conf")
 
-    def agent(self, agent_id: str) -> str:
+    def agent_dir(self, agent_id: str) -> str:
         """The directory of an agent's own files."""
         return os.path.join(self.agents, agent_id)
 
     def exists(self) -> bool:
         """Whether this home was ever used; MngrError when it is not ours to use."""
         try:
-            with open(self.marker, encoding="utf-8") as file:
+            with open(self.version_file, encoding="utf-8") as file:
                 text = file.read().split()
         except FileNotFoundError:
-            self._refuse_strangers()
+            self._check_foreign_files()
             return False
         except OSError as error:
             raise MngrError(
-                f"cannot read {self.marker}: {error.strerror}", "choose another home with --home"
+                f"cannot read {self.version_file}: {error.strerror}", "choose another home with --home"
             ) from None
         if text[:1] != ["mngr"] or len(text) != 2 or not text[1].isdigit():
             raise MngrError(f"{self.root} is the home of another program", "choose another home with --home")
@@ -70,7 +70,7 @@ class Home:
             )
         return True
 
-    def make(self) -> None:
+    def create(self) -> None:
         """Create what is missing; every command that writes calls this first."""
         if self.exists():
             return
@@ -79,24 +79,24 @@ class Home:
                 self.root,
                 self.agents,
                 self.names,
-                self.work,
-                self.graveyard,
+                self.work_dirs,
+                self.trash,
                 self.snapshots,
                 self.cache,
                 self.lib,
             ):
                 os.makedirs(path, mode=0o700, exist_ok=True)
-            fresh = f"{self.marker}.{os.getpid()}"
+            fresh = f"{self.version_file}.{os.getpid()}"
             with open(fresh, "w", encoding="utf-8") as file:
                 file.write(f"mngr {HOME_VERSION}\n")
-            os.replace(fresh, self.marker)
+            os.replace(fresh, self.version_file)
         except OSError as error:
             raise MngrError(
                 f"cannot write to {self.root}: {error.strerror}",
                 "choose a writable home with --home or MNGR_HOME",
             ) from None
 
-    def _refuse_strangers(self) -> None:
+    def _check_foreign_files(self) -> None:
         """A directory with contents but without our marker belongs to somebody else."""
         try:
             inside = set(os.listdir(self.root))
@@ -105,9 +105,7 @@ class Home:
         except NotADirectoryError:
             raise MngrError(f"{self.root} is not a directory", "choose another home with --home") from None
         except OSError as error:
-            raise MngrError(
-                f"cannot read {self.root}: {error.strerror}", "choose another home with --home"
-            ) from None
+            raise MngrError(f"cannot read {self.root}: {error.strerror}", "choose another home with --home") from None
         ours = {
             "agents",
             "names",
@@ -129,19 +127,19 @@ class Home:
             )
 
 
-def socket_for(root: str, uid: int) -> str:
+def build_socket_path(root: str, uid: int) -> str:
     """`/tmp/mngr-UID/HASH12` of a home's real path: short enough for a socket."""
     import hashlib
 
     return f"/tmp/mngr-{uid}/{hashlib.sha256(root.encode()).hexdigest()[:12]}"
 
 
-def default_home() -> str:
+def get_default_home() -> str:
     """`MNGR_HOME`, else `~/.mngr`."""
     return os.environ.get("MNGR_HOME") or os.path.join(os.path.expanduser("~"), ".mngr")
 
 
-def current_dir() -> str:
+def get_current_dir() -> str:
     """Where we are; MngrError when that directory was deleted."""
     try:
         return os.getcwd()
@@ -153,7 +151,7 @@ def find_project_root(start: str) -> str | None:
     """The nearest directory at or above `start` with a `.git` or a `.mngr/settings.toml`."""
     here = os.path.abspath(start)
     while True:
-        if os.path.exists(os.path.join(here, ".git")) or os.path.exists(os.path.join(here, SETTINGS)):
+        if os.path.exists(os.path.join(here, ".git")) or os.path.exists(os.path.join(here, PROJECT_SETTINGS)):
             return here
         above = os.path.dirname(here)
         if above == here:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from mngr.base.errors import MngrError, UsageError, closest
-from mngr.cli.framework.table import ALIASES, COMMANDS, GROUPS, module_name
+from mngr.base.errors import MngrError, UsageError, suggest_closest
+from mngr.cli.framework.command_table import ALIASES, COMMAND_GROUPS, COMMANDS, get_module_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
 
 # Common options may stand before the command; these take a value.
-_VALUED = ("--format", "--home", "-S", "--set")
+_OPTIONS_WITH_VALUE = ("--format", "--home", "-S", "--set")
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command line; the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    _open_streams()
+    _reopen_closed_streams()
     try:
         code = _dispatch(words)
         sys.stdout.flush()
         return code
     except MngrError as error:
-        report(error, words)
+        report_error(error, words)
         return error.exit_code
     except KeyboardInterrupt:
         return 130
@@ -36,17 +36,15 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     except OSError as error:
         if error.errno not in (13, 28, 30, 122):
-            return crash(error, words)
-        hint = (
-            "make room and try again" if error.errno in (28, 122) else "choose a place that can be written to"
-        )
-        report(MngrError(f"{error.strerror}: {error.filename or 'standard output'}", hint), words)
+            return report_crash(error, words)
+        hint = "make room and try again" if error.errno in (28, 122) else "choose a place that can be written to"
+        report_error(MngrError(f"{error.strerror}: {error.filename or 'standard output'}", hint), words)
         return 1
     except Exception as error:
-        return crash(error, words)
+        return report_crash(error, words)
 
 
-def _open_streams() -> None:
+def _reopen_closed_streams() -> None:
     """A stream that the caller closed is as good as /dev/null; without this the next file opened would take its place."""
     for fd, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
@@ -55,7 +53,7 @@ def _open_streams() -> None:
             setattr(sys, name, os.fdopen(fd, "r" if fd == 0 else "w", encoding="utf-8", closefd=False))
 
 
-def entry() -> None:
+def run_console_script() -> None:
     """The console script: leaves without tearing the interpreter down, which costs 3 ms and nobody misses."""
     code = main()
     try:
@@ -67,7 +65,7 @@ def entry() -> None:
 
 
 def _dispatch(words: list[str]) -> int:
-    before, words = _split_common(words)
+    before, words = _split_common_options(words)
     if not words or words[0] in ("-h", "--help"):
         from mngr.cli.framework.help import print_overview
 
@@ -80,69 +78,65 @@ def _dispatch(words: list[str]) -> int:
         return 0
     if words[0] == "--version":
         words[0] = "version"
-    name, rest = _name(words)
+    name, rest = _find_command_name(words)
     from mngr.cli.framework.command_line import Cli
-    from mngr.cli.framework.run import execute
+    from mngr.cli.framework.run import execute_command
 
     cli = Cli(name, [*before, *rest])
-    return execute(cli, _module(name, cli))
+    return execute_command(cli, _load_command_module(name, cli))
 
 
-def _split_common(words: list[str]) -> tuple[list[str], list[str]]:
+def _split_common_options(words: list[str]) -> tuple[list[str], list[str]]:
     at = 0
-    while (
-        at < len(words) and words[at].startswith("-") and words[at] not in ("-h", "--help", "--version", "--")
-    ):
-        at += 2 if words[at] in _VALUED else 1
+    while at < len(words) and words[at].startswith("-") and words[at] not in ("-h", "--help", "--version", "--"):
+        at += 2 if words[at] in _OPTIONS_WITH_VALUE else 1
     return words[:at], words[at:]
 
 
-def _name(words: list[str]) -> tuple[str, list[str]]:
+def _find_command_name(words: list[str]) -> tuple[str, list[str]]:
     first = ALIASES.get(words[0], words[0])
-    if first in GROUPS:
+    if first in COMMAND_GROUPS:
         if len(words) > 1 and f"{first} {words[1]}" in COMMANDS:
             return f"{first} {words[1]}", words[2:]
         if len(words) > 1 and words[1] in ("-h", "--help"):
             return "help", [first]
         parts = [c.split()[1] for c in COMMANDS if c.startswith(first + " ")]
-        said = (
-            f"mngr {first} has no command {words[1]!r}" if len(words) > 1 else f"mngr {first} needs a command"
-        )
+        said = f"mngr {first} has no command {words[1]!r}" if len(words) > 1 else f"mngr {first} needs a command"
         raise UsageError(said, f"one of: {', '.join(parts)}")
     return first, words[1:]
 
 
-def _module(name: str, cli: Cli) -> ModuleType:
+def _load_command_module(name: str, cli: Cli) -> ModuleType:
     if name in COMMANDS:
         import importlib
 
-        return importlib.import_module(module_name(name))
-    for module in cli.context.hooks.commands():
+        return importlib.import_module(get_module_name(name))
+    for module in cli.context.hooks.list_commands():
         if module.COMMAND.name == name:
             return module
-    known = [*COMMANDS, *ALIASES, *GROUPS]
-    raise UsageError(f"mngr has no command {name!r}", closest(name, known) or "see: mngr --help")
+    known = [*COMMANDS, *ALIASES, *COMMAND_GROUPS]
+    raise UsageError(f"mngr has no command {name!r}", suggest_closest(name, known) or "see: mngr --help")
 
 
-def report(error: MngrError, words: list[str]) -> None:
+def report_error(error: MngrError, words: list[str]) -> None:
     """What and why, and the next step, on standard error."""
     hint = error.hint or ("see: mngr help" if error.exit_code == UsageError.exit_code else "see: mngr doctor")
-    if _wants_json(words):
+    if _is_json_requested(words):
         import json
 
         code = {"message": error.message, "hint": hint, "code": error.exit_code}
         print(json.dumps({"v": 1, "error": code}), file=sys.stderr)
         return
-    from mngr.cli.framework.terminal_text import clean
+    from mngr.cli.framework.terminal_text import strip_controls
 
-    print(f"Error: {clean(error.message)}", file=sys.stderr)
-    print(f"Hint: {clean(hint)}", file=sys.stderr)
+    print(f"Error: {strip_controls(error.message)}", file=sys.stderr)
+    print(f"Hint: {strip_controls(hint)}", file=sys.stderr)
 
 
-def _wants_json(words: list[str]) -> bool:
+def _is_json_requested(words: list[str]) -> bool:
     run = sys.modules.get("mngr.cli.framework.run")
-    if run is not None and run.Cli.chosen is not None:  # settings can choose it, too
-        return run.Cli.chosen in ("json", "jsonl")
+    if run is not None and run.Cli.last_format is not None:  # settings can choose it, too
+        return run.Cli.last_format in ("json", "jsonl")
     for at, word in enumerate(words):
         if word == "--":
             return False
@@ -153,7 +147,7 @@ def _wants_json(words: list[str]) -> bool:
     return False
 
 
-def crash(error: BaseException, words: list[str]) -> int:
+def report_crash(error: BaseException, words: list[str]) -> int:
     """A bug of ours: two lines for the user, everything else in a file."""
     import platform
     import tempfile
@@ -161,7 +155,7 @@ def crash(error: BaseException, words: list[str]) -> int:
     import traceback
 
     from mngr import __version__
-    from mngr.base.paths import default_home
+    from mngr.base.paths import get_default_home
 
     shown = [word if word.startswith("-") and "=" not in word else "…" for word in words[1:]]
     lines = [
@@ -172,7 +166,7 @@ def crash(error: BaseException, words: list[str]) -> int:
     name = f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     where = "nowhere: it could not be written"
     homes = [words[at + 1] for at, word in enumerate(words[:-1]) if word == "--home"]
-    for place in (os.path.join(homes[0] if homes else default_home(), "crashes"), tempfile.gettempdir()):
+    for place in (os.path.join(homes[0] if homes else get_default_home(), "crashes"), tempfile.gettempdir()):
         try:
             if place.endswith("crashes"):
                 if not os.path.isdir(os.path.dirname(place)):
@@ -185,9 +179,7 @@ def crash(error: BaseException, words: list[str]) -> int:
             break
         except OSError:
             continue
-    bug = MngrError(
-        f"this is a bug in mngr: {type(error).__name__}", f"please report it with the crash log: {where}"
-    )
+    bug = MngrError(f"this is a bug in mngr: {type(error).__name__}", f"please report it with the crash log: {where}")
     bug.exit_code = 3
-    report(bug, words)
+    report_error(bug, words)
     return bug.exit_code

@@ -9,14 +9,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.e2e.expectation import expect as expect
     from mngr.e2e.result import CommandTimeout as CommandTimeout
-    from mngr.e2e.result import Result as Result
+    from mngr.e2e.result import E2eResult as E2eResult
     from mngr.e2e.session import E2eSession as E2eSession
     from mngr.e2e.tty import Tty as Tty
 
 _EXPORTS = {
     "CommandTimeout": "mngr.e2e.result",
     "E2eSession": "mngr.e2e.session",
-    "Result": "mngr.e2e.result",
+    "E2eResult": "mngr.e2e.result",
     "Tty": "mngr.e2e.tty",
     "expect": "mngr.e2e.expectation",
 }

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from mngr.e2e.redact import Redactor
 
-_HELD = 10_000  # characters that wait for the rest of what may be a secret
+_MAX_HELD_CHARACTERS = 10_000  # characters that wait for the rest of what may be a secret
 
 
-def unused(place: Path, name: str) -> Path:
+def choose_unused_path(place: Path, name: str) -> Path:
     """A file for a recording that is not there yet."""
     plain = "".join(char if char.isalnum() or char in "-_." else "-" for char in name)
     number = 1
@@ -22,7 +22,7 @@ def unused(place: Path, name: str) -> Path:
     return path
 
 
-class Cast:
+class CastRecorder:
     """Written while it happens; what is on disk can be played at any moment."""
 
     def __init__(self, path: Path, size: tuple[int, int], title: str, redact: Redactor) -> None:
@@ -41,31 +41,31 @@ class Cast:
         }
         self._file.write(json.dumps(about) + "\n")
 
-    def output(self, data: bytes) -> None:
+    def record_output(self, data: bytes) -> None:
         """Something was shown."""
         text = self._held + self._decoder.decode(data)
-        at = self._redact.open_at(text)
-        at = len(text) if len(text) - at > _HELD else at
+        at = self._redact.find_open_secret(text)
+        at = len(text) if len(text) - at > _MAX_HELD_CHARACTERS else at
         self._held = text[at:]
         if at:
-            self._event("o", self._redact(text[:at]))
+            self._write_event("o", self._redact(text[:at]))
 
-    def typed(self, text: str) -> None:
+    def record_keys(self, text: str) -> None:
         """Somebody pressed keys."""
-        self._event("i", self._redact(text))
+        self._write_event("i", self._redact(text))
 
-    def resized(self, rows: int, columns: int) -> None:
+    def record_resize(self, rows: int, columns: int) -> None:
         """The terminal has another size."""
-        self._event("r", f"{columns}x{rows}")
+        self._write_event("r", f"{columns}x{rows}")
 
-    def _event(self, kind: str, text: str) -> None:
+    def _write_event(self, kind: str, text: str) -> None:
         with self._lock:
             if not self._file.closed:
                 self._file.write(json.dumps([round(time.monotonic() - self._began, 6), kind, text]) + "\n")
 
     def close(self) -> None:
         if self._held:
-            self._event("o", self._redact(self._held))
+            self._write_event("o", self._redact(self._held))
             self._held = ""
         with self._lock:
             self._file.close()
@@ -89,7 +89,7 @@ def redact_file(path: Path, redact: Redactor) -> None:
             made.append(json.dumps([at, kind, redact(text)]))
             continue
         held += text
-        end = redact.open_at(held)
+        end = redact.find_open_secret(held)
         if end:
             show(held[:end])
         held = held[end:]

@@ -9,22 +9,22 @@ import sys
 import time
 from pathlib import Path
 
-from mngr.e2e.cast import unused
+from mngr.e2e.cast import choose_unused_path
 
-PATIENCE = 10.0  # seconds until the first picture
+START_TIMEOUT = 10.0  # seconds until the first picture
 
 
 def main() -> int:
     """Start a recording in the background; 0 once it runs. It ends with the agent, or with the test."""
     name, place = os.environ.get("MNGR_AGENT_NAME"), os.environ.get("MNGR_E2E_ARTIFACTS")
     if not name or not place:
-        return _refuse(
+        return _print_error(
             "it is run by mngr in a test with the fixture e2e",
             "mngr connect NAME --connect-command mngr-e2e-connect",
         )
     if shutil.which("asciinema") is None:
-        return _refuse("asciinema is not installed", "pip install 'asciinema<3'")
-    cast = _file(Path(place), name)
+        return _print_error("asciinema is not installed", "pip install 'asciinema<3'")
+    cast = _choose_cast_path(Path(place), name)
     rows, columns = os.environ.get("LINES", "24"), os.environ.get("COLUMNS", "80")
     # The setting that led here must not lead here again.
     again = {f"MNGR__COMMANDS__{command}__CONNECT_COMMAND": "" for command in ("CREATE", "CONNECT")}
@@ -38,27 +38,27 @@ def main() -> int:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    deadline = time.monotonic() + PATIENCE
-    while not _has_begun(cast):
+    deadline = time.monotonic() + START_TIMEOUT
+    while not _has_events(cast):
         if recorder.poll() is not None or time.monotonic() > deadline:
-            return _refuse(f"the recording of {name} did not begin", f"try it: mngr connect {name}")
+            return _print_error(f"the recording of {name} did not begin", f"try it: mngr connect {name}")
         time.sleep(0.02)
     return 0
 
 
-def _file(place: Path, name: str) -> Path:
+def _choose_cast_path(place: Path, name: str) -> Path:
     """The one that the test has named, if nothing is in it yet; else one of its own."""
     named = os.environ.get("MNGR_E2E_CAST")
     if not named:
-        return unused(place, name)
-    return unused(place, Path(named).stem) if os.path.getsize(named) else Path(named)
+        return choose_unused_path(place, name)
+    return choose_unused_path(place, Path(named).stem) if os.path.getsize(named) else Path(named)
 
 
-def _has_begun(cast: Path) -> bool:
+def _has_events(cast: Path) -> bool:
     """Whether there is more than the line about the terminal."""
     return cast.exists() and cast.read_bytes().count(b"\n") > 1
 
 
-def _refuse(why: str, hint: str) -> int:
+def _print_error(why: str, hint: str) -> int:
     sys.stderr.write(f"Error: mngr-e2e-connect: {why}\nHint: {hint}\n")
     return 1

@@ -16,13 +16,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.e2e.session import E2eSession
 
-PLACE = os.path.join(".mngr", "e2e")
-KEEP = 20  # runs whose artifacts stay
-_RUN = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
-_run = pytest.StashKey[Path]()
-_begun = pytest.StashKey[bool]()
-_session = pytest.StashKey["E2eSession"]()
-_failed = pytest.StashKey[str]()
+ARTIFACTS_DIR = os.path.join(".mngr", "e2e")
+KEPT_RUNS = 20  # runs whose artifacts stay
+_RUN_NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
+_run_dir_key = pytest.StashKey[Path]()
+_is_begun_key = pytest.StashKey[bool]()
+_session_key = pytest.StashKey["E2eSession"]()
+_failure_key = pytest.StashKey[str]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,96 +43,94 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--e2e-shell-on-fail") and config.getoption("numprocesses", None):
         raise pytest.UsageError("--e2e-shell-on-fail needs the terminal for itself: add -n 0")
-    config.addinivalue_line(
-        "markers", "observed: written from what a program did, and not reviewed by anybody"
-    )
+    config.addinivalue_line("markers", "observed: written from what a program did, and not reviewed by anybody")
 
 
-def run_dir(config: pytest.Config) -> Path:
+def get_run_dir(config: pytest.Config) -> Path:
     """Where this run's artifacts are; made when the first test needs it, and the same for all of xdist's workers."""
-    if _run not in config.stash:
+    if _run_dir_key not in config.stash:
         given = getattr(config, "workerinput", {}).get("mngr_e2e_run")
-        config.stash[_run] = Path(given) if given else _new_run(_place(config))
-    return config.stash[_run]
+        config.stash[_run_dir_key] = Path(given) if given else _new_run_dir(_get_artifacts_dir(config))
+    return config.stash[_run_dir_key]
 
 
-def _place(config: pytest.Config) -> Path:
+def _get_artifacts_dir(config: pytest.Config) -> Path:
     given = config.getoption("--e2e-dir")
-    return Path(given).absolute() if given else config.rootpath / PLACE
+    return Path(given).absolute() if given else config.rootpath / ARTIFACTS_DIR
 
 
-def _new_run(place: Path) -> Path:
+def _new_run_dir(place: Path) -> Path:
     return place / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
 
 
-def _begin(run: Path, config: pytest.Config) -> None:
+def _begin_run(run: Path, config: pytest.Config) -> None:
     """Make the directory of the run, once, and put away what a run that was killed has left."""
-    if config.stash.get(_begun, False):
+    if config.stash.get(_is_begun_key, False):
         return
-    config.stash[_begun] = True
-    from mngr.e2e import places
+    config.stash[_is_begun_key] = True
+    from mngr.e2e import session_dirs
 
-    places.sweep()
+    session_dirs.remove_abandoned_dirs()
     run.mkdir(parents=True, exist_ok=True)
     ignore = run.parent / ".gitignore"
     if not ignore.exists():
         ignore.write_text("*\n")
     if config.getoption("--e2e-update"):
-        from mngr.e2e import update
+        from mngr.e2e import expectation_updates
 
-        update.begin(run)
+        expectation_updates.start_updates(run)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Older runs than the latest few go, unless another process is about to say so."""
-    run = session.config.stash.get(_run, None)
+    run = session.config.stash.get(_run_dir_key, None)
     if run is None or not run.is_dir() or hasattr(session.config, "workerinput"):
         return
     import shutil
 
-    for old in sorted(path for path in run.parent.iterdir() if _RUN.fullmatch(path.name))[:-KEEP]:
+    for old in sorted(path for path in run.parent.iterdir() if _RUN_NAME.fullmatch(path.name))[:-KEPT_RUNS]:
         shutil.rmtree(old, ignore_errors=True)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """xdist's workers write into one run."""
-    node.workerinput["mngr_e2e_run"] = str(run_dir(node.config))
+    node.workerinput["mngr_e2e_run"] = str(get_run_dir(node.config))
 
 
 @pytest.fixture
 def e2e(request: pytest.FixtureRequest) -> Iterator[E2eSession]:
     """A terminal session in a place of its own; see mngr.e2e."""
-    from mngr.e2e.docstring import cited
+    from mngr.e2e.docstring_citations import list_cited_blocks
     from mngr.e2e.session import E2eSession
 
-    run = run_dir(request.config)
-    _begin(run, request.config)
-    session = E2eSession(run / directory_of(request.node.nodeid), _about(request))
-    for block in cited(session.doc):
+    run = get_run_dir(request.config)
+    _begin_run(run, request.config)
+    session = E2eSession(run / build_test_dir_name(request.node.nodeid), _describe_test(request))
+    for block in list_cited_blocks(session.doc):
         session.write_tutorial_block(block)
-    request.node.stash[_session] = session
+    request.node.stash[_session_key] = session
     yield session
-    why = request.node.stash.get(_failed, None)
+    why = request.node.stash.get(_failure_key, None)
     if why is not None and request.config.getoption("--e2e-shell-on-fail"):
         _open_shell(session, request.config)
     session.close()
-    session.save(
+    session.save_status(
         "failed" if why is not None else "passed", failure=session.transcript.redact(why) if why else None
     )
 
 
-_PLACE = re.compile(r"^[^\[:]*/")  # the directories of the file, not what is between brackets
+_DIRECTORY_PART = re.compile(r"^[^\[:]*/")  # the directories of the file, not what is between brackets
 
 
-def directory_of(nodeid: str) -> str:
+def build_test_dir_name(nodeid: str) -> str:
     """A test's name as a directory; short, and of its own."""
-    plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", _PLACE.sub("", nodeid)).strip("-.")
+    plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", _DIRECTORY_PART.sub("", nodeid)).strip("-.")
     mark = f"{zlib.crc32(nodeid.encode()):08x}"
     return f"{plain[:80]}-{mark}"
 
 
-def _about(request: pytest.FixtureRequest) -> dict[str, Any]:
+def _describe_test(request: pytest.FixtureRequest) -> dict[str, Any]:
     import inspect
 
     path, line, _ = request.node.location
@@ -150,12 +148,12 @@ def _about(request: pytest.FixtureRequest) -> dict[str, Any]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     report = yield
-    session = item.stash.get(_session, None)
+    session = item.stash.get(_session_key, None)
     if session is not None and report.failed:
-        item.stash[_failed] = report.longreprtext
+        item.stash[_failure_key] = report.longreprtext
         report.sections.append(("e2e", f"transcript: {session.transcript.path}"))
     if session is not None and call.when == "teardown" and report.failed:
-        session.save("failed", failure=session.transcript.redact(report.longreprtext))
+        session.save_status("failed", failure=session.transcript.redact(report.longreprtext))
     return report
 
 
@@ -168,9 +166,7 @@ def _open_shell(session: E2eSession, config: pytest.Config) -> None:
         return
     env = {**session.env, "TERM": os.environ.get("TERM", "dumb"), "PS1": "(e2e) $ "}
     with Path("/dev/tty").open("r+b", buffering=0) as terminal, capture.global_and_fixture_disabled():
-        terminal.write(
-            f"\r\nThe test failed; this shell is in its place, {session.cwd}. `exit` goes on.\r\n".encode()
-        )
+        terminal.write(f"\r\nThe test failed; this shell is in its place, {session.cwd}. `exit` goes on.\r\n".encode())
         subprocess.run(
             ["sh", "-i"],
             cwd=session.cwd,
@@ -192,13 +188,13 @@ def _has_terminal() -> bool:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    if _run not in config.stash or not config.stash[_run].is_dir():
+    if _run_dir_key not in config.stash or not config.stash[_run_dir_key].is_dir():
         return
-    run = config.stash[_run]
+    run = config.stash[_run_dir_key]
     if config.getoption("--e2e-update") and not hasattr(config, "workerinput"):
-        from mngr.e2e import update
+        from mngr.e2e import expectation_updates
 
-        text, missed = update.patch(run, config.rootpath)
+        text, missed = expectation_updates.build_patch(run, config.rootpath)
         if text:
             (run / "update.patch").write_text(text, encoding="utf-8")
             shown = os.path.relpath(run / "update.patch", config.rootpath)
@@ -206,6 +202,4 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         for where in missed:
             terminalreporter.write_line(f"e2e: change it by hand, there is no one text for it: {where}")
     if any(stats for name, stats in terminalreporter.stats.items() if name in ("failed", "error")):
-        terminalreporter.write_line(
-            f"e2e: transcripts and recordings: {os.path.relpath(run, config.rootpath)}"
-        )
+        terminalreporter.write_line(f"e2e: transcripts and recordings: {os.path.relpath(run, config.rootpath)}")

@@ -11,17 +11,17 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-KEPT = 4_000_000  # bytes of each stream that are kept in memory from its beginning, and as many from its end
-MUCH = 100_000  # bytes of a stream after which speed counts for more than the order
-_SET_SIZE = getattr(fcntl, "F_SETPIPE_SZ", 1031)  # Python has it from 3.10 on
-QUIET = 0.05  # seconds without a word after which a line without an end is shown
+MAX_KEPT_BYTES = 4_000_000  # bytes of each stream that are kept in memory from its beginning, and as many from its end
+ORDERED_BYTES = 100_000  # bytes of a stream after which speed counts for more than the order
+_SET_PIPE_SIZE = getattr(fcntl, "F_SETPIPE_SZ", 1031)  # Python has it from 3.10 on
+QUIET_SECONDS = 0.05  # seconds without a word after which a line without an end is shown
 LINGER, LONGEST = (
     0.3,
     2.0,
 )  # seconds that children of a command which has ended may be silent, and may still write
 
 
-class Kept:
+class BoundedStream:
     """A stream in bounded memory: its beginning and its end."""
 
     def __init__(self) -> None:
@@ -31,15 +31,15 @@ class Kept:
 
     def add(self, data: bytes) -> None:
         self.size += len(data)
-        room = KEPT - len(self._head)
+        room = MAX_KEPT_BYTES - len(self._head)
         self._head += data[:room]
         self._tail += data[max(room, 0) :]
-        if len(self._tail) > 2 * KEPT:
-            del self._tail[:-KEPT]
+        if len(self._tail) > 2 * MAX_KEPT_BYTES:
+            del self._tail[:-MAX_KEPT_BYTES]
 
-    def text(self) -> str:
+    def get_text(self) -> str:
         """All of it, or both ends and how much is missing between them."""
-        head, tail = self._head.decode("utf-8", "backslashreplace"), self._tail[-KEPT:]
+        head, tail = self._head.decode("utf-8", "backslashreplace"), self._tail[-MAX_KEPT_BYTES:]
         if not tail:
             return head
         missing = self.size - len(self._head) - len(tail)
@@ -47,7 +47,7 @@ class Kept:
         return head + gap + tail.decode("utf-8", "backslashreplace")
 
 
-class Ear:
+class OutputPipe:
     """One stream of a command: a pipe with room for one write.
 
     Who writes to two of them in turn waits until he is heard, so that the order in which they have something is the order in
@@ -65,13 +65,13 @@ class Ear:
         self.has_ended = self.has_more = False
         self._size = 0
 
-    def listen(self) -> None:
+    def close_write_end(self) -> None:
         """The other end is now the command's alone."""
         os.close(self.writer)
 
-    def hear(self, *, to_the_end: bool) -> bytes:
+    def read_output(self, *, to_the_end: bool) -> bytes:
         """One packet; of much output, and of what is left when all writers are gone, many."""
-        many = to_the_end or self._size > MUCH
+        many = to_the_end or self._size > ORDERED_BYTES
         parts, size = [], 0
         self.has_more = False
         while size < 65536:
@@ -88,14 +88,14 @@ class Ear:
                 break
         else:
             self.has_more = True
-        if self._size <= MUCH < self._size + size:
+        if self._size <= ORDERED_BYTES < self._size + size:
             self._resize(65536)
         self._size += size
         return b"".join(parts)
 
     def _resize(self, size: int) -> None:
         try:
-            fcntl.fcntl(self.fd, _SET_SIZE, size)
+            fcntl.fcntl(self.fd, _SET_PIPE_SIZE, size)
         except OSError:
             pass  # not on every kernel, and not for somebody with too many pipes
 
@@ -104,16 +104,16 @@ class Ear:
 
 
 @dataclass(frozen=True)
-class Ended:
+class ProcessEnd:
     """How a command ended."""
 
     code: int  # 128+N on signal N
     seconds: float
     timed_out: bool
-    kept: dict[str, Kept]  # out, err, and both as they came
+    streams: dict[str, BoundedStream]  # out, err, and both as they came
 
 
-def run(
+def run_process(
     argv: list[str],
     *,
     cwd: str,
@@ -122,10 +122,10 @@ def run(
     timeout: float,
     hear: Callable[[str, bytes], None],
     pause: Callable[[], None],
-) -> Ended:
+) -> ProcessEnd:
     """Run to the end, or to its limit: then its whole process group is killed. What it left running goes on."""
     began = time.monotonic()
-    out, err = Ear("out"), Ear("err")
+    out, err = OutputPipe("out"), OutputPipe("err")
     try:
         process = subprocess.Popen(
             argv,
@@ -138,9 +138,9 @@ def run(
             bufsize=0,
         )
     finally:
-        out.listen()
-        err.listen()
-    kept = {"out": Kept(), "err": Kept(), "both": Kept()}
+        out.close_write_end()
+        err.close_write_end()
+    kept = {"out": BoundedStream(), "err": BoundedStream(), "both": BoundedStream()}
 
     def take(stream: str, data: bytes) -> None:
         kept[stream].add(data)
@@ -149,7 +149,7 @@ def run(
 
     timed_out = True
     try:
-        timed_out = _follow(process, [out, err], stdin, began + timeout, take, pause)
+        timed_out = _read_until_end(process, [out, err], stdin, began + timeout, take, pause)
     finally:
         if timed_out:  # or we were interrupted
             os.killpg(process.pid, signal.SIGKILL)
@@ -157,12 +157,12 @@ def run(
             if pipe is not None:
                 pipe.close()
         code = process.wait()
-    return Ended(code if code >= 0 else 128 - code, time.monotonic() - began, timed_out, kept)
+    return ProcessEnd(code if code >= 0 else 128 - code, time.monotonic() - began, timed_out, kept)
 
 
-def _follow(
+def _read_until_end(
     process: subprocess.Popen[bytes],
-    ears: list[Ear],
+    ears: list[OutputPipe],
     stdin: bytes,
     deadline: float,
     take: Callable[[str, bytes], None],
@@ -183,10 +183,10 @@ def _follow(
             now = time.monotonic()
             if now >= deadline:
                 return True
-            ready = poll.poll(min(deadline - now, QUIET))  # in the order in which they became so
+            ready = poll.poll(min(deadline - now, QUIET_SECONDS))  # in the order in which they became so
             for fd, event in ready:
                 if fd == feed:
-                    left = _feed(feed, left)
+                    left = _write_input(feed, left)
                     if not left:
                         poll.unregister(feed)
                         assert process.stdin is not None
@@ -194,7 +194,7 @@ def _follow(
                         feed = -1
                     continue
                 ear = open_[fd]
-                if data := ear.hear(to_the_end=bool(event & select.EPOLLHUP)):
+                if data := ear.read_output(to_the_end=bool(event & select.EPOLLHUP)):
                     take(ear.name, data)
                 if ear.has_ended:
                     poll.unregister(fd)
@@ -214,7 +214,7 @@ def _follow(
     return False
 
 
-def _feed(fd: int, left: memoryview) -> memoryview:
+def _write_input(fd: int, left: memoryview) -> memoryview:
     try:
         return left[os.write(fd, left[:65536]) :]
     except BlockingIOError:

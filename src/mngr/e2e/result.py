@@ -13,35 +13,35 @@ class CommandTimeout(AssertionError):
 
 
 @dataclass(frozen=True)
-class Scene:
+class OutputOrigin:
     """Where something was seen: what a failure message shows besides the thing itself."""
 
     command: str
-    tail: Callable[[], str]  # how the transcript ends
+    read_transcript_tail: Callable[[], str]  # how the transcript ends
     redact: Redactor
-    names: dict[str, str]  # what was captured so far, by name
-    patterns: dict[str, str]  # named redactions: what stands in [BRACKETS] and the expression it is
+    captures: dict[str, str]  # what was captured so far, by name
+    redactions: dict[str, str]  # named redactions: what stands in [BRACKETS] and the expression it is
 
 
-class Text(str):
+class CommandOutput(str):
     """Output of a command; knows where it came from."""
 
-    scene: Scene
+    origin: OutputOrigin
 
-    def __new__(cls, text: str, scene: Scene) -> Text:
+    def __new__(cls, text: str, scene: OutputOrigin) -> CommandOutput:
         made = super().__new__(cls, text)
-        made.scene = scene
+        made.origin = scene
         return made
 
 
 @dataclass(frozen=True)
-class Result:
+class E2eResult:
     """How a command ended and what it wrote; `output` is both streams as they came."""
 
     command: str
     exit_code: int
-    stdout: Text
-    stderr: Text
-    output: Text
+    stdout: CommandOutput
+    stderr: CommandOutput
+    output: CommandOutput
     seconds: float
-    scene: Scene = field(repr=False, compare=False)
+    origin: OutputOrigin = field(repr=False, compare=False)

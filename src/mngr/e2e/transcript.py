@@ -10,12 +10,12 @@ from pathlib import Path
 
 from mngr.e2e.redact import Redactor
 
-MARKS = {"out": "  ", "err": "! "}
+STREAM_MARKS = {"out": "  ", "err": "! "}
 HEAD, TAIL = (
     1_000_000,
     64_000,
 )  # characters of one command's output that are written: its beginning and its end
-_VISIBLE = {code: f"\\x{code:02x}" for code in (*range(32), 127) if chr(code) not in "\t\n"}
+_VISIBLE_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127) if chr(code) not in "\t\n"}
 
 
 class Transcript:
@@ -27,9 +27,9 @@ class Transcript:
         self._lock = threading.Lock()
         self._file = path.open("a", encoding="utf-8", errors="backslashreplace", buffering=1)
 
-    def line(self, mark: str, text: str) -> None:
+    def write_line(self, mark: str, text: str) -> None:
         """A text of ours, each of its lines behind the mark."""
-        rows = self.redact(text).translate(_VISIBLE).split("\n")
+        rows = self.redact(text).translate(_VISIBLE_CONTROLS).split("\n")
         self._write("".join(f"{mark}{row}".rstrip() + "\n" for row in rows))
 
     def _write(self, text: str) -> None:
@@ -37,11 +37,11 @@ class Transcript:
             self._file.write(text)
             self._file.flush()
 
-    def output(self) -> Output:
+    def open_output(self) -> TranscriptOutput:
         """Where the output of one command goes."""
-        return Output(self.redact, self._write)
+        return TranscriptOutput(self.redact, self._write)
 
-    def tail(self, lines: int = 30) -> str:
+    def read_tail(self, lines: int = 30) -> str:
         """How it ends."""
         with self.path.open("rb") as file:
             file.seek(0, 2)
@@ -52,13 +52,13 @@ class Transcript:
         self._file.close()
 
 
-class Output:
+class TranscriptOutput:
     """The two streams of one command, in the order in which they arrive; what is too much is left out in the middle."""
 
     def __init__(self, redact: Redactor, write: Callable[[str], None]) -> None:
         self._redact = redact
         self._put = write
-        self._decoders = {name: codecs.getincrementaldecoder("utf-8")("backslashreplace") for name in MARKS}
+        self._decoders = {name: codecs.getincrementaldecoder("utf-8")("backslashreplace") for name in STREAM_MARKS}
         self._held = ""  # of a line whose end has not come
         self._stream: str | None = None  # whose line that is
         self._begun = False  # whether a part of that line is written already
@@ -67,33 +67,33 @@ class Output:
         self._size = 0  # of these
         self._dropped = 0
 
-    def hear(self, stream: str, data: bytes) -> None:
+    def add_output(self, stream: str, data: bytes) -> None:
         """Something came; whole lines are written at once, the rest by `pause`."""
         text = self._decoders[stream].decode(data)
         if text and self._left > 0:
-            self._take(stream, text)
+            self._add_text(stream, text)
         elif text:
             self._rest.append((stream, text))
             self._size += len(text)
             while self._size - len(self._rest[0][1]) > TAIL:
-                self._drop(len(self._rest[0][1]))
+                self._drop_characters(len(self._rest[0][1]))
 
-    def _take(self, stream: str, text: str) -> None:
+    def _add_text(self, stream: str, text: str) -> None:
         if stream != self._stream:
             self._end_line()
             self._stream = stream
         self._held += text
         end = self._held.rfind("\n") + 1
         if end:  # a key may have more lines
-            end = self._held.rfind("\n", 0, self._redact.open_at(self._held[:end])) + 1
+            end = self._held.rfind("\n", 0, self._redact.find_open_secret(self._held[:end])) + 1
         if end:
-            self._write(self._shape(self._held[: end - 1]) + "\n")
+            self._write(self._format_text(self._held[: end - 1]) + "\n")
             self._begun = False
             self._held = self._held[end:]
         if len(self._held) > TAIL:
-            self._show(len(self._held))  # it may never end
+            self._write_pending(len(self._held))  # it may never end
 
-    def _drop(self, count: int) -> None:
+    def _drop_characters(self, count: int) -> None:
         """Forget the first so many characters of the rest, all of the first piece or a part of it."""
         stream, text = self._rest.popleft()
         if count < len(text):
@@ -101,43 +101,43 @@ class Output:
         self._size -= count
         self._dropped += count
 
-    def pause(self) -> None:
+    def flush_partial_line(self) -> None:
         """Nothing comes for now: show also a line that is not at its end, such as a question, but no half secret."""
         if self._held:
-            self._show(self._redact.open_at(self._held))
+            self._write_pending(self._redact.find_open_secret(self._held))
 
-    def _show(self, end: int) -> None:
+    def _write_pending(self, end: int) -> None:
         if end:
-            self._write(self._shape(self._held[:end]))
+            self._write(self._format_text(self._held[:end]))
             self._begun = True
             self._held = self._held[end:]
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """No more will come."""
         for stream, decoder in self._decoders.items():
             if rest := decoder.decode(b"", final=True):
-                self.hear(stream, rest.encode())
+                self.add_output(stream, rest.encode())
         self._end_line()
         if self._dropped:
-            self._drop(max(0, self._size - TAIL))
-            self._drop(self._rest[0][1].find("\n") + 1)  # to where a line begins
+            self._drop_characters(max(0, self._size - TAIL))
+            self._drop_characters(self._rest[0][1].find("\n") + 1)  # to where a line begins
             self._put(f"  [{self._dropped} characters left out here]\n")
         for stream, text in self._rest:
-            self._take(stream, text)
+            self._add_text(stream, text)
         self._end_line()
 
     def _end_line(self) -> None:
-        self._show(len(self._held))
+        self._write_pending(len(self._held))
         if self._begun:
             self._write("\n")
             self._begun = False
 
-    def _shape(self, text: str) -> str:
+    def _format_text(self, text: str) -> str:
         assert self._stream is not None
-        mark = MARKS[self._stream]
+        mark = STREAM_MARKS[self._stream]
         text = self._redact(text)
         if not text.isprintable():
-            text = text.replace("\r\n", "\n").removesuffix("\r").translate(_VISIBLE)
+            text = text.replace("\r\n", "\n").removesuffix("\r").translate(_VISIBLE_CONTROLS)
         return ("" if self._begun else mark) + text.replace("\n", f"\n{mark}")
 
     def _write(self, text: str) -> None:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from mngr.base.errors import MngrError, NotFound
 from mngr.host import remote_host
-from mngr.host.remote_host import PipeHost
+from mngr.host.remote_host import RemoteHost
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mngr.base.shell import Process, Result, Stream
+    from mngr.base.shell import Process, ProcessResult, Stream
     from mngr.host.protocol import Host
     from mngr.host.remote_host import RemoteLock
 
-    Check = Callable[[Result], object]
+    ResultCheck = Callable[[ProcessResult], object]
 
-MOST = 200_000  # bytes that travel together, and are in a shell's memory then
-WORD = 50_000  # bytes of one of them: what goes as one word has its limits everywhere
+MAX_BATCH_BYTES = 200_000  # bytes that travel together, and are in a shell's memory then
+MAX_ARGUMENT_BYTES = 50_000  # bytes of one of them: what goes as one word has its limits everywhere
 # [PATH MODE TEXT]…: writes files where nothing is.
-_FRESH = """
+_WRITE_NEW_FILES = """
 umask 077
 while [ $# -ge 3 ]; do
     printf %s "$3" >"$1" && { [ "$2" = 600 ] || chmod "$2" "$1"; } || exit 1
@@ -27,7 +27,7 @@ while [ $# -ge 3 ]; do
 done
 """
 # ALSO [PATH MODE TEXT]…: replaces each file in one step; they are safe then, and so are those of ALSO, a line each.
-_WRITE = """
+_REPLACE_FILES = """
 umask 077
 also=$1
 shift
@@ -46,87 +46,91 @@ for new; do mv -f -- "$new" "${new%.$$.new}" || exit 1; done
 """
 
 
-def afterwards(
-    host: Host, argv: Sequence[str], check: Check, *, stdin: bytes = b"", timeout: float | None = None
+def run_deferred(
+    host: Host, argv: Sequence[str], check: ResultCheck, *, stdin: bytes = b"", timeout: float | None = None
 ) -> None:
     """Run a command that is all right or makes `check` raise: at once, or on a GatheredHost with what comes next."""
-    if isinstance(host, GatheredHost):
-        host.later(argv, check, stdin=stdin)
+    if isinstance(host, BatchedHost):
+        host.run_later(argv, check, stdin=stdin)
     else:
         check(host.run(argv, stdin=stdin, timeout=timeout))
 
 
-def whole(host: Host) -> Host:
+def unwrap_host(host: Host) -> Host:
     """The host itself, for those who tell hosts apart."""
-    return host.inner if isinstance(host, GatheredHost) else host
+    return host.inner if isinstance(host, BatchedHost) else host
 
 
-class GatheredHost(PipeHost):
+class BatchedHost(RemoteHost):
     """A host for one operation of one thread; in order, and nothing is run after what failed."""
 
-    def __init__(self, inner: PipeHost) -> None:
-        super().__init__(inner.name, inner.provider, inner.wire, inner.home.root, inner._uid)
+    def __init__(self, inner: RemoteHost) -> None:
+        super().__init__(inner.name, inner.provider, inner.transport, inner.home.root, inner._uid)
         self.inner = inner
-        self.new: str | None = None  # a directory in which there is nothing but what `write` puts there
+        self.new_dir: str | None = None  # a directory in which there is nothing but what `write` puts there
         self._written: set[str] = set()
-        self._unsafe: list[str] = []  # what a loss of power could take
-        self._waiting: list[tuple[list[str], bytes, Check]] = []
+        self._unsynced: list[str] = []  # what a loss of power could take
+        self._pending: list[tuple[list[str], bytes, ResultCheck]] = []
 
-    def later(self, argv: Sequence[str], check: Check, *, stdin: bytes = b"") -> None:
+    def run_later(self, argv: Sequence[str], check: ResultCheck, *, stdin: bytes = b"") -> None:
         """Run it before whatever is asked for next, and have its result checked then."""
         step = (list(argv), stdin, check)
-        if b"\0" in stdin or sum(map(_size, [*self._waiting, step])) > MOST:
+        if b"\0" in stdin or sum(map(_count_step_bytes, [*self._pending, step])) > MAX_BATCH_BYTES:
             self.flush()
-        if b"\0" in stdin or max(map(len, [stdin, *argv])) > WORD:
+        if b"\0" in stdin or max(map(len, [stdin, *argv])) > MAX_ARGUMENT_BYTES:
             check(super().run(argv, stdin=stdin))
         else:
-            self._waiting.append(step)
+            self._pending.append(step)
 
     def flush(self) -> None:
         """Run what waits; raises what its checks do."""
-        waiting, self._waiting = self._waiting, []
+        waiting, self._pending = self._pending, []
         if waiting:
             self._run(waiting)
 
-    def _run(self, steps: list[tuple[list[str], bytes, Check]]) -> list[Result]:
-        results = remote_host.run_all(self.wire, [step[:2] for step in steps], name=self.name)
+    def _run(self, steps: list[tuple[list[str], bytes, ResultCheck]]) -> list[ProcessResult]:
+        results = remote_host.run_until_failure(self.transport, [step[:2] for step in steps], name=self.name)
         for (_, _, check), result in zip(steps, results, strict=False):
             check(result)
         if len(results) < len(steps):
-            raise MngrError(f"a command failed on {self.name}: {results[-1].problem}")
+            raise MngrError(f"a command failed on {self.name}: {results[-1].error_line}")
         return results
 
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float | None = None) -> Result:
-        if stdin or not self._waiting:
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float | None = None) -> ProcessResult:
+        if stdin or not self._pending:
             self.flush()
             return super().run(argv, stdin=stdin, timeout=timeout)
-        waiting, self._waiting = self._waiting, []
+        waiting, self._pending = self._pending, []
         return self._run([*waiting, (list(argv), b"", lambda result: None)])[-1]
 
     def write(self, path: str, data: bytes, mode: int = 0o600) -> None:
         self._written.add(path)
-        if b"\0" in data or len(data) > WORD:
+        if b"\0" in data or len(data) > MAX_ARGUMENT_BYTES:
             self.flush()
             super().write(path, data, mode)
             return
         words = [path, f"{mode:o}", data.decode("utf-8", "surrogateescape")]
-        is_fresh = self.new is not None and path.startswith(self.new + "/")
-        program = _FRESH if is_fresh else _WRITE
-        last = self._waiting[-1][0] if self._waiting else []
-        if program in last and path not in last and sum(map(_size, self._waiting)) + len(data) < MOST:
+        is_fresh = self.new_dir is not None and path.startswith(self.new_dir + "/")
+        program = _WRITE_NEW_FILES if is_fresh else _REPLACE_FILES
+        last = self._pending[-1][0] if self._pending else []
+        if (
+            program in last
+            and path not in last
+            and sum(map(_count_step_bytes, self._pending)) + len(data) < MAX_BATCH_BYTES
+        ):
             last += words  # those that follow each other are one
-            self._unsafe += [path] if is_fresh else []
+            self._unsynced += [path] if is_fresh else []
             return
         if is_fresh:
-            self._unsafe.append(path)
+            self._unsynced.append(path)
         else:
-            words.insert(0, "\n".join(self._unsafe))
-            self._unsafe.clear()
-        check = remote_host.check_written
-        self.later(["sh", "-c", program, "write", *words], lambda result: check(self.name, path, result))
+            words.insert(0, "\n".join(self._unsynced))
+            self._unsynced.clear()
+        check = remote_host.check_write
+        self.run_later(["sh", "-c", program, "write", *words], lambda result: check(self.name, path, result))
 
     def read(self, path: str) -> bytes:
-        if self.new and path.startswith(self.new + "/") and path not in self._written:
+        if self.new_dir and path.startswith(self.new_dir + "/") and path not in self._written:
             raise NotFound(f"there is no file {path} on {self.name}")
         return super().read(path)
 
@@ -136,18 +140,18 @@ class GatheredHost(PipeHost):
         self.flush()
         return super().stream(argv, stdin=stdin, stdout=stdout, stderr=stderr)
 
-    def run_here(self, argv: Sequence[str]) -> int:
+    def run_attached(self, argv: Sequence[str]) -> int:
         self.flush()
-        return super().run_here(argv)
+        return super().run_attached(argv)
 
     def lock(self, path: str, timeout: float = 60.0) -> RemoteLock:
         self.flush()
         return super().lock(path, timeout)
 
-    def git_url(self, path: str, by: Sequence[str] = ("git",)) -> str:
+    def build_git_url(self, path: str, by: Sequence[str] = ("git",)) -> str:
         self.flush()
-        return super().git_url(path, by)
+        return super().build_git_url(path, by)
 
 
-def _size(step: tuple[list[str], bytes, Check]) -> int:
+def _count_step_bytes(step: tuple[list[str], bytes, ResultCheck]) -> int:
     return len(step[1]) + sum(len(word) for word in step[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from mngr.base.model import Record
+from mngr.base.model import Struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mngr.base.paths import Home
-    from mngr.base.shell import Process, Result, Stream
+    from mngr.base.shell import Process, ProcessResult, Stream
 
 
 class Host(Protocol):
@@ -22,14 +22,14 @@ class Host(Protocol):
     name: str
     provider: str
     home: Home
-    is_here: bool  # whether its files are this process's own
+    is_local: bool  # whether its files are this process's own
 
     @property
-    def socket(self) -> str:
+    def tmux_socket(self) -> str:
         """Where our tmux server listens: `/tmp/mngr-UID/HASH12`, the same for everyone who uses that home."""
         ...
 
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float | None = None) -> Result:
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float | None = None) -> ProcessResult:
         """Run to the end; raises TimedOut, Unreachable."""
         ...
 
@@ -39,7 +39,7 @@ class Host(Protocol):
         """Start with the caller's streams; raises Unreachable."""
         ...
 
-    def run_here(self, argv: Sequence[str]) -> int:
+    def run_attached(self, argv: Sequence[str]) -> int:
         """Run with this process's own streams; the exit code; raises Unreachable when the connection ends first."""
         ...
 
@@ -51,7 +51,7 @@ class Host(Protocol):
         """Replace a file in one step and sync it; raises MngrError, Unreachable."""
         ...
 
-    def has(self, path: str) -> bool:
+    def has_path(self, path: str) -> bool:
         """Whether there is something of that name, be it a link to nowhere; raises Unreachable."""
         ...
 
@@ -59,11 +59,11 @@ class Host(Protocol):
         """Hold a lock between all processes of that host and all its clients; raises TimedOut, Unreachable."""
         ...
 
-    def git_url(self, path: str, by: Sequence[str] = ("git",)) -> str:
+    def build_git_url(self, path: str, by: Sequence[str] = ("git",)) -> str:
         """How git here reaches a repository there; `by` is what to run there as git."""
         ...
 
-    def attach_argv(self, argv: Sequence[str]) -> list[str]:
+    def build_attach_argv(self, argv: Sequence[str]) -> list[str]:
         """What to run here so that `argv` has this terminal there."""
         ...
 
@@ -105,72 +105,72 @@ class Provider(Protocol):
         ...
 
 
-class Snapshots(Protocol):
+class SnapshotProvider(Protocol):
     """What a provider with `can_snapshot_hosts` can do too; the option `snapshot=NAME` of `create` makes a host from one."""
 
-    def snapshot(self, host: str, place: str) -> dict[str, Any]:
+    def save_snapshot(self, host: str, place: str) -> dict[str, Any]:
         """Keep a running host's files, without its agents: what fits in `place`; what to remember of the rest."""
         ...
 
-    def drop_snapshot(self, facts: dict[str, Any]) -> None:
+    def delete_snapshot(self, facts: dict[str, Any]) -> None:
         """Delete what is not in the place, by what was remembered of it."""
         ...
 
 
 @runtime_checkable
-class Keeps(Protocol):
+class BackupProvider(Protocol):
     """What a provider may also be able to do: keep what agents do, outside of their hosts; for `start` of one that is gone."""
 
-    def kept(self, host: str) -> dict[str, dict[str, Any]]:
+    def list_backups(self, host: str) -> dict[str, dict[str, Any]]:
         """What is kept of each agent of a host, by its id: `at` (time), perhaps `head` and `form` of its commits. Unreachable."""
         ...
 
-    def fetch(self, host: str, agent: str, place: str) -> None:
+    def fetch_backup(self, host: str, agent: str, place: str) -> None:
         """Its commits since its base as `work.bundle`, its own files as `agent.tar`, in a directory; what there is of them."""
         ...
 
 
 @runtime_checkable
-class Unfinished(Protocol):
+class PartialSnapshotProvider(Protocol):
     """What a provider with snapshots may also be able to do: know beforehand what one that is cut off leaves."""
 
-    def unfinished(self, host: str, place: str) -> dict[str, Any] | None:
+    def find_partial_snapshot(self, host: str, place: str) -> dict[str, Any] | None:
         """What `drop_snapshot` needs to take away what a snapshot to this place has made so far."""
         ...
 
 
-class Leftover(Record):
+class Leftover(Struct):
     """Something of a provider's that no command knows of; without `act` it is only named."""
 
-    what: str
+    description: str
     name: str
-    act: Callable[[], None] | None = None
+    remove: Callable[[], None] | None = None
     note: str | None = None
-    is_half_made: bool = False  # it never came to be
+    is_incomplete: bool = False  # it never came to be
 
 
 @runtime_checkable
-class Leftovers(Protocol):
+class LeftoverProvider(Protocol):
     """What a provider may also be able to do: find what interrupted commands left behind."""
 
-    def leftovers(self) -> list[Leftover]:
+    def list_leftovers(self) -> list[Leftover]:
         """What is surely ours and nobody's any more, with a way to take it away; the rest by name only. Raises Unreachable."""
         ...
 
 
 @runtime_checkable
-class ChecksOptions(Protocol):
+class OptionChecker(Protocol):
     """An optional capability of a provider: check options before a host is created."""
 
-    def check(self, options: dict[str, Any]) -> None:
+    def check_options(self, options: dict[str, Any]) -> None:
         """Raise UsageError for options that no host can have; create nothing."""
         ...
 
 
 @runtime_checkable
-class RefusesStop(Protocol):
+class StopChecker(Protocol):
     """An optional capability of a provider: name hosts that cannot be stopped, though others can."""
 
-    def refuse_stop(self, host: str) -> None:
+    def check_stoppable(self, host: str) -> None:
         """Raise MngrError if this host cannot be stopped."""
         ...

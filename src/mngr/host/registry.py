@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from mngr.base.paths import Home
 
 
-ALIKE = "alike-"  # in the cache: what is known of all hosts of an image
+IMAGE_CACHE_PREFIX = "alike-"  # in the cache: what is known of all hosts of an image
 
 
-def key(home: Home) -> str:
+def compute_owner_key(home: Home) -> str:
     """Whose a host is that an engine made for us: of this machine, user and home, for many may use one engine."""
     import hashlib
 
@@ -26,7 +26,7 @@ def key(home: Home) -> str:
     return hashlib.sha256(whole.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
-def providers(home: Home) -> list[str]:
+def list_providers(home: Home) -> list[str]:
     """The providers that have a host here."""
     try:
         return sorted(os.listdir(home.hosts))
@@ -34,7 +34,7 @@ def providers(home: Home) -> list[str]:
         return []
 
 
-def names(home: Home, provider: str, phase: str = "json") -> list[str]:
+def list_hosts(home: Home, provider: str, phase: str = "json") -> list[str]:
     """The hosts of a provider, or those that are just being made (`making`), taken away (`ending`), or are gone (`gone`)."""
     try:
         listed = os.listdir(os.path.join(home.hosts, provider))
@@ -43,7 +43,7 @@ def names(home: Home, provider: str, phase: str = "json") -> list[str]:
     return sorted(name.removesuffix(f".{phase}") for name in listed if name.endswith(f".{phase}"))
 
 
-def load(home: Home, provider: str, host: str, phase: str = "json") -> dict[str, Any] | None:
+def find_facts(home: Home, provider: str, host: str, phase: str = "json") -> dict[str, Any] | None:
     """The facts about a host; None when it was never used, or what is written cannot be read."""
     try:
         with open(_path(home, provider, host, phase), encoding="utf-8") as file:
@@ -53,13 +53,13 @@ def load(home: Home, provider: str, host: str, phase: str = "json") -> dict[str,
     return facts if isinstance(facts, dict) and facts.get("v") == 1 else None
 
 
-def is_gone(home: Home, provider: str, host: str) -> bool:
+def is_removed(home: Home, provider: str, host: str) -> bool:
     """Whether a host that was ours has been taken away, or just is."""
     ending = os.path.exists(_path(home, provider, host, "ending"))
     return ending or not os.path.exists(_path(home, provider, host, "json"))
 
 
-def age(home: Home, provider: str, host: str, phase: str = "json") -> float:
+def get_age(home: Home, provider: str, host: str, phase: str = "json") -> float:
     """Seconds since a host was last written down."""
     try:
         return time.time() - os.stat(_path(home, provider, host, phase)).st_mtime
@@ -67,12 +67,12 @@ def age(home: Home, provider: str, host: str, phase: str = "json") -> float:
         return 0.0
 
 
-def save(home: Home, provider: str, host: str, facts: dict[str, Any], phase: str = "json") -> None:
+def save_facts(home: Home, provider: str, host: str, facts: dict[str, Any], phase: str = "json") -> None:
     """Remember a host."""
     _write(_path(home, provider, host, phase), json.dumps({"v": 1, **facts}).encode() + b"\n", sync=True)
 
 
-def drop(home: Home, provider: str, host: str, *phases: str) -> None:
+def delete_phases(home: Home, provider: str, host: str, *phases: str) -> None:
     """What was written of a host in these phases is no longer so."""
     for phase in phases:
         try:
@@ -81,36 +81,36 @@ def drop(home: Home, provider: str, host: str, *phases: str) -> None:
             pass
 
 
-def forget(home: Home, provider: str, host: str) -> None:
+def forget_host(home: Home, provider: str, host: str) -> None:
     """The host is no longer ours."""
-    drop(home, provider, host, "json", "making", "ending", "seen", "known_hosts")
+    delete_phases(home, provider, host, "json", "making", "ending", "seen", "known_hosts")
     try:
         os.rmdir(os.path.join(home.hosts, provider))
     except OSError:
         pass
 
 
-def load_alike(home: Home, provider: str, files: str) -> dict[str, Any] | None:
+def find_image_facts(home: Home, provider: str, files: str) -> dict[str, Any] | None:
     """What is known of every host that is made of these files; None when none was asked yet."""
     try:
-        with open(_alike_path(home, provider, files), encoding="utf-8") as file:
+        with open(_image_facts_path(home, provider, files), encoding="utf-8") as file:
             return dict(json.load(file)["facts"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def save_alike(home: Home, provider: str, files: str, facts: dict[str, Any]) -> None:
+def save_image_facts(home: Home, provider: str, files: str, facts: dict[str, Any]) -> None:
     """Remember what others made of the same files need not be asked."""
-    _write(_alike_path(home, provider, files), json.dumps({"v": 1, "facts": facts}).encode() + b"\n")
+    _write(_image_facts_path(home, provider, files), json.dumps({"v": 1, "facts": facts}).encode() + b"\n")
 
 
-def _alike_path(home: Home, provider: str, files: str) -> str:
+def _image_facts_path(home: Home, provider: str, files: str) -> str:
     from urllib.parse import quote
 
-    return os.path.join(home.cache, f"{ALIKE}{provider}-{quote(files, safe='')[:100]}.json")
+    return os.path.join(home.cache, f"{IMAGE_CACHE_PREFIX}{provider}-{quote(files, safe='')[:100]}.json")
 
 
-def save_seen(home: Home, provider: str, host: str, answer: bytes, asked: float) -> None:
+def save_last_listing(home: Home, provider: str, host: str, answer: bytes, asked: float) -> None:
     """Keep what a host answered to `list`, unless something was kept since it was asked; the file's time says when.
 
     A cache: a home that is full does not matter.
@@ -131,7 +131,7 @@ def save_seen(home: Home, provider: str, host: str, answer: bytes, asked: float)
         pass
 
 
-def add_seen(home: Home, provider: str, host: str, rows: bytes) -> None:
+def append_last_listing(home: Home, provider: str, host: str, rows: bytes) -> None:
     """One more agent in what a host last answered."""
     try:
         fd = os.open(_path(home, provider, host, "seen"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -143,7 +143,7 @@ def add_seen(home: Home, provider: str, host: str, rows: bytes) -> None:
         pass
 
 
-def load_seen(home: Home, provider: str, host: str) -> tuple[bytes, float] | None:
+def find_last_listing(home: Home, provider: str, host: str) -> tuple[bytes, float] | None:
     """What a host last answered, and when."""
     path = _path(home, provider, host, "seen")
     try:
@@ -153,7 +153,7 @@ def load_seen(home: Home, provider: str, host: str) -> tuple[bytes, float] | Non
         return None
 
 
-def known_hosts(home: Home, provider: str, host: str) -> str:
+def known_hosts_path(home: Home, provider: str, host: str) -> str:
     """The file that ssh reads its key from; see mngr.agents.interact.pipe."""
     return _path(home, provider, host, "known_hosts")
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 
 from mngr.base.errors import MngrError
-from mngr.base.paths import socket_for
+from mngr.base.paths import build_socket_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.base.paths import Home
     from mngr.host.protocol import Host
 
-WATCHER = "_watcher"  # the hidden session; no agent can have this name
+WATCHER_SESSION = "_watcher"  # the hidden session; no agent can have this name
 
-_CONF = """\
+_CONFIGURATION = """\
 # Written by mngr; changes here are lost. Your own keys: mngr config set tmux.source FILE
 set -g default-terminal tmux-256color
 set -g default-size 200x50
@@ -44,23 +44,23 @@ bind -n MouseDown2Pane select-pane -t = \\; if -F "#{||:#{pane_in_mode},#{mouse_
 """
 
 
-def socket_path(home: Home) -> str:
+def get_socket_path(home: Home) -> str:
     """`/tmp/mngr-UID/HASH12`: short enough for a socket, the same for everyone who uses this home."""
     try:
         return os.readlink(home.socket_link)
     except OSError:
-        return socket_for(os.path.realpath(home.root), os.getuid())
+        return build_socket_path(os.path.realpath(home.root), os.getuid())
 
 
-def configuration(source: str | None) -> str:
+def build_configuration(source: str | None) -> str:
     """The server's configuration; `source` is a file of the user's own."""
-    return _CONF + (f"source-file -q {_tmux_quote(source)}\n" if source else "")
+    return _CONFIGURATION + (f"source-file -q {_tmux_quote(source)}\n" if source else "")
 
 
-def prepare(home: Home, source: str | None) -> str:
+def write_configuration(home: Home, source: str | None) -> str:
     """Write the server's configuration and the link to its socket; the socket's path."""
-    socket = socket_path(home)
-    conf = configuration(os.path.expanduser(source) if source else None)
+    socket = get_socket_path(home)
+    conf = build_configuration(os.path.expanduser(source) if source else None)
     try:
         try:
             with open(home.tmux_conf, encoding="utf-8") as file:
@@ -83,27 +83,21 @@ def prepare(home: Home, source: str | None) -> str:
     return socket
 
 
-def check_place(host: Host) -> str:
+def get_safe_socket(host: Host) -> str:
     """The path of our server's socket; MngrError when the directory it is in is somebody else's."""
-    socket = host.socket
+    socket = host.tmux_socket
     place = os.path.dirname(socket)
-    if (
-        host.is_here
-        and os.path.lexists(place)
-        and (os.path.islink(place) or os.stat(place).st_uid != os.getuid())
-    ):
-        raise MngrError(
-            f"{place} is not a directory of yours", "have its owner remove it; mngr makes it anew"
-        )
+    if host.is_local and os.path.lexists(place) and (os.path.islink(place) or os.stat(place).st_uid != os.getuid()):
+        raise MngrError(f"{place} is not a directory of yours", "have its owner remove it; mngr makes it anew")
     return socket
 
 
-def argv(host: Host, *words: str) -> list[str]:
+def build_argv(host: Host, *words: str) -> list[str]:
     """A call of tmux on our server; MngrError as in `check_place`."""
-    return ["tmux", "-u", "-S", check_place(host), *words]
+    return ["tmux", "-u", "-S", get_safe_socket(host), *words]
 
 
-def word(text: str, *, is_format: bool = False) -> str:
+def quote_word(text: str, *, is_format: bool = False) -> str:
     """`text` as one word of a tmux command line: a `;` at its end is a separator there, and # starts a format."""
     text = text.replace("#", "##") if is_format else text
     return text[:-1] + "\\;" if text.endswith(";") else text

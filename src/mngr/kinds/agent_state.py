@@ -3,102 +3,102 @@
 from __future__ import annotations
 
 from mngr.base import clock
-from mngr.base.model import AgentRecord, Evidence, State
+from mngr.base.model import AgentRecord, AgentState, Evidence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SAYABLE = ("STARTING", "RUNNING", "WAITING", "PARKED")  # what a program may say of itself
-_LONGEST = 100  # of a reason an agent gives
-_FAR = 1e11  # seconds: past the year 5000, so no time of ours
+_REPORTABLE_STATES = ("STARTING", "RUNNING", "WAITING", "PARKED")  # what a program may say of itself
+_MAX_REASON_LENGTH = 100  # of a reason an agent gives
+_MAX_TIMESTAMP = 1e11  # seconds: past the year 5000, so no time of ours
 
 
-def state_of(record: AgentRecord, evidence: Evidence) -> State:
+def derive_state(record: AgentRecord, evidence: Evidence) -> AgentState:
     """The state of any agent whose program says nothing of its own, or says it through `status`."""
-    for _, hear in WITNESSES:
+    for _, hear in EVIDENCE_RULES:
         state = hear(record, evidence)
         if state is not None:
             return state
-    return State(state="UNKNOWN", reason="no evidence", source="record")
+    return AgentState(state="UNKNOWN", reason="no evidence", source="record")
 
 
-def _record(record: AgentRecord, evidence: Evidence) -> State | None:
+def _state_from_record(record: AgentRecord, evidence: Evidence) -> AgentState | None:
     if record.phase == "creating":
-        if evidence.owner_alive:
-            return State(state="STARTING", source="record", since=record.created_at)
-        return State(state="FAILED", reason="create_interrupted", source="record", since=record.created_at)
+        if evidence.is_owner_alive:
+            return AgentState(state="STARTING", source="record", since=record.created_at)
+        return AgentState(state="FAILED", reason="create_interrupted", source="record", since=record.created_at)
     if record.phase == "destroying":
-        reason = "destroying" if evidence.owner_alive else "destroy_interrupted"
-        return State(state="STOPPED", reason=reason, source="record")
+        reason = "destroying" if evidence.is_owner_alive else "destroy_interrupted"
+        return AgentState(state="STOPPED", reason=reason, source="record")
     return None
 
 
-def _stopped(record: AgentRecord, evidence: Evidence) -> State | None:
+def _state_from_stop(record: AgentRecord, evidence: Evidence) -> AgentState | None:
     if evidence.stopped is None:
         return None
-    return State(
+    return AgentState(
         state="STOPPED",
-        reason=_text(evidence.stopped.get("reason")),
+        reason=_text_or_none(evidence.stopped.get("reason")),
         source="record",
-        since=when(evidence.stopped),
+        since=parse_row_time(evidence.stopped),
     )
 
 
-def _exit(record: AgentRecord, evidence: Evidence) -> State | None:
+def _state_from_exit(record: AgentRecord, evidence: Evidence) -> AgentState | None:
     if evidence.exit is None:
         return None
     code = evidence.exit.get("code")
     if code == 0:
-        return State(state="DONE", source="exit", since=when(evidence.exit))
-    return State(state="FAILED", reason=f"exit {code}", source="exit", since=when(evidence.exit))
+        return AgentState(state="DONE", source="exit", since=parse_row_time(evidence.exit))
+    return AgentState(state="FAILED", reason=f"exit {code}", source="exit", since=parse_row_time(evidence.exit))
 
 
-def _status(record: AgentRecord, evidence: Evidence) -> State | None:
-    status = evidence.status
-    if status is None or status.get("state") not in _SAYABLE or not is_running(evidence):
+def _state_from_status(record: AgentRecord, evidence: Evidence) -> AgentState | None:
+    status = evidence.hook_status
+    if status is None or status.get("state") not in _REPORTABLE_STATES or not is_running(evidence):
         return None
-    return State(
+    return AgentState(
         state=str(status["state"]),
-        reason=_text(status.get("reason")),
-        source=_text(status.get("source")) or "hook",
-        since=when(status),
-        parked_until=_stamp(status.get("until")),
+        reason=_text_or_none(status.get("reason")),
+        source=_text_or_none(status.get("source")) or "hook",
+        since=parse_row_time(status),
+        parked_until=_parse_timestamp(status.get("until")),
     )
 
 
-def _process(record: AgentRecord, evidence: Evidence) -> State | None:
-    if not evidence.tmux_answers:
-        return State(state="UNKNOWN", reason="tmux does not answer", source="process")
+def _state_from_process(record: AgentRecord, evidence: Evidence) -> AgentState | None:
+    if not evidence.is_tmux_running:
+        return AgentState(state="UNKNOWN", reason="tmux does not answer", source="process")
     if is_running(evidence):
         made = float(str((evidence.pane or {}).get("created") or 0))  # its terminal, at its last start
-        return State(state="RUNNING", source="process", since=max(clock.stamp(made), record.created_at))
-    return State(state="FAILED", reason="lost", source="process")
+        return AgentState(state="RUNNING", source="process", since=max(clock.format_timestamp(made), record.created_at))
+    return AgentState(state="FAILED", reason="lost", source="process")
 
 
-WITNESSES: tuple[tuple[str, Callable[[AgentRecord, Evidence], State | None]], ...] = (
-    ("record", _record),
-    ("stop marker", _stopped),
-    ("exit record", _exit),
-    ("status", _status),
-    ("process", _process),
+EVIDENCE_RULES: tuple[tuple[str, Callable[[AgentRecord, Evidence], AgentState | None]], ...] = (
+    ("record", _state_from_record),
+    ("stop marker", _state_from_stop),
+    ("exit record", _state_from_exit),
+    ("status", _state_from_status),
+    ("process", _state_from_process),
 )
 
 
 def is_running(evidence: Evidence) -> bool:
     """Whether the agent's terminal is there and its program has not ended."""
-    return evidence.tmux_answers and evidence.pane is not None and evidence.pane.get("dead") != "1"
+    return evidence.is_tmux_running and evidence.pane is not None and evidence.pane.get("dead") != "1"
 
 
-def when(row: dict[str, object]) -> str | None:
+def parse_row_time(row: dict[str, object]) -> str | None:
     """The time a row names, written as a stamp or as seconds."""
     at = row.get("at")
     if isinstance(at, int | float):
-        return clock.stamp(float(at)) if 0 < at < _FAR else None
-    return _stamp(at)
+        return clock.format_timestamp(float(at)) if 0 < at < _MAX_TIMESTAMP else None
+    return _parse_timestamp(at)
 
 
-def _stamp(value: object) -> str | None:
+def _parse_timestamp(value: object) -> str | None:
     """A stamp of ours, or nothing: agents can write anything here."""
     if not isinstance(value, str) or len(value) != 24:
         return None
@@ -106,5 +106,5 @@ def _stamp(value: object) -> str | None:
     return value if shape == "0000-00-00T00:00:00.000Z" else None
 
 
-def _text(value: object) -> str | None:
-    return " ".join(value.split())[:_LONGEST] or None if isinstance(value, str) else None
+def _text_or_none(value: object) -> str | None:
+    return " ".join(value.split())[:_MAX_REASON_LENGTH] or None if isinstance(value, str) else None

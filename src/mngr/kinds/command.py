@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mngr.base.errors import UsageError
-from mngr.kinds.agent_state import state_of
-from mngr.kinds.coding_agent import refuse
+from mngr.kinds.agent_state import derive_state
+from mngr.kinds.coding_agent import reject_coding_options
 from mngr.kinds.delivery import Delivery
 
 TYPE_CHECKING = False
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from mngr.base.model import AgentRecord, Evidence, State
+    from mngr.base.model import AgentRecord, AgentState, Evidence
     from mngr.host.protocol import Host
 
 
@@ -21,12 +21,12 @@ class CommandKind:
 
     name = "command"
     summary = "any program: what follows --"
-    answers: dict[str, str] = {}
+    answer_keys: dict[str, str] = {}
     programs: tuple[str, ...] = ()
-    conversation: tuple[str, ...] = ()
+    transcript_paths: tuple[str, ...] = ()
 
-    def check(self, args: list[str], options: dict[str, Any]) -> None:
-        refuse(self.name, options)
+    def check_arguments(self, args: list[str], options: dict[str, Any]) -> None:
+        reject_coding_options(self.name, options)
         if not args or not args[0].strip():
             raise UsageError(
                 "there is no command to run", "write it after --, for example: mngr create foo -- make test"
@@ -40,13 +40,13 @@ class CommandKind:
             return ["sh", "-c", record.command[0]]
         return record.command
 
-    def state(self, record: AgentRecord, evidence: Evidence) -> State:
-        return state_of(record, evidence)
+    def state(self, record: AgentRecord, evidence: Evidence) -> AgentState:
+        return derive_state(record, evidence)
 
     def delivery(self, record: AgentRecord, text: str) -> Delivery:
         return Delivery(text=text)
 
-    def parse(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
         return iter(())
 
 

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from mngr.base.errors import MngrError
-from mngr.base.model import Record
+from mngr.base.model import Struct
 
 
-class Delivery(Record):
+class Delivery(Struct):
     """What to type and what to wait for."""
 
     text: str
-    ready: str | None = (
-        None  # files in the agent's directory, with * as in a shell: all there once it takes messages
-    )
+    ready: str | None = None  # files in the agent's directory, with * as in a shell: all there once it takes messages
     pause: float = 0.0  # between the paste and Enter: some programs need a moment to take a paste in
     proof: str = "sent"  # hook | transcript | api | screen | sent
-    mark: str | None = None  # a fixed string that appears in events.jsonl when the message has arrived
-    shown: str = ""  # what stands where the cursor is while the text still waits for Enter
-    obeyed: str = ""  # first characters that the program would take for an order of its own
-    shut: tuple[str, ...] = ()  # what it may wait for while a text would do something else than arrive
-    clear: str = ""  # the key that takes away what stands in its input box, a piece a time, and the one to its end: an interrupted message comes back
-    empty: str = ""  # how the line of the cursor looks when nothing stands there, one way a line
-    keys: bool = False  # the text is the name of a key, pressed once, and no Enter follows
-    dialog: str = ""  # for sed: a line of a question that stands in the way, marking the key that closes it
-    prompt: str = (
-        ""  # for awk: how the line begins where a text waits for Enter, when the cursor does not stand there
-    )
-    box: str = ""  # a directory of the agent from which the program takes messages and answers as files
+    arrival_marker: str | None = None  # a fixed string that appears in events.jsonl when the message has arrived
+    pending_text: str = ""  # what stands where the cursor is while the text still waits for Enter
+    command_prefixes: str = ""  # first characters that the program would take for an order of its own
+    blocking_reasons: tuple[str, ...] = ()  # what it may wait for while a text would do something else than arrive
+    clear_keys: str = ""  # the key that takes away what stands in its input box, a piece a time, and the one to its end: an interrupted message comes back
+    empty_line_patterns: str = ""  # how the line of the cursor looks when nothing stands there, one way a line
+    is_key: bool = False  # the text is the name of a key, pressed once, and no Enter follows
+    dialog_pattern: str = ""  # for sed: a line of a question that stands in the way, marking the key that closes it
+    prompt: str = ""  # for awk: how the line begins where a text waits for Enter, when the cursor does not stand there
+    inbox_dir: str = ""  # a directory of the agent from which the program takes messages and answers as files
 
 
 def check_text(text: str) -> str:
@@ -44,10 +40,10 @@ def check_text(text: str) -> str:
     return text
 
 
-def check_plain(delivery: Delivery) -> Delivery:
+def reject_slash_command(delivery: Delivery) -> Delivery:
     """`delivery` if the program will read its text as a message and not as an order."""
     first = delivery.text.lstrip()[:1]
-    if first and first in delivery.obeyed:
+    if first and first in delivery.command_prefixes:
         raise MngrError(
             f"a message that starts with {first!r} is an order to the program itself",
             "send it all the same with --raw",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import datetime
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_RESETS = re.compile(
+_RESET_PATTERN = re.compile(
     r"limit\b.*\b(?:resets?(?: at| on)?|try again at) "
     r"(?:(?P<month>[a-z]{3})[a-z]* (?P<day>\d{1,2})(?:st|nd|rd|th)?,?(?: (?P<year>\d{4}))? (?:at )?)?"
     r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d))? ?(?P<half>[ap]m)(?: \((?P<zone>[a-z_/+-]+)\))?",
@@ -19,12 +19,12 @@ _RESETS = re.compile(
 )
 
 
-def search(text: str) -> re.Match[str] | None:
+def find_reset(text: str) -> re.Match[str] | None:
     """The part of a text that says when a limit ends."""
-    return _RESETS.search(text)
+    return _RESET_PATTERN.search(text)
 
 
-def parse(found: re.Match[str], since: str | None, now: float, zone: str | None = None) -> str | None:
+def parse_reset(found: re.Match[str], since: str | None, now: float, zone: str | None = None) -> str | None:
     """The stamp of it: the first such time after `since`, in `zone` if it names none itself; None when it is no time."""
     import datetime
 
@@ -36,8 +36,8 @@ def parse(found: re.Match[str], since: str | None, now: float, zone: str | None 
     if hour > 23 or minute > 59:
         return None
     try:
-        start = clock.parse_stamp(since) if since else now
-        begin = datetime.datetime.fromtimestamp(start, _zone(part["zone"] or zone))
+        start = clock.parse_timestamp(since) if since else now
+        begin = datetime.datetime.fromtimestamp(start, _get_zone(part["zone"] or zone))
         end = begin.replace(hour=hour, minute=minute, second=0, microsecond=0)
         if part["month"]:
             end = end.replace(month=_MONTHS.index(part["month"].lower()) + 1, day=int(part["day"]))
@@ -49,10 +49,10 @@ def parse(found: re.Match[str], since: str | None, now: float, zone: str | None 
             end += datetime.timedelta(days=1)
     except (ValueError, OverflowError, OSError):
         return None
-    return clock.stamp(end.timestamp())
+    return clock.format_timestamp(end.timestamp())
 
 
-def _zone(name: str | None) -> datetime.tzinfo:
+def _get_zone(name: str | None) -> datetime.tzinfo:
     import datetime
     import zoneinfo
 

@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 
 def make_dirs(host: Host, record: AgentRecord, *names: str) -> None:
     """Directories in the agent's own; MngrError when they cannot be had."""
-    argv = ["sh", "-c", 'cd "$1" && shift && mkdir -p "$@"', "make", host.home.agent(record.id), *names]
+    argv = ["sh", "-c", 'cd "$1" && shift && mkdir -p "$@"', "make", host.home.agent_dir(record.id), *names]
     made = host.run(argv)
     if made.code:
-        raise MngrError(f"cannot make the directory of {record.name}: {made.problem}", "see: mngr doctor")
+        raise MngrError(f"cannot make the directory of {record.name}: {made.error_line}", "see: mngr doctor")
 
 
-def write(host: Host, record: AgentRecord, name: str, data: bytes) -> None:
+def write_file(host: Host, record: AgentRecord, name: str, data: bytes) -> None:
     """A file of the agent's own directory."""
-    host.write(os.path.join(host.home.agent(record.id), name), data)
+    host.write(os.path.join(host.home.agent_dir(record.id), name), data)
 
 
 def read_json(host: Host, record: AgentRecord, name: str) -> dict[str, Any]:
     """What such a file holds; nothing when it is not there or no JSON object."""
     try:
-        found = json.loads(host.read(os.path.join(host.home.agent(record.id), name)))
+        found = json.loads(host.read(os.path.join(host.home.agent_dir(record.id), name)))
     except (NotFound, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def read_user(path: str) -> dict[str, Any]:
+def read_user_json(path: str) -> dict[str, Any]:
     """A JSON file of the user's own configuration; nothing when there is none that can be read."""
     try:
         with open(path, encoding="utf-8") as file:
@@ -48,7 +48,7 @@ def read_user(path: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def carry(host: Host, record: AgentRecord, source: str, name: str) -> None:
+def copy_to_agent(host: Host, record: AgentRecord, source: str, name: str) -> None:
     """A file of the user's, or all in a directory of his, under a name in the agent's own directory."""
     found = [(source, name)] if os.path.isfile(source) else []
     for top, _, names in os.walk(source):
@@ -58,29 +58,27 @@ def carry(host: Host, record: AgentRecord, source: str, name: str) -> None:
         if os.path.isfile(path):
             make_dirs(host, record, os.path.dirname(target) or ".")
             with open(path, "rb") as file:
-                write(host, record, target, file.read())
+                write_file(host, record, target, file.read())
 
 
-def copy_login(
-    host: Host, record: AgentRecord, path: str, name: str, renewal: tuple[str, str | None]
-) -> None:
+def copy_login(host: Host, record: AgentRecord, path: str, name: str, renewal: tuple[str, str | None]) -> None:
     """A file of the user's by which a program is logged in, without the part that renews the login."""
-    found = read_user(path)
+    found = read_user_json(path)
     if not found:
-        carry(host, record, path, name)  # of another form; it has no such part
+        copy_to_agent(host, record, path, name)  # of another form; it has no such part
         return
-    _blank(found, *renewal)
-    write(host, record, name, json.dumps(found).encode())
+    _remove_renewal_key(found, *renewal)
+    write_file(host, record, name, json.dumps(found).encode())
 
 
-def _blank(table: dict[str, Any], key: str, instead: str | None) -> None:
+def _remove_renewal_key(table: dict[str, Any], key: str, instead: str | None) -> None:
     if key in table and instead is None:
         del table[key]
     elif key in table:
         table[key] = instead
     for value in table.values():
         if isinstance(value, dict):
-            _blank(value, key, instead)
+            _remove_renewal_key(value, key, instead)
 
 
 def can_renew(login: dict[str, Any], key: str, instead: str | None) -> bool:
@@ -89,7 +87,7 @@ def can_renew(login: dict[str, Any], key: str, instead: str | None) -> bool:
     return any(table.get(key, instead) != instead for table in tables)
 
 
-def find_conversation(program: str, place: str, name: str, name_of: Callable[[str], str]) -> str:
+def get_conversation(program: str, place: str, name: str, name_of: Callable[[str], str]) -> str:
     """The file below `place` whose conversation has this name; `name_of` a file is empty when it is none. NotFound."""
     files = [os.path.join(top, each) for top, _, names in os.walk(place) for each in names]
     found = {path: called for path in files if path.endswith(".jsonl") and (called := name_of(path))}

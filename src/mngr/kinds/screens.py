@@ -10,23 +10,23 @@ import os
 import re
 
 _HERE = os.path.dirname(__file__)
-_LAST = 15  # lines that count: what is above may be anything
-_loaded: dict[str, list[tuple[re.Pattern[str], str, str]]] = {}
+_LINE_COUNT = 15  # lines that count: what is above may be anything
+_rules_by_kind: dict[str, list[tuple[re.Pattern[str], str, str]]] = {}
 
 
-def read(kind: str, screen: str) -> tuple[str, str] | None:
+def find_state(kind: str, screen: str) -> tuple[str, str] | None:
     """(state, reason) that a screen of this kind shows, None when it shows nothing we know."""
-    lines = [line for line in screen.splitlines() if line.strip()][-_LAST:]
+    lines = [line for line in screen.splitlines() if line.strip()][-_LINE_COUNT:]
     for line in reversed(lines):
-        for pattern, state, reason in _rules(kind):
+        for pattern, state, reason in _load_rules(kind):
             if pattern.search(line):
                 return state, reason
     return None
 
 
-def _rules(kind: str) -> list[tuple[re.Pattern[str], str, str]]:
-    if kind not in _loaded:
+def _load_rules(kind: str) -> list[tuple[re.Pattern[str], str, str]]:
+    if kind not in _rules_by_kind:
         with open(os.path.join(_HERE, kind, "screen.json"), encoding="utf-8") as file:
             rows = json.load(file)
-        _loaded[kind] = [(re.compile(row["line"]), row["state"], row["reason"]) for row in rows]
-    return _loaded[kind]
+        _rules_by_kind[kind] = [(re.compile(row["line"]), row["state"], row["reason"]) for row in rows]
+    return _rules_by_kind[kind]

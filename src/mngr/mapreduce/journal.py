@@ -36,7 +36,7 @@ class Journal:
         os.ftruncate(self._lock, 0)
         os.write(self._lock, f"{os.getpid()}\n".encode())
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self.rows, self._length = _parse(self._path)
+        self.rows, self._length = _read_rows(self._path)
         os.ftruncate(self._fd, self._length)  # what a crash left of a row was never true
         os.lseek(self._fd, self._length, os.SEEK_SET)
         return self
@@ -47,7 +47,7 @@ class Journal:
 
     def write(self, kind: str, *, sync: bool = True, **data: Any) -> dict[str, Any]:
         """Add a row; without `sync` it may be lost with the machine, which is right for what can be seen again."""
-        row = {"v": 1, "at": clock.stamp(), "type": kind, **data}
+        row = {"v": 1, "at": clock.format_timestamp(), "type": kind, **data}
         line = json.dumps(row).encode() + b"\n"
         try:
             if os.write(self._fd, line) != len(line):
@@ -69,7 +69,7 @@ class Journal:
 
 def read_journal(path: str) -> list[dict[str, Any]]:
     """Every row that is whole; none when there is no journal."""
-    return _parse(path)[0]
+    return _read_rows(path)[0]
 
 
 def find_writer(path: str) -> int | None:
@@ -88,7 +88,7 @@ def find_writer(path: str) -> int | None:
         os.close(fd)
 
 
-def _parse(path: str) -> tuple[list[dict[str, Any]], int]:
+def _read_rows(path: str) -> tuple[list[dict[str, Any]], int]:
     """The rows, and how many bytes they are; the last line counts only when it is whole."""
     try:
         with open(path, "rb") as file:

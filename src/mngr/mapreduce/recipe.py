@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from mngr.base.model import Record
+from mngr.base.model import Struct
 from mngr.mapreduce.run_state import RunState, TaskState
 
 
-class Wish(Record):
+class AgentOptions(Struct):
     """Who shall do it, and where."""
 
     agent: str = "mechanic"
@@ -24,7 +24,7 @@ class Wish(Record):
     prefix: str = "map"  # of the agents' names
 
 
-class Judgement(Record):
+class Judgement(Struct):
     """What came home, as the recipe sees it."""
 
     claim: dict[str, Any] = {}
@@ -34,15 +34,15 @@ class Judgement(Record):
 class Recipe(Protocol):
     """A pipeline. Everything but `check` and `judge` is quick and called by one thread; those run beside each other."""
 
-    def more(self, state: RunState) -> list[dict[str, Any]]:
+    def plan_rows(self, state: RunState) -> list[dict[str, Any]]:
         """Rows for the journal that follow from the state and are not in it: tasks (`type: task`), and facts of its own."""
         ...
 
-    def base(self, one: TaskState) -> str | None:
+    def choose_base(self, one: TaskState) -> str | None:
         """The commit that a task starts from, if it is launched now."""
         ...
 
-    def prompt(self, one: TaskState) -> str:
+    def build_prompt(self, one: TaskState) -> str:
         """What the agent is told."""
         ...
 
@@ -50,7 +50,7 @@ class Recipe(Protocol):
         """Look at what came home: `folder` has `outputs`."""
         ...
 
-    def is_known(self, one: TaskState) -> bool:
+    def can_check_without_run(self, one: TaskState) -> bool:
         """Whether `check` has nothing to run, so that it waits for no other."""
         ...
 
@@ -58,6 +58,6 @@ class Recipe(Protocol):
         """See for ourselves; None when there is nothing to see. Raises MngrError when that cannot be done now."""
         ...
 
-    def settle(self, one: TaskState) -> tuple[str, str | None]:
+    def decide_outcome(self, one: TaskState) -> tuple[str, str | None]:
         """Outcome and reason of a task that was checked."""
         ...

@@ -8,10 +8,10 @@ import os
 import re
 import time
 
-from mngr.base.errors import MngrError, NotFound, UsageError, closest
-from mngr.base.names import is_name
+from mngr.base.errors import MngrError, NotFound, UsageError, suggest_closest
+from mngr.base.names import is_agent_name
 
-_FITS = 31  # characters of a task's name in its slug, so that `tmr-RUN-SLUG-2` is an agent's name
+_MAX_SLUG_WORD = 31  # characters of a task's name in its slug, so that `tmr-RUN-SLUG-2` is an agent's name
 
 
 class RunDir:
@@ -26,20 +26,20 @@ class RunDir:
         self.repo = os.path.join(self.path, "repo.git")
         self.tasks = os.path.join(self.path, "tasks")
 
-    def task(self, slug: str, *more: str) -> str:
+    def task_path(self, slug: str, *more: str) -> str:
         """A path in the folder of a task."""
         return os.path.join(self.tasks, slug, *more)
 
-    def ref(self, slug: str) -> str:
+    def ref_name(self, slug: str) -> str:
         """Where the work of a task is kept."""
         return f"refs/mngr/runs/{self.name}/{slug}"
 
 
-def new_run(root: str, name: str | None = None) -> RunDir:
+def create_run_dir(root: str, name: str | None = None) -> RunDir:
     """A folder for a new run; MngrError when there is one of that name."""
     if name is None:
         name = time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + os.urandom(2).hex()
-    elif not is_name(name) or len(name) > 20:
+    elif not is_agent_name(name) or len(name) > 20:
         raise UsageError(
             f"--name: {name!r} cannot be the name of a run",
             "at most 20 of a-z, 0-9, _ and -, as for an agent",
@@ -54,10 +54,8 @@ def new_run(root: str, name: str | None = None) -> RunDir:
     try:
         os.mkdir(run.path, 0o700)
     except FileExistsError:
-        go_on = f"mngr map --resume {name}" if _kind(run) == "map" else f"mngr tmr resume {name}"
-        raise MngrError(
-            f"there is a run {name!r} already", f"go on with it: {go_on}, or choose another name"
-        ) from None
+        go_on = f"mngr map --resume {name}" if _read_kind(run) == "map" else f"mngr tmr resume {name}"
+        raise MngrError(f"there is a run {name!r} already", f"go on with it: {go_on}, or choose another name") from None
     os.mkdir(run.tasks)
     return run
 
@@ -66,7 +64,7 @@ def list_runs(root: str) -> list[str]:
     """The runs of a project, the latest last."""
     place = os.path.join(root, ".mngr", "runs")
     try:
-        names = [name for name in os.listdir(place) if is_name(name)]
+        names = [name for name in os.listdir(place) if is_agent_name(name)]
     except FileNotFoundError:
         return []
 
@@ -79,21 +77,21 @@ def list_runs(root: str) -> list[str]:
     return sorted(names, key=begun)
 
 
-def find_run(root: str, name: str | None = None, kind: str | None = None) -> RunDir:
+def get_run(root: str, name: str | None = None, kind: str | None = None) -> RunDir:
     """A run by name, without one the latest, or the latest of a kind; raises NotFound."""
     known = list_runs(root)
     if name is None and kind is not None and known:
-        known = [one for one in known if _kind(RunDir(root, one)) in (kind, None)]
+        known = [one for one in known if _read_kind(RunDir(root, one)) in (kind, None)]
         if not known:
             raise NotFound(f"there is no run of {kind} in {root}", "see: mngr tmr list")
     if not known:
         raise NotFound(f"there is no run in {root}", "make one: mngr tmr run, or mngr map")
     if name is not None and name not in known:
-        raise NotFound(f"there is no run {name!r}", closest(name, known) or "see: mngr tmr list")
+        raise NotFound(f"there is no run {name!r}", suggest_closest(name, known) or "see: mngr tmr list")
     return RunDir(root, name or known[-1])
 
 
-def _kind(run: RunDir) -> str | None:
+def _read_kind(run: RunDir) -> str | None:
     """What the run is of; None when its plan cannot be read."""
     try:
         with open(run.plan, encoding="utf-8") as file:
@@ -102,8 +100,8 @@ def _kind(run: RunDir) -> str | None:
         return None
 
 
-def slug_of(title: str, more: str = "") -> str:
+def make_slug(title: str, more: str = "") -> str:
     """What a task is called in paths, refs and agents: the last part of its title, and six digits of all of it and `more`."""
     last = re.split(r"::|/", title)[-1] or title
-    word = re.sub(r"[^a-z0-9]+", "-", last.lower()).strip("-")[:_FITS].strip("-") or "task"
+    word = re.sub(r"[^a-z0-9]+", "-", last.lower()).strip("-")[:_MAX_SLUG_WORD].strip("-") or "task"
     return f"{word}-{hashlib.sha256((title + more).encode('utf-8', 'surrogateescape')).hexdigest()[:6]}"

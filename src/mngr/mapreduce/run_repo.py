@@ -11,9 +11,9 @@ from mngr.base.errors import MngrError
 from mngr.host import git
 from mngr.host.git import Repo
 from mngr.host.protocol import Host
-from mngr.mapreduce.run_dir import RunDir, new_run
+from mngr.mapreduce.run_dir import RunDir, create_run_dir
 
-_FETCH = (
+_FETCH_ARGS = (
     "-c",
     "fetch.unpackLimit=1",
     "fetch",
@@ -25,16 +25,16 @@ _FETCH = (
 )
 
 
-def begin(fleet: Fleet, root: str, name: str | None) -> tuple[RunDir, str]:
+def create_run(fleet: Fleet, root: str, name: str | None) -> tuple[RunDir, str]:
     """The folder of a new run and the commit it starts from; nothing is made where there is none."""
-    local = fleet.context.local
+    local = fleet.context.local_host
     repo = git.find_repo(local, root)
     if repo is None or repo.head is None:
         raise MngrError(f"{root} has no commit to start from", "commit what there is first")
-    run = new_run(root, name)
+    run = create_run_dir(root, name)
     try:
         if name is not None:
-            _claim(fleet, run)
+            _claim_name(fleet, run)
         _make_repo(local, run, repo)
     except BaseException:
         shutil.rmtree(run.path)
@@ -42,10 +42,10 @@ def begin(fleet: Fleet, root: str, name: str | None) -> tuple[RunDir, str]:
     return run, repo.head
 
 
-def _claim(fleet: Fleet, run: RunDir) -> None:
+def _claim_name(fleet: Fleet, run: RunDir) -> None:
     """Have a name for this run alone, for agents are called by it and found by it; MngrError when another has it."""
     place = os.path.join(fleet.context.home.cache, "runs")
-    fleet.context.home.make()
+    fleet.context.home.create()
     os.makedirs(place, exist_ok=True)
     link = os.path.join(place, run.name)
     while True:
@@ -66,18 +66,18 @@ def _claim(fleet: Fleet, run: RunDir) -> None:
 
 def _make_repo(local: Host, run: RunDir, repo: Repo) -> None:
     """A bare repository with all branches and tags of the user's, in one pack, from which agents are made."""
-    form = git.must(local, repo.root, "rev-parse", "--show-object-format")
-    git.must(local, run.path, "init", "--quiet", "--bare", f"--object-format={form}", "--template=", run.repo)
+    form = git.run_checked(local, repo.root, "rev-parse", "--show-object-format")
+    git.run_checked(local, run.path, "init", "--quiet", "--bare", f"--object-format={form}", "--template=", run.repo)
     for key in (
         "user.name",
         "user.email",
     ):  # so that agents can commit where only this project says who one is
         if who := git.run(local, repo.root, "config", "--local", key).text:
-            git.must(local, run.repo, "config", key, who)
+            git.run_checked(local, run.repo, "config", key, who)
     specs = [f"+{name}/*:{name}/*" for name in ("refs/heads", "refs/tags")]
-    git.must(local, run.repo, *_FETCH, repo.root, *specs, f"+HEAD:{run.ref('base')}")
+    git.run_checked(local, run.repo, *_FETCH_ARGS, repo.root, *specs, f"+HEAD:{run.ref_name('base')}")
 
 
-def keep(local: Host, run: RunDir, name: str, commit: str) -> None:
+def pin_commit(local: Host, run: RunDir, name: str, commit: str) -> None:
     """A name for a commit, so that no `git gc` takes it."""
-    git.must(local, run.repo, "update-ref", run.ref(name), commit)
+    git.run_checked(local, run.repo, "update-ref", run.ref_name(name), commit)

@@ -35,7 +35,7 @@ def mngr_kinds() -> list[AgentKind]:
 
 @hookspec
 def mngr_commands() -> list[ModuleType]:
-    """Command modules: each has `COMMAND` (a `mngr.cli.framework.spec.Command`) and `run(cli, args)`."""
+    """Command modules: each has `COMMAND` (a `mngr.cli.framework.spec.CommandSpec`) and `run(cli, args)`."""
     return []
 
 

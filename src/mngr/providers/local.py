@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mngr.base.paths import Home
-    from mngr.base.shell import Process, Result, Stream
+    from mngr.base.shell import Process, ProcessResult, Stream
     from mngr.host.protocol import Host
 
 # A git that is run from a hook would otherwise act on the repository of that hook.
@@ -34,29 +34,29 @@ class LocalHost:
 
     name = "local"
     provider = "local"
-    is_here = True
+    is_local = True
 
     def __init__(self, home: Home) -> None:
         self.home = home
         self._env = {k: v for k, v in os.environ.items() if k not in _GIT_LOCAL}
         self._env["LC_ALL"] = "C"  # we read what git and tar say
         self._env["GIT_TERMINAL_PROMPT"] = "0"
-        self._env["PATH"] = shell.fixed_path()
+        self._env["PATH"] = shell.get_absolute_search_path()
 
     @property
-    def socket(self) -> str:
-        return tmux.socket_path(self.home)
+    def tmux_socket(self) -> str:
+        return tmux.get_socket_path(self.home)
 
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float | None = None) -> Result:
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float | None = None) -> ProcessResult:
         return shell.run(argv, stdin=stdin, timeout=timeout, env=self._env)
 
     def stream(
         self, argv: Sequence[str], *, stdin: Stream = None, stdout: Stream = None, stderr: Stream = None
     ) -> Process[bytes]:
-        return shell.start(argv, stdin=stdin, stdout=stdout, stderr=stderr, env=self._env)
+        return shell.start_process(argv, stdin=stdin, stdout=stdout, stderr=stderr, env=self._env)
 
-    def run_here(self, argv: Sequence[str]) -> int:
-        return shell.wait(self.stream(argv))
+    def run_attached(self, argv: Sequence[str]) -> int:
+        return shell.wait_process(self.stream(argv))
 
     def read(self, path: str) -> bytes:
         if os.path.exists(path) and not os.path.isfile(path):  # a pipe would never end
@@ -86,23 +86,19 @@ class LocalHost:
                 os.unlink(fresh)
             except OSError:
                 pass
-            hint = (
-                "make room and try again"
-                if error.errno in (27, 28, 122)
-                else "check the directory's permissions"
-            )
+            hint = "make room and try again" if error.errno in (27, 28, 122) else "check the directory's permissions"
             raise MngrError(f"cannot write {path}: {error.strerror}", hint) from None
 
-    def has(self, path: str) -> bool:
+    def has_path(self, path: str) -> bool:
         return os.path.lexists(path)
 
     def lock(self, path: str, timeout: float = 60.0) -> Lock:
         return Lock(path, timeout)
 
-    def git_url(self, path: str, by: Sequence[str] = ("git",)) -> str:
+    def build_git_url(self, path: str, by: Sequence[str] = ("git",)) -> str:
         return path
 
-    def attach_argv(self, argv: Sequence[str]) -> list[str]:
+    def build_attach_argv(self, argv: Sequence[str]) -> list[str]:
         return list(argv)
 
     def close(self) -> None:

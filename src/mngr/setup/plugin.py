@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from mngr.agents.context import Context
 from mngr.base.errors import MngrError
-from mngr.base.model import Record
-from mngr.plugins.loader import Hooks, Plugin
+from mngr.base.model import Struct
+from mngr.plugins.loader import LoadedPlugins, Plugin
 
 
-class PluginView(Record):
+class PluginView(Struct):
     """A plugin and what it adds; `error` when it cannot be used."""
 
     name: str
@@ -24,21 +24,19 @@ class PluginView(Record):
 
 def list_plugins(ctx: Context) -> list[PluginView]:
     """Look at each alone, so that a broken one does not hide the others."""
-    return [_view(ctx, plugin) for plugin in ctx.hooks.plugins]
+    return [_inspect_plugin(ctx, plugin) for plugin in ctx.hooks.plugins]
 
 
-def _view(ctx: Context, plugin: Plugin) -> PluginView:
-    view = PluginView(name=plugin.name, package=plugin.package, module=plugin.value)
-    alone = Hooks([plugin], ctx.home, ctx.note)
+def _inspect_plugin(ctx: Context, plugin: Plugin) -> PluginView:
+    view = PluginView(name=plugin.name, package=plugin.package, module=plugin.target)
+    alone = LoadedPlugins([plugin], ctx.home, ctx.note)
     try:
-        manager = alone.manager()
+        manager = alone.find_plugin_manager()
         return view.replace(
-            providers=[provider.name for provider in alone.providers(lambda: ctx.settings)],
-            kinds=[kind.name for kind in alone.kinds()],
-            commands=[module.COMMAND.name for module in alone.commands()],
-            hooks=sorted(
-                caller.name for caller in manager.get_hookcallers(manager.get_plugin(plugin.name)) or []
-            ),
+            providers=[provider.name for provider in alone.list_providers(lambda: ctx.settings)],
+            kinds=[kind.name for kind in alone.list_kinds()],
+            commands=[module.COMMAND.name for module in alone.list_commands()],
+            hooks=sorted(caller.name for caller in manager.get_hookcallers(manager.get_plugin(plugin.name)) or []),
         )
     except MngrError as error:
         return view.replace(error=error.message, hint=error.hint)

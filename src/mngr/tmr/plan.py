@@ -7,11 +7,11 @@ import os
 from typing import Any
 
 from mngr.base.errors import MngrError
-from mngr.base.model import Record
+from mngr.base.model import Struct
 from mngr.mapreduce.run_dir import RunDir
 
 
-class Plan(Record):
+class RunPlan(Struct):
     """The wishes of one run, apart from its limits, which may change when it goes on."""
 
     base: str
@@ -44,7 +44,7 @@ class Plan(Record):
     limits: dict[str, Any] = {}
 
 
-def save_plan(run: RunDir, plan: Plan) -> None:
+def save_plan(run: RunDir, plan: RunPlan) -> None:
     """Write it down."""
     fresh = run.plan + ".new"
     with open(fresh, "w", encoding="utf-8") as file:
@@ -52,7 +52,7 @@ def save_plan(run: RunDir, plan: Plan) -> None:
     os.replace(fresh, run.plan)
 
 
-def load_plan(run: RunDir) -> Plan:
+def load_plan(run: RunDir) -> RunPlan:
     """Read it; MngrError when the run is of another kind."""
     try:
         with open(run.plan, encoding="utf-8") as file:
@@ -64,4 +64,4 @@ def load_plan(run: RunDir) -> Plan:
     if data.pop("kind", None) != "tmr":
         raise MngrError(f"{run.name} is a run of map", f"go on with it: mngr map --resume {run.name}")
     data.pop("v", None)
-    return Plan(**{key: value for key, value in data.items() if key in Plan._fields})
+    return RunPlan(**{key: value for key, value in data.items() if key in RunPlan._fields})

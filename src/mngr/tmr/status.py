@@ -11,68 +11,68 @@ from mngr.base.errors import MngrError
 from mngr.host import registry
 from mngr.host.protocol import Host
 from mngr.mapreduce import host_costs
-from mngr.mapreduce.host_costs import Rented
+from mngr.mapreduce.host_costs import RunHost
 from mngr.mapreduce.journal import find_writer, read_journal
 from mngr.mapreduce.run_dir import RunDir
-from mngr.mapreduce.run_state import RunState, TaskState, add_usage, fold
-from mngr.tmr.changes.conflict_graph import converging
-from mngr.tmr.changes.excluded import held
-from mngr.tmr.commits.hostile import clean, is_commit
+from mngr.mapreduce.run_state import RunState, TaskState, add_usage, replay_rows
+from mngr.tmr.changes.conflict_graph import list_overlaps
+from mngr.tmr.changes.excluded import list_unrepaired_causes
+from mngr.tmr.commits.untrusted import clean_line, is_commit_id
 from mngr.tmr.plan import load_plan
 
-_HEADS = 500  # commits that are compared
-_PREPARING = "a host is being prepared, which all others are made from"
+_MAX_HEADS = 500  # commits that are compared
+_PREPARING_TEXT = "a host is being prepared, which all others are made from"
 
 
-def status(run: RunDir, local: Host | None = None) -> dict[str, Any]:
+def build_status(run: RunDir, local: Host | None = None) -> dict[str, Any]:
     """`tasks`, `clusters`, `alerts`, `budget`, `counts` and how the run goes; with a host also who is `converging`."""
     rows = read_journal(run.journal)
-    state = fold(rows)
-    tasks = [_task(one) for one in state.tasks.values()]
+    state = replay_rows(rows)
+    tasks = [_summarize_task(one) for one in state.tasks.values()]
     counts: dict[str, int] = {}
     for task in tasks:
         word = task["outcome"] or task["state"]
         counts[word] = counts.get(word, 0) + 1
-    skipped, asked = state.facts.get("skip", []), _asked(run)
+    skipped, asked = state.recipe_rows.get("skip", []), _load_question_state(run)
     return {
         "run": run.name,
-        "state": _state(run, rows, state.is_over),
+        "state": _decide_state(run, rows, state.is_finished),
         "tasks": tasks,
-        "clusters": [row["cluster"] for row in state.facts.get("cluster", [])],
-        "held": held(state),
+        "clusters": [row["cluster"] for row in state.recipe_rows.get("cluster", [])],
+        "held": list_unrepaired_causes(state),
         "skipped": [{"test": row["test"], "why": row["why"]} for row in skipped],
         "alerts": [{"at": row["at"], "type": row["type"], "text": row["text"]} for row in state.alerts],
         "alarm": None if state.open_alarm is None else state.open_alarm["text"],
-        "waits": state.waits or (_PREPARING if state.preparing else None),
-        "budget": _budget(
+        "waits": state.wait_reason or (_PREPARING_TEXT if state.pending_snapshot else None),
+        "budget": _summarize_budget(
             tasks,
-            [_as_it_is(local, *one) for one in (*state.hosts.items(), *asked.hosts.items())],
+            [_refresh_host(local, *one) for one in (*state.hosts.items(), *asked.hosts.items())],
             list(asked.tasks.values()),
         ),
         "counts": counts,
-        **({} if local is None else {"converging": _converging(local, run, state)}),
+        **({} if local is None else {"converging": _list_overlapping_work(local, run, state)}),
     }
 
 
-def _converging(local: Host, run: RunDir, state: RunState) -> list[dict[str, Any]]:
+def _list_overlapping_work(local: Host, run: RunDir, state: RunState) -> list[dict[str, Any]]:
     """Where several agents work on the same lines, by what was brought home so far; those of one base are compared."""
     try:
         plan = load_plan(run)
         bases: dict[str, dict[str, str]] = {}
-        for slug, one in list(state.tasks.items())[:_HEADS]:
+        for slug, one in list(state.tasks.items())[:_MAX_HEADS]:
             base = one.base or plan.base
-            if is_commit(one.commit) and is_commit(base) and one.commit != base:
+            if is_commit_id(one.commit) and is_commit_id(base) and one.commit != base:
                 bases.setdefault(base, {})[slug] = str(one.commit)
         found: list[dict[str, Any]] = []
         for base, heads in sorted(bases.items()):
-            for meeting in converging(local, run.repo, base, heads):
-                found.append({**meeting.to_dict(), "path": clean(meeting.path, 1000)})
+            for meeting in list_overlaps(local, run.repo, base, heads):
+                found.append({**meeting.to_dict(), "path": clean_line(meeting.path, 1000)})
     except MngrError:  # a run of map, or of which too little is there
         return []
     return sorted(found, key=lambda row: (-len(row["who"]), row["path"], row["first"]))
 
 
-def _state(run: RunDir, rows: list[dict[str, Any]], is_over: bool) -> str:
+def _decide_state(run: RunDir, rows: list[dict[str, Any]], is_over: bool) -> str:
     if find_writer(run.journal) is not None:
         return "running"
     if is_over:
@@ -80,9 +80,9 @@ def _state(run: RunDir, rows: list[dict[str, Any]], is_over: bool) -> str:
     return "parked" if rows and rows[-1]["type"] == "ended" else "interrupted"
 
 
-def _task(one: TaskState) -> dict[str, Any]:
-    began = clock.parse_stamp(one.began_at) if one.began_at else None
-    ended = clock.parse_stamp(one.ended_at) if one.ended_at else time.time()
+def _summarize_task(one: TaskState) -> dict[str, Any]:
+    began = clock.parse_timestamp(one.began_at) if one.began_at else None
+    ended = clock.parse_timestamp(one.ended_at) if one.ended_at else time.time()
     return {
         "task": one.task.title,
         "slug": one.task.slug,
@@ -91,9 +91,7 @@ def _task(one: TaskState) -> dict[str, Any]:
         "reason": one.reason,
         "claimed": one.claim.get("outcome"),
         "verdict": (one.check or {}).get("verdict"),
-        "findings": [
-            row for name in ("policy", "guard", "findings") for row in (one.check or {}).get(name) or ()
-        ],
+        "findings": [row for name in ("policy", "guard", "findings") for row in (one.check or {}).get(name) or ()],
         "cluster": one.task.data.get("cause"),
         "agent": one.agent,
         "host": one.host,
@@ -108,23 +106,23 @@ def _task(one: TaskState) -> dict[str, Any]:
     }
 
 
-def _as_it_is(local: Host | None, name: str, host: Rented) -> Rented:
+def _refresh_host(local: Host | None, name: str, host: RunHost) -> RunHost:
     """A host that somebody destroyed since costs nothing any more."""
-    home = None if local is None or host.since is None else local.home
-    if home is None or registry.load(home, host.provider, name) is not None:
+    home = None if local is None or host.billed_since is None else local.home
+    if home is None or registry.find_facts(home, host.provider, name) is not None:
         return host
-    if registry.load(home, host.provider, name, "gone") is None:
+    if registry.find_facts(home, host.provider, name, "gone") is None:
         return host
-    gone = time.time() - registry.age(home, host.provider, name, "gone")
-    return host.still(clock.stamp(gone), "gone")
+    gone = time.time() - registry.get_age(home, host.provider, name, "gone")
+    return host.stop_billing(clock.format_timestamp(gone), "gone")
 
 
-def _asked(run: RunDir) -> RunState:
+def _load_question_state(run: RunDir) -> RunState:
     """What agents were asked when the run was integrated."""
-    return fold(read_journal(os.path.join(run.path, "integrate", "journal.jsonl")))
+    return replay_rows(read_journal(os.path.join(run.path, "integrate", "journal.jsonl")))
 
 
-def _budget(tasks: list[dict[str, Any]], hosts: list[Rented], asked: list[TaskState]) -> dict[str, Any]:
+def _summarize_budget(tasks: list[dict[str, Any]], hosts: list[RunHost], asked: list[TaskState]) -> dict[str, Any]:
     """What was used in all, and what for; tokens before the first edit, of those that made one; what hosts cost."""
     total: dict[str, Any] = {}
     spend: dict[str, dict[str, Any]] = {}
@@ -138,5 +136,5 @@ def _budget(tasks: list[dict[str, Any]], hosts: list[Rented], asked: list[TaskSt
         **(total or {"input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0}),
         "spend": spend,
         "before_edit": round(sum(before) / len(before)) if before else None,
-        "hosts": host_costs.bill(hosts),
+        "hosts": host_costs.summarize_costs(hosts),
     }

@@ -10,20 +10,20 @@ from collections.abc import Iterator
 
 from mngr.base import shell
 from mngr.base.errors import MngrError, NotFound
-from mngr.base.model import Record
-from mngr.tutorial.lexer import Lexer
+from mngr.base.model import Struct
+from mngr.tutorial.shell_lexer import ShellLexer
 
-_MOST_PROBLEMS = 20  # after so many the rest is cut at empty lines alone
-_RULE = r"(?:={3,}|-{3,}|\*{3,}|~{3,}|_{3,}|\+{3,}|[─━═]{2,})"
-_ONLY_RULE = re.compile(rf"#+[ \t]*{_RULE}[ \t]*#*|#{{3,}}")  # `# ----`, `#####`
-_TITLED_RULE = re.compile(rf"#+[ \t]*{_RULE}.*\w|#{{3,}}[ \t]*[^#\s]")  # `# --- x ---`, `### x`
-_ONLY_SET = re.compile(r"(set|shopt)([ \t]+[^;&|<>()`]*)?")
-_SHELLS = re.compile(r"^#!.*\b(sh|bash|dash|zsh|ksh|mksh|ash|busybox|bats)\b")
-_OTHERS = re.compile(r"#!.*\b(zsh|ksh|mksh|busybox|bats)\b")  # bash cannot read all that they can
-_PYTHON = re.compile(r"^(import [\w.]+|from [\w.]+ import |(async )?def \w+\(|class \w+)", re.MULTILINE)
+_MAX_PROBLEMS = 20  # after so many the rest is cut at empty lines alone
+_RULE_LINE = r"(?:={3,}|-{3,}|\*{3,}|~{3,}|_{3,}|\+{3,}|[─━═]{2,})"
+_BARE_RULE = re.compile(rf"#+[ \t]*{_RULE_LINE}[ \t]*#*|#{{3,}}")  # `# ----`, `#####`
+_TITLED_RULE = re.compile(rf"#+[ \t]*{_RULE_LINE}.*\w|#{{3,}}[ \t]*[^#\s]")  # `# --- x ---`, `### x`
+_SET_COMMAND = re.compile(r"(set|shopt)([ \t]+[^;&|<>()`]*)?")
+_SHELL_SHEBANG = re.compile(r"^#!.*\b(sh|bash|dash|zsh|ksh|mksh|ash|busybox|bats)\b")
+_NON_BASH_SHEBANG = re.compile(r"#!.*\b(zsh|ksh|mksh|busybox|bats)\b")  # bash cannot read all that they can
+_PYTHON_LINE = re.compile(r"^(import [\w.]+|from [\w.]+ import |(async )?def \w+\(|class \w+)", re.MULTILINE)
 
 
-class Block(Record):
+class Block(Struct):
     """A run of lines with no empty line between them."""
 
     id: str
@@ -34,7 +34,7 @@ class Block(Record):
     commands: list[str]
 
 
-class Blank(Record):
+class EmptyHeading(Struct):
     """A heading with no block under it: somebody must still write what it promises."""
 
     line: int
@@ -43,7 +43,7 @@ class Blank(Record):
     text: str
 
 
-class Problem(Record):
+class ReadProblem(Struct):
     """What could not be read, and where; the rest went on."""
 
     path: str
@@ -54,16 +54,16 @@ class Problem(Record):
         return f"{self.path}:{self.line}: {self.message}"
 
 
-class Script(Record):
+class TutorialScript(Struct):
     """A tutorial as it was read."""
 
     path: str
     blocks: list[Block]
-    blanks: list[Blank]
-    problems: list[Problem]
+    empty_headings: list[EmptyHeading]
+    problems: list[ReadProblem]
 
 
-class _Paragraph(Record):
+class _Paragraph(Struct):
     """Lines as they stand, and the commands among them."""
 
     line: int
@@ -80,7 +80,7 @@ class _Paragraph(Record):
         return all(line.lstrip().startswith("#") and not line.startswith("#!") for line in self.lines)
 
 
-def read_script(path: str, shown: str | None = None) -> Script:
+def read_script(path: str, shown: str | None = None) -> TutorialScript:
     """The script in a file, by the name it is shown under; raises MngrError when it is none."""
     shown = shown or path
     try:
@@ -93,44 +93,42 @@ def read_script(path: str, shown: str | None = None) -> Script:
         raise MngrError(f"cannot read {shown}: {error.strerror}", "name the tutorial script") from None
     if b"\0" in data:
         line = data[: data.index(b"\0")].count(b"\n") + 1
-        raise MngrError(
-            f"{shown}:{line}: this is no text, so it is no shell script", "name the tutorial script"
-        )
+        raise MngrError(f"{shown}:{line}: this is no text, so it is no shell script", "name the tutorial script")
     problems = []
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
-        problems.append(Problem(path=shown, line=line, message="this is not UTF-8"))
+        problems.append(ReadProblem(path=shown, line=line, message="this is not UTF-8"))
         text = data.decode("utf-8-sig", "replace")
-    strange = _stranger(text)
+    strange = _identify_other_language(text)
     if strange:
         raise MngrError(f"{shown}:1: this is {strange}, not a shell script", "name the tutorial script")
-    script = parse(text, shown)
-    problems += script.problems or _refused(text, shown)
+    script = parse_script(text, shown)
+    problems += script.problems or _list_syntax_errors(text, shown)
     return script.replace(problems=problems)
 
 
-def parse(text: str, path: str = "-") -> Script:
+def parse_script(text: str, path: str = "-") -> TutorialScript:
     """A script that is at hand as text; never raises."""
-    paragraphs, problems = _paragraphs(lines_of(text), path)
-    banners = [_banner(paragraph) for paragraph in paragraphs]
+    paragraphs, problems = _split_paragraphs(split_lines(text), path)
+    banners = [_find_section_title(paragraph) for paragraph in paragraphs]
     blocks: list[Block] = []
-    blanks: list[Blank] = []
+    blanks: list[EmptyHeading] = []
     section: str | None = None
     for at, (paragraph, banner) in enumerate(zip(paragraphs, banners, strict=True)):
         if banner is not None:
             section = banner
         elif paragraph.is_heading and not any(banners):
-            section = _title(paragraph.lines)
+            section = _get_title(paragraph.lines)
         if not paragraph.is_heading:
-            blocks.append(_block(paragraph, section))
-        elif _is_blank(at, paragraphs, banners):
-            blanks.append(_blank(paragraph, section))
-    return Script(path=path, blocks=blocks, blanks=blanks, problems=problems)
+            blocks.append(_build_block(paragraph, section))
+        elif _is_empty_heading(at, paragraphs, banners):
+            blanks.append(_build_empty_heading(paragraph, section))
+    return TutorialScript(path=path, blocks=blocks, empty_headings=blanks, problems=problems)
 
 
-def _is_blank(at: int, paragraphs: list[_Paragraph], banners: list[str | None]) -> bool:
+def _is_empty_heading(at: int, paragraphs: list[_Paragraph], banners: list[str | None]) -> bool:
     """Whether the heading at `at` has no block under it."""
     if at + 1 == len(paragraphs):
         return True
@@ -143,25 +141,25 @@ def _is_blank(at: int, paragraphs: list[_Paragraph], banners: list[str | None]) 
     return is_short and any(banners) and following.lines[0].lstrip().startswith("# ")
 
 
-def lines_of(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """The lines, whatever ends them."""
     return text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
 
 
-def normal(text: str) -> str:
+def normalize_text(text: str) -> str:
     """`text` without what does not matter: indentation, line ends, empty lines around it."""
-    return "\n".join(line.strip() for line in lines_of(text)).strip("\n")
+    return "\n".join(line.strip() for line in split_lines(text)).strip("\n")
 
 
-def block_id(text: str) -> str:
+def compute_block_id(text: str) -> str:
     """What a block is known by: the hash of what it says."""
-    return hashlib.sha256(normal(text).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return hashlib.sha256(normalize_text(text).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-def _stranger(text: str) -> str | None:
+def _identify_other_language(text: str) -> str | None:
     """What a text is that is no shell script, None when it may be one."""
     first = text.split("\n", 1)[0].strip()
-    if first.startswith("#!") and not _SHELLS.match(first):
+    if first.startswith("#!") and not _SHELL_SHEBANG.match(first):
         return f"a script for {first[2:].strip()}"
     if text.lstrip()[:1] in ("{", "["):
         import json
@@ -171,7 +169,7 @@ def _stranger(text: str) -> str | None:
         except (ValueError, RecursionError):
             return None
         return "JSON"
-    if not _PYTHON.search(text):
+    if not _PYTHON_LINE.search(text):
         return None
     try:
         with warnings.catch_warnings():
@@ -182,31 +180,31 @@ def _stranger(text: str) -> str | None:
     return "Python"
 
 
-def _refused(text: str, shown: str) -> list[Problem]:
+def _list_syntax_errors(text: str, shown: str) -> list[ReadProblem]:
     """What bash says that is no shell, where it is there to ask; nothing of the script is run."""
-    if _OTHERS.match(text):
+    if _NON_BASH_SHEBANG.match(text):
         return []
     said = shell.run(
         ["sh", "-c", "command -v bash >/dev/null && LC_ALL=C exec bash -O extglob -n"],
-        stdin="\n".join(lines_of(text)).encode("utf-8", "replace"),
+        stdin="\n".join(split_lines(text)).encode("utf-8", "replace"),
     )
     found = re.search(r"line (\d+): (syntax error.*)", said.err.decode("utf-8", "replace"))
-    return [Problem(path=shown, line=int(found[1]), message=f"this is no shell: {found[2]}")] if found else []
+    return [ReadProblem(path=shown, line=int(found[1]), message=f"this is no shell: {found[2]}")] if found else []
 
 
-def _paragraphs(lines: list[str], path: str) -> tuple[list[_Paragraph], list[Problem]]:
+def _split_paragraphs(lines: list[str], path: str) -> tuple[list[_Paragraph], list[ReadProblem]]:
     """The script in pieces. What is never closed is named, held to end with its line, and the reading goes on after it."""
     paragraphs: list[_Paragraph] = []
-    problems: list[Problem] = []
+    problems: list[ReadProblem] = []
     cut: set[int] = set()
     at = 0
     while at < len(lines):
         if not lines[at].strip():
             at += 1
             continue
-        paragraph, culprit = _paragraph(lines, at, cut, carries=len(problems) < _MOST_PROBLEMS)
+        paragraph, culprit = _read_paragraph(lines, at, cut, carries=len(problems) < _MAX_PROBLEMS)
         if culprit:
-            problems.append(Problem(path=path, line=culprit[0], message=culprit[1]))
+            problems.append(ReadProblem(path=path, line=culprit[0], message=culprit[1]))
             cut.add(culprit[0])
             continue
         paragraphs.append(paragraph)
@@ -214,37 +212,37 @@ def _paragraphs(lines: list[str], path: str) -> tuple[list[_Paragraph], list[Pro
     return paragraphs, problems
 
 
-def _paragraph(
+def _read_paragraph(
     lines: list[str], start: int, cut: set[int], *, carries: bool
 ) -> tuple[_Paragraph, tuple[int, str] | None]:
     """The paragraph at `start`, and what is never closed in it: the line it begins in, and what to say of it."""
-    lexer = Lexer()
+    lexer = ShellLexer()
     suspect: tuple[int, str] | None = None  # the first quote that goes over an empty line
-    commands = _Commands()
+    commands = _CommandBuilder()
     end = start
     for number in range(start + 1, len(lines) + 1):
         line = lines[number - 1]
         if not line.strip():
-            if not lexer.is_within:
+            if not lexer.is_inside_open_text:
                 break
-            suspect = suspect or lexer.open_quote
-        joined, quoted = lexer.is_escaped, lexer.is_quoted or lexer.here_document is not None
-        code = lexer.feed(line, number)
+            suspect = suspect or lexer.outermost_open_quote
+        joined, quoted = lexer.is_escaped, lexer.is_quoted or lexer.pending_here_document is not None
+        code = lexer.add_line(line, number)
         if number in cut or not carries:
-            lexer = Lexer()
-        commands.add(code, joined=joined, quoted=quoted, goes_on=lexer.is_within or lexer.is_compound)
+            lexer = ShellLexer()
+        commands.add_line(code, joined=joined, quoted=quoted, goes_on=lexer.is_inside_open_text or lexer.is_compound)
         end = number
-    paragraph = _Paragraph(line=start + 1, lines=lines[start:end], commands=commands.end())
-    document = lexer.here_document
+    paragraph = _Paragraph(line=start + 1, lines=lines[start:end], commands=commands.finish())
+    document = lexer.pending_here_document
     if document:
-        return paragraph, (document.line, f"the here-document {document.mark!r} has no end")
-    if lexer.open_quote:
-        line_of, sign = suspect or lexer.open_quote
+        return paragraph, (document.line, f"the here-document {document.delimiter!r} has no end")
+    if lexer.outermost_open_quote:
+        line_of, sign = suspect or lexer.outermost_open_quote
         return paragraph, (line_of, f"the {sign} is never closed")
     return paragraph, None
 
 
-class _Commands:
+class _CommandBuilder:
     """Lines of code put together to commands."""
 
     def __init__(self) -> None:
@@ -252,7 +250,7 @@ class _Commands:
         self._current = ""
         self._is_open = False
 
-    def add(self, code: str, *, joined: bool, quoted: bool, goes_on: bool) -> None:
+    def add_line(self, code: str, *, joined: bool, quoted: bool, goes_on: bool) -> None:
         """The next line: `joined` by a backslash to the one before, or begun inside a quote."""
         if not self._is_open:
             self._current = code.lstrip()
@@ -265,28 +263,28 @@ class _Commands:
             self._current += "\n" + code
         self._is_open = goes_on
         if not goes_on:
-            self._finish()
+            self._finish_command()
 
-    def end(self) -> list[str]:
+    def finish(self) -> list[str]:
         """All commands; what is still open is one too."""
-        self._finish()
+        self._finish_command()
         shown = [command for command in self._done if not command.startswith("#!")]
-        return [] if all(_only_set(command) for command in shown) else shown
+        return [] if all(_is_only_set(command) for command in shown) else shown
 
-    def _finish(self) -> None:
+    def _finish_command(self) -> None:
         command, self._current = self._current.rstrip(), ""
         if command:
             self._done.append(command)
 
 
-def _only_set(command: str) -> bool:
-    return all(_ONLY_SET.fullmatch(part.strip()) for part in re.split(r";|&&|\|\|", command) if part.strip())
+def _is_only_set(command: str) -> bool:
+    return all(_SET_COMMAND.fullmatch(part.strip()) for part in re.split(r";|&&|\|\|", command) if part.strip())
 
 
-def _block(paragraph: _Paragraph, section: str | None) -> Block:
+def _build_block(paragraph: _Paragraph, section: str | None) -> Block:
     return Block(
-        id=block_id(paragraph.text),
-        slug=slug_of(paragraph.lines),
+        id=compute_block_id(paragraph.text),
+        slug=build_slug(paragraph.lines),
         line=paragraph.line,
         section=section,
         text=paragraph.text,
@@ -294,39 +292,39 @@ def _block(paragraph: _Paragraph, section: str | None) -> Block:
     )
 
 
-def _blank(paragraph: _Paragraph, section: str | None) -> Blank:
-    title = _title(paragraph.lines)
-    return Blank(line=paragraph.line, section=section, title=title, text=paragraph.text)
+def _build_empty_heading(paragraph: _Paragraph, section: str | None) -> EmptyHeading:
+    title = _get_title(paragraph.lines)
+    return EmptyHeading(line=paragraph.line, section=section, title=title, text=paragraph.text)
 
 
-def _banner(paragraph: _Paragraph) -> str | None:
+def _find_section_title(paragraph: _Paragraph) -> str | None:
     """The title at the head of a paragraph that begins a section, None when it begins none."""
     first, *more = [line.strip() for line in paragraph.lines[:3]]
     if not first.startswith("#") or first.startswith("#!"):
         return None
-    if _ONLY_RULE.fullmatch(first):  # a rule, the title, and mostly another rule
-        titles = [line for line in more if line.startswith("#") and not _ONLY_RULE.fullmatch(line)]
-        return _plain(titles[0]) or None if titles else None
-    underlined = bool(more) and _ONLY_RULE.fullmatch(more[0])
+    if _BARE_RULE.fullmatch(first):  # a rule, the title, and mostly another rule
+        titles = [line for line in more if line.startswith("#") and not _BARE_RULE.fullmatch(line)]
+        return _strip_comment_signs(titles[0]) or None if titles else None
+    underlined = bool(more) and _BARE_RULE.fullmatch(more[0])
     marked = first.startswith("##") and paragraph.is_heading
-    return _plain(first) or None if underlined or marked or _TITLED_RULE.match(first) else None
+    return _strip_comment_signs(first) or None if underlined or marked or _TITLED_RULE.match(first) else None
 
 
-def _plain(line: str) -> str:
+def _strip_comment_signs(line: str) -> str:
     """A comment without the signs around it."""
     said = line.strip("# \t")
-    return re.sub(rf"^{_RULE}|{_RULE}$", "", said).strip()
+    return re.sub(rf"^{_RULE_LINE}|{_RULE_LINE}$", "", said).strip()
 
 
-def _title(lines: list[str]) -> str:
+def _get_title(lines: list[str]) -> str:
     """The first line that says something."""
-    said = (_plain(line.strip()) for line in lines if not _ONLY_RULE.fullmatch(line.strip()))
+    said = (_strip_comment_signs(line.strip()) for line in lines if not _BARE_RULE.fullmatch(line.strip()))
     return next((title for title in said if title), "")
 
 
-def slug_of(lines: list[str]) -> str:
+def build_slug(lines: list[str]) -> str:
     """A short name from the first comment, else from the first command."""
-    for text in _sayings(lines):
+    for text in _iter_meaningful_lines(lines):
         words = re.findall(r"[a-z0-9]+", text.lower().replace("'", ""))
         short = ""
         for word in words:
@@ -338,8 +336,8 @@ def slug_of(lines: list[str]) -> str:
     return "block"
 
 
-def _sayings(lines: list[str]) -> Iterator[str]:
+def _iter_meaningful_lines(lines: list[str]) -> Iterator[str]:
     comments = [line.strip() for line in lines if line.lstrip().startswith("#") and not line.startswith("#!")]
-    yield from (_plain(line) for line in comments if not _ONLY_RULE.fullmatch(line))
+    yield from (_strip_comment_signs(line) for line in comments if not _BARE_RULE.fullmatch(line))
     yield from (line for line in lines if not line.lstrip().startswith("#"))
     yield from (line[2:].strip() for line in lines if line.startswith("#!"))

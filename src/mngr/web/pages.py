@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 
-from mngr.web import player
-from mngr.web.artifacts import STATUS, Recording, Run, Test
-from mngr.web.text import plain as escape
-from mngr.web.text import straight
+from mngr.web import terminal_player
+from mngr.web.artifacts import STATUS_ORDER, E2eRun, E2eTest, Recording
+from mngr.web.html_text import escape_plain as escape
+from mngr.web.html_text import strip_direction_controls
 
-_MARKS = {"$ ": "command", "# ": "comment", "! ": "error", "? ": "code"}
+_LINE_CLASSES = {"$ ": "command", "# ": "comment", "! ": "error", "? ": "code"}
 
 
-def index(runs: list[Run], more: int = 0, *, tutorial: str | None = None) -> str:
+def render_index(runs: list[E2eRun], more: int = 0, *, tutorial: str | None = None) -> str:
     """All runs, and the way to the tutorial if there is one."""
     rows = "".join(
         f'<tr><td><a href="{escape(run.name)}/index.html">{escape(run.name)}</a></td><td>{escape(run.at)}</td>'
-        f"<td>{counts(run.tests)}</td></tr>"
+        f"<td>{render_counts(run.tests)}</td></tr>"
         for run in runs
     )
     body = f"<h1>Runs</h1><table><tr><th>run</th><th>when</th><th>tests</th></tr>{rows}</table>"
@@ -25,23 +25,25 @@ def index(runs: list[Run], more: int = 0, *, tutorial: str | None = None) -> str
     if more:
         body += f"<p>{more} older ones are not shown.</p>"
     if tutorial:
-        body += f'<p><a href="{tutorial}">The tutorial</a>: its blocks, the tests that cite them, and what these did</p>'
-    return page("Runs", body, "")
+        body += (
+            f'<p><a href="{tutorial}">The tutorial</a>: its blocks, the tests that cite them, and what these did</p>'
+        )
+    return render_page("Runs", body, "")
 
 
-def run_page(run: Run) -> str:
+def render_run(run: E2eRun) -> str:
     """One run: its tests, those that failed first."""
-    rows = "".join(_row(test) for test in run.tests)
+    rows = "".join(_render_row(test) for test in run.tests)
     head = "<tr><th>test</th><th>what it shows</th><th>blocks</th><th>terminals</th><th>seconds</th></tr>"
     body = (
-        f'<p class="way"><a href="../index.html">runs</a></p><h1>{escape(run.name)}</h1><p>{counts(run.tests)}</p>'
+        f'<p class="way"><a href="../index.html">runs</a></p><h1>{escape(run.name)}</h1><p>{render_counts(run.tests)}</p>'
         '<input id="find" type="search" placeholder="find a test" aria-label="find a test">'
         f'<table id="tests">{head}{rows}</table>'
     )
-    return page(run.name, body, "../")
+    return render_page(run.name, body, "../")
 
 
-def _row(test: Test) -> str:
+def _render_row(test: E2eTest) -> str:
     first = test.doc.strip().partition("\n")[0]
     return (
         f'<tr class="{test.status}"><td><span class="status">{test.status}</span> '
@@ -50,7 +52,7 @@ def _row(test: Test) -> str:
     )
 
 
-def test_page(run: str, test: Test, transcript: str, recordings: list[Recording]) -> str:
+def render_test(run: str, test: E2eTest, transcript: str, recordings: list[Recording]) -> str:
     """One test: what it is about, what it did, and its terminals, side by side."""
     where = f"{test.file}:{test.line}" if test.line is not None else test.file
     about = [f"<h2>About</h2><p><code>{escape(where)}</code></p>"]
@@ -63,9 +65,9 @@ def test_page(run: str, test: Test, transcript: str, recordings: list[Recording]
         about.append(f"<h2>Let in</h2><p>{escape(', '.join(test.allowed))}</p>")
     if test.failure:
         about.append(f'<h2>Failure</h2><pre class="failure">{escape(test.failure)}</pre>')
-    did = f"<h2>Transcript</h2>{transcript_rows(transcript)}"
+    did = f"<h2>Transcript</h2>{render_transcript(transcript)}"
     shown = "".join(
-        terminal(f"cast-{number}", recording) + data_of(f"cast-{number}", recording)
+        render_terminal(f"cast-{number}", recording) + render_recording(f"cast-{number}", recording)
         for number, recording in enumerate(recordings)
     )
     third = f'<section class="terminals"><h2>Terminals</h2>{shown}</section>' if recordings else ""
@@ -75,50 +77,50 @@ def test_page(run: str, test: Test, transcript: str, recordings: list[Recording]
         f'<p>{test.seconds:.1f} s</p><div class="columns"><section class="about">{"".join(about)}</section>'
         f'<section class="did">{did}</section>{third}</div>'
     )
-    return page(test.name, body, "../../", plays=bool(recordings) and player.is_there())
+    return render_page(test.name, body, "../../", plays=bool(recordings) and terminal_player.has_player())
 
 
-def transcript_rows(text: str) -> str:
+def render_transcript(text: str) -> str:
     """A transcript, each line by its kind."""
     rows = []
     for row in text.removesuffix("\n").split("\n"):
-        kind = _MARKS.get(row[:2], "output")
+        kind = _LINE_CLASSES.get(row[:2], "output")
         if kind == "code" and row != "? 0":
             kind = "code bad"
         rows.append(f'<div class="{kind}">{escape(row) or "&nbsp;"}</div>')
     return f'<div class="transcript">{"".join(rows)}</div>'
 
 
-def terminal(key: str, recording: Recording) -> str:
+def render_terminal(key: str, recording: Recording) -> str:
     """A place for the player, or without one how the screen looked in the end; `data_of` is the rest of it."""
     cut = '<p class="note">Only its beginning is shown.</p>' if recording.is_cut else ""
     title = f"<h3>{escape(recording.name)}</h3>{cut}"
-    if player.is_there():
+    if terminal_player.has_player():
         return f'{title}<div class="player" data-cast="{escape(key)}"></div>'
     note = '<p class="note">The player is not installed; this is how the screen looked in the end.</p>'
-    return f'{title}{note}<pre class="screen">{escape(player.last_screen(recording.text))}</pre>'
+    return f'{title}{note}<pre class="screen">{escape(terminal_player.render_last_screen(recording.text))}</pre>'
 
 
-def data_of(key: str, recording: Recording) -> str:
+def render_recording(key: str, recording: Recording) -> str:
     """A recording as the player of a page reads it."""
-    if not player.is_there():
+    if not terminal_player.has_player():
         return ""
-    data = json.dumps(straight(recording.text)).replace("<", "\\u003c")
+    data = json.dumps(strip_direction_controls(recording.text)).replace("<", "\\u003c")
     return f'<script type="application/json" id="{escape(key)}">{data}</script>'
 
 
-def counts(tests: list[Test]) -> str:
+def render_counts(tests: list[E2eTest]) -> str:
     """How many of each status."""
-    kinds = [(status, sum(test.status == status for test in tests)) for status in STATUS]
+    kinds = [(status, sum(test.status == status for test in tests)) for status in STATUS_ORDER]
     return ", ".join(
         f'<span class="{status}"><span class="status">{n} {status}</span></span>' for status, n in kinds if n
     )
 
 
-def page(title: str, body: str, up: str, *, plays: bool = False, head: str = "") -> str:
+def render_page(title: str, body: str, up: str, *, plays: bool = False, head: str = "") -> str:
     """A whole page around a body; `up` leads to the first one, `head` is more for its head."""
     more = (
-        f'<link rel="stylesheet" href="{up}static/{player.STYLE}"><script defer src="{up}static/{player.SCRIPT}"></script>'
+        f'<link rel="stylesheet" href="{up}static/{terminal_player.STYLE}"><script defer src="{up}static/{terminal_player.SCRIPT}"></script>'
         if plays
         else ""
     )

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mngr.host import scripts
-from mngr.testkit.contract.program import Beside
-from tests.conftest import FULL, Mngr, Ran, git, wait_for
+from mngr.testkit.contract.program import BackgroundProgram
+from tests.conftest import IS_FULL_SCALE, MngrProgram, ProgramResult, run_git, wait_for
 from tests.support.hosts.sshd import Farm
 
 pytestmark = [pytest.mark.hosts, pytest.mark.sampled(3)]
@@ -49,13 +49,13 @@ find . -name .git -prune -o -printf '%p %m %y %l\\n' | sort; cat "$MNGR_OUTPUT_D
 
 def cases(names: str, every: Sequence[Any], some: Sequence[Any]) -> pytest.MarkDecorator:
     """All of them in full, some of them else."""
-    return pytest.mark.parametrize(names, every if FULL else some)
+    return pytest.mark.parametrize(names, every if IS_FULL_SCALE else some)
 
 
 class World:
     """The program, its hosts, and a way to cut one off at a moment."""
 
-    def __init__(self, mngr: Mngr, farm: Farm, root: Path) -> None:
+    def __init__(self, mngr: MngrProgram, farm: Farm, root: Path) -> None:
         self.mngr = mngr
         self.farm = farm
         self.pause = root / "pause"
@@ -78,38 +78,38 @@ class World:
     def look(self, name: str) -> str:
         return self.mngr("exec", name, "--", "sh", "-ec", LOOK).out
 
-    def cut_at(self, step: str, host: str, *words: str) -> Ran:
+    def cut_at(self, step: str, host: str, *words: str) -> ProgramResult:
         """Run a command, and cut a host off when it is at a step."""
         return self.pause_at(step, lambda: self.farm.cut(host), *words)
 
-    def pause_at(self, step: str, act: Callable[[], None], *words: str) -> Ran:
+    def pause_at(self, step: str, act: Callable[[], None], *words: str) -> ProgramResult:
         """Run a command, and do something when it is at a step."""
         mngr = self.mngr
         mngr.env.update(PAUSE_AT=step, PAUSE=str(self.pause))
-        with Beside(mngr, *words) as process:
+        with BackgroundProgram(mngr, *words) as process:
             wait_for(self.pause.exists)
             act()
             self.pause.unlink()
-            ended = process.end()
+            ended = process.wait_for_end()
         del mngr.env["PAUSE_AT"], mngr.env["PAUSE"]
         return ended
 
-    def cut_when(self, condition: Callable[[], Any], host: str, *words: str) -> Ran:
+    def cut_when(self, condition: Callable[[], Any], host: str, *words: str) -> ProgramResult:
         """Run a command, and cut a host off when something has happened."""
-        with Beside(self.mngr, *words) as process:
+        with BackgroundProgram(self.mngr, *words) as process:
             wait_for(condition)
             self.farm.cut(host)
-            return process.end()
+            return process.wait_for_end()
 
     def rows(self, name: str) -> list[dict[str, Any]]:
-        return [agent for agent in self.mngr.agents() if agent["name"] == name]
+        return [agent for agent in self.mngr.list_agents() if agent["name"] == name]
 
     def graves(self) -> list[dict[str, Any]]:
-        return list(self.mngr.json("undestroy", "--list")["graves"])
+        return list(self.mngr.run_json("undestroy", "--list")["graves"])
 
 
 @pytest.fixture
-def world(mngr: Mngr, farm: Farm, tmp_path: Path) -> World:
+def world(mngr: MngrProgram, farm: Farm, tmp_path: Path) -> World:
     return World(mngr, farm, tmp_path)
 
 
@@ -131,7 +131,7 @@ def test_destroy(world: World, step: str, finisher: str) -> None:
     elif here:
         world.mngr("destroy", "--force", "foo")
     assert world.rows("foo") == [] and [grave["problem"] for grave in world.graves()] == [None]
-    assert world.mngr.json("gc", "--dry-run")["results"] == []
+    assert world.mngr.run_json("gc", "--dry-run")["results"] == []
     world.mngr("undestroy", "foo")
     assert world.look("foo") == before
 
@@ -140,11 +140,11 @@ def test_destroy(world: World, step: str, finisher: str) -> None:
 def test_what_was_done_without_our_knowing_is_found_out(world: World, how: str) -> None:
     """The host has taken the agent away, and its answer is lost."""
     before = world.make("foo@h1")
-    agent = world.mngr.agent("foo")
+    agent = world.mngr.get_agent("foo")
     home = str(world.farm.home("h1") / ".mngr")
 
     def leave() -> None:
-        argv = ["sh", "-c", scripts.program("leave.sh"), "leave.sh", home, agent["id"], "foo", "foo"]
+        argv = ["sh", "-c", scripts.read_program("leave.sh"), "leave.sh", home, agent["id"], "foo", "foo"]
         subprocess.run(argv, check=True)
         world.farm.cut("h1")
 
@@ -156,7 +156,7 @@ def test_what_was_done_without_our_knowing_is_found_out(world: World, how: str) 
         ran = world.mngr(how, *(["foo"] if how == "destroy" else []))
         assert "foo" in ran.out
         assert [grave["problem"] for grave in world.graves()] == [None]
-        assert world.mngr.json("gc", "--dry-run")["results"] == []
+        assert world.mngr.run_json("gc", "--dry-run")["results"] == []
     world.mngr("undestroy", "foo")
     assert world.look("foo") == before
 
@@ -175,7 +175,7 @@ def test_undestroy(world: World, step: str) -> None:
     assert world.rows("foo") == []
     world.mngr("undestroy", "foo")
     assert world.look("foo") == before
-    assert world.mngr.json("gc", "--dry-run")["results"] == []
+    assert world.mngr.run_json("gc", "--dry-run")["results"] == []
 
 
 @cases("step", RESTORE[1:], ("prepare",))
@@ -194,10 +194,10 @@ def test_clone(world: World, step: str) -> None:
     before = world.make("foo@h1")
     ended = world.cut_at(f"clone:{step}", "h2", "clone", "foo", "bar@h2")
     assert ended.code == 6, ended
-    assert world.look("foo") == before and world.mngr.agent("foo")["state"] == "RUNNING"
+    assert world.look("foo") == before and world.mngr.get_agent("foo")["state"] == "RUNNING"
     world.farm.mend("h2")
     world.mngr("gc")
-    assert world.rows("bar") == [] and world.mngr.json("gc", "--dry-run")["results"] == []
+    assert world.rows("bar") == [] and world.mngr.run_json("gc", "--dry-run")["results"] == []
     world.mngr("clone", "foo", "bar@h2")
     assert world.look("bar") == before
 
@@ -209,24 +209,22 @@ def test_clone(world: World, step: str) -> None:
 )
 def test_migrate(world: World, step: str, host: str) -> None:
     before = world.make("foo@h1")
-    agent_id = world.mngr.agent("foo")["id"]
+    agent_id = world.mngr.get_agent("foo")["id"]
     ended = world.cut_at(f"migrate:{step}", host, "migrate", "foo", "@h2")
     world.farm.mend(host)
     assert ended.code in (0, 6), ended
     whole = [
-        row
-        for row in world.rows("foo")
-        if row["state_reason"] not in ("create_interrupted", "destroy_interrupted")
+        row for row in world.rows("foo") if row["state_reason"] not in ("create_interrupted", "destroy_interrupted")
     ]
     assert len(whole) <= 1
     assert whole or [row["state_reason"] for row in world.rows("foo")].count("destroy_interrupted") == 1
     world.mngr("gc")
-    assert world.mngr.json("gc", "--dry-run")["results"] == []
+    assert world.mngr.run_json("gc", "--dry-run")["results"] == []
     rows = world.rows("foo")
     assert len(rows) <= 1
     if not rows:
         world.mngr("undestroy", "foo")
-    assert world.mngr.agent("foo")["id"] == agent_id
+    assert world.mngr.get_agent("foo")["id"] == agent_id
     assert world.look("foo") == before
 
 
@@ -237,9 +235,9 @@ def test_a_migrate_that_was_cut_off_can_be_repeated(world: World, step: str) -> 
     assert ended.code == 6
     world.farm.mend("h2")
     world.mngr("migrate", "foo", "@h2")
-    assert (world.mngr.agent("foo")["host"], world.mngr.agent("foo")["state"]) == ("h2", "RUNNING")
+    assert (world.mngr.get_agent("foo")["host"], world.mngr.get_agent("foo")["state"]) == ("h2", "RUNNING")
     assert world.look("foo") == before
-    assert world.mngr.json("gc", "--dry-run")["results"] == [] and world.graves() == []
+    assert world.mngr.run_json("gc", "--dry-run")["results"] == [] and world.graves() == []
 
 
 def test_a_stream_that_is_cut_off_is_no_agent(world: World) -> None:
@@ -276,7 +274,7 @@ def test_two_at_once_lose_nothing(world: World) -> None:
     def run(*words: str) -> None:
         codes.append(world.mngr(*words, code=None).code)
 
-    for words in (("destroy", "--force", "foo"), ("undestroy", "foo")) * (10 if FULL else 1):
+    for words in (("destroy", "--force", "foo"), ("undestroy", "foo")) * (10 if IS_FULL_SCALE else 1):
         codes.clear()
         both = [threading.Thread(target=run, args=words) for _ in range(3)]
         for thread in both:
@@ -285,4 +283,4 @@ def test_two_at_once_lose_nothing(world: World) -> None:
             thread.join()
         assert codes.count(0) >= 1, codes
     assert world.look("foo") == before
-    assert git(world.mngr.repo, "worktree", "list").count("\n") == 0
+    assert run_git(world.mngr.repo, "worktree", "list").count("\n") == 0

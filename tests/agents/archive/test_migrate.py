@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mngr.testkit.contract.living import LOOK, WORK
-from tests.conftest import Mngr, git
+from mngr.testkit.contract.lifecycle import INSPECT_SCRIPT, WORK_SCRIPT
+from tests.conftest import MngrProgram, run_git
 from tests.providers.docker.test_contract import settings
 from tests.support.hosts.engines import Docker
 from tests.support.hosts.sshd import Farm
@@ -18,83 +18,83 @@ RUN = ("--", "sleep", "1000")
 
 
 @pytest.fixture
-def client(mngr: Mngr, farm: Farm) -> Mngr:
+def client(mngr: MngrProgram, farm: Farm) -> MngrProgram:
     mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
     return mngr
 
 
-def test_a_running_agent_goes_on_elsewhere(client: Mngr, farm: Farm) -> None:
+def test_a_running_agent_goes_on_elsewhere(client: MngrProgram, farm: Farm) -> None:
     client("create", "foo", "--label", "team=red", "--", "sh", "-c", "echo begun >>begun; exec sleep 1000")
-    (client.work("foo") / "draft.txt").write_text("draft")
-    before = client.agent("foo")
+    (client.get_work_dir("foo") / "draft.txt").write_text("draft")
+    before = client.get_agent("foo")
     ran = client("migrate", "foo", "@h1")
     assert ran.out == "foo is RUNNING on h1\n" and ran.err == ""
-    after = client.agent("foo")
+    after = client.get_agent("foo")
     same = ("id", "name", "branch", "base", "created_at", "labels", "project", "kind")
     assert {key: after[key] for key in same} == {key: before[key] for key in same}
     assert (after["host"], after["provider"], after["state"]) == ("h1", "ssh", "RUNNING")
     work = Path(after["work_dir"])
     assert (work / "draft.txt").read_text() == "draft" and (work / "begun").read_text() == "begun\nbegun\n"
     assert not Path(before["work_dir"]).exists() and not list((client.home / "agents").iterdir())
-    assert client.json("undestroy", "--list")["graves"] == []
-    (agent,) = client.json("migrate", "foo", "foo@h2.ssh")["agents"]
+    assert client.run_json("undestroy", "--list")["graves"] == []
+    (agent,) = client.run_json("migrate", "foo", "foo@h2.ssh")["agents"]
     assert (agent["host"], agent["id"]) == ("h2", before["id"])
     client("stop", "foo")
     assert client("migrate", "foo", "@local").out == "foo is STOPPED on local\n"
-    assert client.json("gc")["results"] == []
+    assert client.run_json("gc")["results"] == []
 
 
 @pytest.mark.full
-def test_between_providers(client: Mngr, docker_engine: Docker) -> None:
+def test_between_providers(client: MngrProgram, docker_engine: Docker) -> None:
     client.env.update({**settings("docker"), **docker_engine.env})
     client("create", "foo@h1", "player", "--label", "team=red", "--env", "GIVEN=a 'b'")
     client("message", "foo", "-m", "hello", "--wait")
-    client("exec", "foo", "--", "sh", "-ec", WORK)
-    look = ("exec", "foo", "--", "sh", "-ec", LOOK)
-    before, agent = client(*look).out, client.agent("foo")
+    client("exec", "foo", "--", "sh", "-ec", WORK_SCRIPT)
+    look = ("exec", "foo", "--", "sh", "-ec", INSPECT_SCRIPT)
+    before, agent = client(*look).out, client.get_agent("foo")
     for number, (address, provider) in enumerate(
         (("@.docker", "docker"), ("@local", "local"), ("@box.docker", "docker"))
     ):
         client("migrate", "foo", address)
-        after = client.agent("foo")
+        after = client.get_agent("foo")
         assert (after["id"], after["provider"], after["state"]) == (agent["id"], provider, "WAITING")
         assert client(*look).out == before
         assert client("exec", "foo", "--", "printenv", "GIVEN").out == "a 'b'\n"
         client("message", "foo", "-m", f"again {number}", "--wait")
-        said = [row["text"] for row in client.json("transcript", "foo")["transcript"]]
+        said = [row["text"] for row in client.run_json("transcript", "foo")["transcript"]]
         assert said[:2] == ["hello", "ok: hello"] and said[-1] == f"ok: again {number}"
-        assert client.json("gc")["results"] == []
-    rows = {row["host"]: row["agents"] for row in client.json("list", "--hosts")["hosts"]}
+        assert client.run_json("gc")["results"] == []
+    rows = {row["host"]: row["agents"] for row in client.run_json("list", "--hosts")["hosts"]}
     assert rows == {"local": 0, "h1": 0, "box": 1}  # the container that was made for it went when it left
     (client.repo / ".mngr").mkdir()
     (client.repo / ".mngr" / "settings.toml").write_text('[project]\nsetup = "exit 3"\n')
     assert "setup failed" in client("migrate", "foo", "@.docker", code=1).err
     assert "setup failed" in client("clone", "foo", "bar@.docker", code=1).err
-    assert (client.agent("foo")["host"], client.agent("foo")["state"]) == ("box", "WAITING")
-    assert {row["host"] for row in client.json("list", "--hosts")["hosts"]} == set(rows)
+    assert (client.get_agent("foo")["host"], client.get_agent("foo")["state"]) == ("box", "WAITING")
+    assert {row["host"] for row in client.run_json("list", "--hosts")["hosts"]} == set(rows)
     (client.repo / ".mngr" / "settings.toml").unlink()
     client("clone", "foo", "bar@h2", "--no-start")
-    assert client("exec", "bar", "--", "sh", "-ec", LOOK).out == before
+    assert client("exec", "bar", "--", "sh", "-ec", INSPECT_SCRIPT).out == before
     client("destroy", "--force", "foo", "bar")
 
 
-def test_its_commits_stay_in_the_source_too(client: Mngr) -> None:
+def test_its_commits_stay_in_the_source_too(client: MngrProgram) -> None:
     client("create", "foo", *RUN)
-    work = client.work("foo")
+    work = client.get_work_dir("foo")
     (work / "a").write_text("a")
-    git(work, "add", "-A")
-    git(work, "commit", "-q", "-m", "mine")
-    tip = git(work, "rev-parse", "HEAD")
+    run_git(work, "add", "-A")
+    run_git(work, "commit", "-q", "-m", "mine")
+    tip = run_git(work, "rev-parse", "HEAD")
     client("migrate", "foo", "@h1")
-    assert git(client.repo, "rev-parse", "mngr/foo") == tip  # as with destroy: no other branch has it
+    assert run_git(client.repo, "rev-parse", "mngr/foo") == tip  # as with destroy: no other branch has it
     client("pull", "foo")
-    assert git(client.repo, "worktree", "list").count("\n") == 0
+    assert run_git(client.repo, "worktree", "list").count("\n") == 0
 
 
-def test_where_it_cannot_go_it_stays_and_runs(client: Mngr, farm: Farm) -> None:
+def test_where_it_cannot_go_it_stays_and_runs(client: MngrProgram, farm: Farm) -> None:
     client("create", "foo", *RUN)
-    (client.work("foo") / "draft.txt").write_text("draft")
-    pid = client.agent("foo")["pid"]
+    (client.get_work_dir("foo") / "draft.txt").write_text("draft")
+    pid = client.get_agent("foo")["pid"]
     for words, code, said in (
         (("foo", "@local"), 1, "is on local already"),
         (("foo", "h1"), 2, "names no host"),
@@ -105,14 +105,14 @@ def test_where_it_cannot_go_it_stays_and_runs(client: Mngr, farm: Farm) -> None:
         assert said in client("migrate", *words, code=code).err
     farm.cut("h1")
     assert client("migrate", "foo", "@h1", code=6).err.startswith("Error: h1 cannot be reached")
-    assert client.agent("foo")["pid"] == pid  # nothing was begun
+    assert client.get_agent("foo")["pid"] == pid  # nothing was begun
     farm.mend("h1")
 
 
-def test_what_does_not_start_there_is_again_where_it_was(client: Mngr, farm: Farm) -> None:
+def test_what_does_not_start_there_is_again_where_it_was(client: MngrProgram, farm: Farm) -> None:
     tool = client.repo.parent / "only-here"
     client("create", "foo@h1", "--env", f"PATH={tool}:/usr/bin:/bin", *RUN)
-    agent_id = client.agent("foo")["id"]
+    agent_id = client.get_agent("foo")["id"]
     (farm.home("h2") / ".mngr").mkdir()
     (farm.home("h2") / ".mngr" / "strange").write_text("another program's")
     assert "is the home of another program" in client("migrate", "foo", "@h2", code=1).err
@@ -121,9 +121,9 @@ def test_what_does_not_start_there_is_again_where_it_was(client: Mngr, farm: Far
     (client.repo / ".mngr" / "settings.toml").write_text('[project]\nsetup = "exit 3"\n')
     ran = client("migrate", "foo", "@h2", code=1)
     assert "setup failed" in ran.err
-    agent = client.agent("foo")
+    agent = client.get_agent("foo")
     assert (agent["id"], agent["host"], agent["state"]) == (agent_id, "h1", "RUNNING")
-    assert client.json("undestroy", "--list")["graves"] == [] and client.json("gc")["results"] == []
+    assert client.run_json("undestroy", "--list")["graves"] == [] and client.run_json("gc")["results"] == []
     assert [list((farm.home("h2") / ".mngr" / place).iterdir()) for place in ("agents", "names", "work")] == [
         [],
         [],
@@ -131,20 +131,20 @@ def test_what_does_not_start_there_is_again_where_it_was(client: Mngr, farm: Far
     ]
 
 
-def test_a_sandboxed_agent_stays_behind_its_walls(client: Mngr) -> None:
+def test_a_sandboxed_agent_stays_behind_its_walls(client: MngrProgram) -> None:
     client("create", "foo", "--sandbox", *RUN)
     assert "behind walls" in client("migrate", "foo", "@h1", code=1).err
     assert "behind walls" in client("clone", "foo", "bar@h1", code=1).err
-    assert client.agent("foo")["state"] == "RUNNING"
+    assert client.get_agent("foo")["state"] == "RUNNING"
 
 
-def test_a_directory_of_its_host_does_not_move(client: Mngr, farm: Farm, tmp_path: Path) -> None:
+def test_a_directory_of_its_host_does_not_move(client: MngrProgram, farm: Farm, tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.mkdir()
     client("create", "foo", "--from", str(plain), "--transfer", "none", *RUN)
     client("migrate", "foo", "@h1")  # the same path is there
-    assert client.agent("foo")["work_dir"] == str(plain)
+    assert client.get_agent("foo")["work_dir"] == str(plain)
     plain.rename(tmp_path / "moved")
     assert "the directory it worked in is gone" in client("migrate", "foo", "@h2", code=1).err
     (tmp_path / "moved").rename(plain)
-    assert client.agent("foo")["host"] == "h1"
+    assert client.get_agent("foo")["host"] == "h1"

@@ -5,88 +5,88 @@ from __future__ import annotations
 import json
 
 from tests.agents.archive.test_destroy import make
-from tests.conftest import Mngr, git, wait_for
+from tests.conftest import MngrProgram, run_git, wait_for
 
 
-def test_a_snapshot_of_a_running_agent_becomes_a_second_one(mngr: Mngr) -> None:
+def test_a_snapshot_of_a_running_agent_becomes_a_second_one(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--label", "team=red", "--", "sleep", "1000")
-    work = mngr.work("foo")
+    work = mngr.get_work_dir("foo")
     (work / "draft.txt").write_text("first")
     (work / "README.md").write_text("changed\n")
-    git(work, "add", "README.md")
+    run_git(work, "add", "README.md")
     ran = mngr("snapshot", "create", "foo", "before")
     assert ran.out == "before is a snapshot of foo\n" and "foo was running" in ran.err
-    assert mngr.agent("foo")["state"] == "RUNNING"
+    assert mngr.get_agent("foo")["state"] == "RUNNING"
     (work / "draft.txt").write_text("second")
-    agent = mngr.json("snapshot", "restore", "before", "bar")["agents"][0]
+    agent = mngr.run_json("snapshot", "restore", "before", "bar")["agents"][0]
     assert (agent["name"], agent["state"], agent["branch"], agent["labels"]) == (
         "bar",
         "RUNNING",
         "mngr/bar",
         {"team": "red"},
     )
-    there = mngr.work("bar")
+    there = mngr.get_work_dir("bar")
     assert (there / "draft.txt").read_text() == "first" and (work / "draft.txt").read_text() == "second"
-    assert git(there, "status", "--porcelain") == "M  README.md\n?? draft.txt"
-    assert agent["id"] != mngr.agent("foo")["id"]
+    assert run_git(there, "status", "--porcelain") == "M  README.md\n?? draft.txt"
+    assert agent["id"] != mngr.get_agent("foo")["id"]
 
 
-def test_it_outlives_its_agent_and_takes_up_the_free_name(mngr: Mngr) -> None:
+def test_it_outlives_its_agent_and_takes_up_the_free_name(mngr: MngrProgram) -> None:
     work = make(mngr)
     (work / "a").write_text("a")
-    git(work, "add", "-A")
-    git(work, "commit", "-q", "-m", "mine")
+    run_git(work, "add", "-A")
+    run_git(work, "commit", "-q", "-m", "mine")
     mngr("snapshot", "create", "foo", "kept")
     mngr("destroy", "foo")
-    git(mngr.repo, "branch", "-q", "-D", "mngr/foo")
+    run_git(mngr.repo, "branch", "-q", "-D", "mngr/foo")
     mngr("snapshot", "restore", "kept", "--no-start")
-    assert mngr.agent("foo")["state"] == "STOPPED"
-    assert (mngr.work("foo") / "a").read_text() == "a"
-    assert git(mngr.work("foo"), "log", "-1", "--format=%s") == "mine"
+    assert mngr.get_agent("foo")["state"] == "STOPPED"
+    assert (mngr.get_work_dir("foo") / "a").read_text() == "a"
+    assert run_git(mngr.get_work_dir("foo"), "log", "-1", "--format=%s") == "mine"
 
 
-def test_list_and_destroy(mngr: Mngr) -> None:
+def test_list_and_destroy(mngr: MngrProgram) -> None:
     make(mngr)
     assert "there are no snapshots" in mngr("snapshot", "list").out
-    name = mngr.json("snapshot", "create", "foo")["snapshots"][0]["name"]
+    name = mngr.run_json("snapshot", "create", "foo")["snapshots"][0]["name"]
     assert name.startswith("foo-2")
     mngr("snapshot", "create", "foo", "two")
     ran = mngr("snapshot", "create", "foo", "two", code=1)
     assert "there is already a snapshot called 'two'" in ran.err
-    rows = mngr.json("snapshot", "list")["snapshots"]
+    rows = mngr.run_json("snapshot", "list")["snapshots"]
     assert [(row["name"], row["agent"], row["was_running"]) for row in rows] == [
         (name, "foo", False),
         ("two", "foo", False),
     ]
     ran = mngr("snapshot", "destroy", "two", "three", code=4)
     assert ran.out == "deleted the snapshot two\n" and "there is no snapshot 'three'" in ran.err
-    assert [row["name"] for row in mngr.json("snapshot", "list")["snapshots"]] == [name]
+    assert [row["name"] for row in mngr.run_json("snapshot", "list")["snapshots"]] == [name]
     mngr("snapshot", "restore", "two", code=1)
     mngr("snapshot", "create", "foo", "../out", code=2)
 
 
-def test_a_restore_that_fails_leaves_nothing(mngr: Mngr) -> None:
+def test_a_restore_that_fails_leaves_nothing(mngr: MngrProgram) -> None:
     work = make(mngr)
     (work / "a").write_text("a")
-    git(work, "add", "-A")
-    git(work, "commit", "-q", "-m", "mine")
+    run_git(work, "add", "-A")
+    run_git(work, "commit", "-q", "-m", "mine")
     mngr("snapshot", "create", "foo", "kept")
-    git(mngr.repo, "branch", "mngr/bar")
+    run_git(mngr.repo, "branch", "mngr/bar")
     ran = mngr("snapshot", "restore", "kept", "bar", code=1)
     assert "there is already a branch 'mngr/bar'" in ran.err
-    assert git(mngr.repo, "branch", "--list", "mngr/bar") == "mngr/bar"  # it was there before
+    assert run_git(mngr.repo, "branch", "--list", "mngr/bar") == "mngr/bar"  # it was there before
     meta = mngr.home / "snapshots" / "kept" / "meta.json"
     broken = json.loads(meta.read_text())
     broken["record"]["command"] = ["no-such-program"]
     meta.write_text(json.dumps(broken))
     mngr("snapshot", "restore", "kept", "baz", code=1)
-    assert git(mngr.repo, "branch", "--list", "mngr/baz") == ""
+    assert run_git(mngr.repo, "branch", "--list", "mngr/baz") == ""
     mngr("destroy", "foo")
-    assert mngr.agents() == [] and list((mngr.home / "work").iterdir()) == []
-    assert git(mngr.repo, "worktree", "list").count("\n") == 0
+    assert mngr.list_agents() == [] and list((mngr.home / "work").iterdir()) == []
+    assert run_git(mngr.repo, "worktree", "list").count("\n") == 0
 
 
-def test_an_agent_that_writes_all_the_time_can_be_kept(mngr: Mngr) -> None:
+def test_an_agent_that_writes_all_the_time_can_be_kept(mngr: MngrProgram) -> None:
     mngr(
         "create",
         "foo",
@@ -95,17 +95,17 @@ def test_an_agent_that_writes_all_the_time_can_be_kept(mngr: Mngr) -> None:
         "-c",
         "i=0; while :; do i=$((i+1)); echo $i >f$((i%5)); rm -f f$(((i+2)%5)); done",
     )
-    wait_for(lambda: list(mngr.work("foo").glob("f*")))
+    wait_for(lambda: list(mngr.get_work_dir("foo").glob("f*")))
     mngr("snapshot", "create", "foo", "busy")
     mngr("snapshot", "restore", "busy", "bar", "--no-start")
-    assert git(mngr.work("bar"), "rev-parse", "HEAD") == git(mngr.repo, "rev-parse", "HEAD")
+    assert run_git(mngr.get_work_dir("bar"), "rev-parse", "HEAD") == run_git(mngr.repo, "rev-parse", "HEAD")
 
 
-def test_create_takes_a_snapshot_too(mngr: Mngr) -> None:
+def test_create_takes_a_snapshot_too(mngr: MngrProgram) -> None:
     work = make(mngr)
     (work / "draft.txt").write_text("first")
     mngr("snapshot", "create", "foo", "before")
-    agent = mngr.json("create", "bar", "--snapshot", "before")["agents"][0]
+    agent = mngr.run_json("create", "bar", "--snapshot", "before")["agents"][0]
     assert (agent["name"], agent["branch"]) == ("bar", "mngr/bar")
-    assert (mngr.work("bar") / "draft.txt").read_text() == "first"
+    assert (mngr.get_work_dir("bar") / "draft.txt").read_text() == "first"
     assert "count has no meaning" in mngr("create", "baz", "--snapshot", "before", "--count", "2", code=2).err

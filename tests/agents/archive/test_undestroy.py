@@ -7,10 +7,10 @@ import subprocess
 from pathlib import Path
 
 from tests.agents.archive.test_destroy import make
-from tests.conftest import BIN, Mngr, git, wait_for
+from tests.conftest import BIN_DIR, MngrProgram, run_git, wait_for
 
 
-def test_it_comes_back_stopped_with_everything_and_can_go_on(mngr: Mngr) -> None:
+def test_it_comes_back_stopped_with_everything_and_can_go_on(mngr: MngrProgram) -> None:
     mngr(
         "create",
         "foo",
@@ -23,32 +23,32 @@ def test_it_comes_back_stopped_with_everything_and_can_go_on(mngr: Mngr) -> None
         "-c",
         "echo $GREETING >>said; sleep 1000",
     )
-    work = mngr.work("foo")
+    work = mngr.get_work_dir("foo")
     wait_for(lambda: (work / "said").exists() and (work / "said").read_text())
-    before = mngr.agent("foo")
-    (mngr.dir("foo") / "outputs" / "result.json").write_text("{}")
+    before = mngr.get_agent("foo")
+    (mngr.get_agent_dir("foo") / "outputs" / "result.json").write_text("{}")
     mngr("destroy", "--force", "foo")
     ran = mngr("undestroy", "foo")
     assert ran.out == "foo is back, STOPPED; go on with: mngr start foo\n"
-    after = mngr.agent("foo")
+    after = mngr.get_agent("foo")
     assert after["state"] == "STOPPED"
     same = ("id", "name", "branch", "base", "work_dir", "created_at", "labels", "project")
     assert {key: after[key] for key in same} == {key: before[key] for key in same}
-    assert (mngr.dir("foo") / "outputs" / "result.json").read_text() == "{}"
-    kinds = [json.loads(line)["type"] for line in (mngr.dir("foo") / "events.jsonl").read_text().splitlines()]
+    assert (mngr.get_agent_dir("foo") / "outputs" / "result.json").read_text() == "{}"
+    kinds = [json.loads(line)["type"] for line in (mngr.get_agent_dir("foo") / "events.jsonl").read_text().splitlines()]
     assert kinds[0] == "created" and kinds[-2:] == ["destroyed", "undestroy"]
     assert list((mngr.home / "graveyard").iterdir()) == []
     mngr("start", "foo")
     wait_for(lambda: (work / "said").read_text() == "it's $HOME\n" * 2)
 
 
-def test_the_graveyard_can_be_listed(mngr: Mngr) -> None:
+def test_the_graveyard_can_be_listed(mngr: MngrProgram) -> None:
     assert "the graveyard is empty" in mngr("undestroy", "--list").out
     work = make(mngr)
     (work / "a").write_text("a")
     mngr("destroy", "foo")
     assert "foo" in mngr("undestroy", "--list").out
-    grave = mngr.json("undestroy", "--list")["graves"][0]
+    grave = mngr.run_json("undestroy", "--list")["graves"][0]
     assert (grave["name"], grave["branch"], grave["dirty"], grave["problem"]) == (
         "foo",
         "mngr/foo",
@@ -58,76 +58,74 @@ def test_the_graveyard_can_be_listed(mngr: Mngr) -> None:
     assert grave["expires_at"][:4] >= grave["destroyed_at"][:4]
 
 
-def test_two_with_one_name_are_told_apart_by_id(mngr: Mngr) -> None:
+def test_two_with_one_name_are_told_apart_by_id(mngr: MngrProgram) -> None:
     ids = []
     for number in range(2):
         work = make(mngr)
         (work / "which").write_text(str(number))
-        ids.append(mngr.agent("foo")["id"])
+        ids.append(mngr.get_agent("foo")["id"])
         mngr("destroy", "foo")
     ran = mngr("undestroy", "foo", code=1)
     assert all(agent_id in ran.err for agent_id in ids)
     mngr("undestroy", ids[0])
-    assert (mngr.work("foo") / "which").read_text() == "0"
+    assert (mngr.get_work_dir("foo") / "which").read_text() == "0"
     ran = mngr("undestroy", ids[1], code=1)
     assert "there is another agent called 'foo' by now" in ran.err and "--as" in ran.err
     ran = mngr("undestroy", ids[1], "--as", "bar")
-    assert "mngr/foo is checked out at" in ran.err and mngr.agent("bar")["branch"] == "mngr/bar"
-    assert (mngr.work("bar") / "which").read_text() == "1"
-    assert mngr.agent("bar")["id"] == ids[1]
+    assert "mngr/foo is checked out at" in ran.err and mngr.get_agent("bar")["branch"] == "mngr/bar"
+    assert (mngr.get_work_dir("bar") / "which").read_text() == "1"
+    assert mngr.get_agent("bar")["id"] == ids[1]
 
 
-def test_a_kept_branch_is_taken_up_again(mngr: Mngr) -> None:
+def test_a_kept_branch_is_taken_up_again(mngr: MngrProgram) -> None:
     work = make(mngr)
     (work / "a").write_text("a")
-    git(work, "add", "-A")
-    git(work, "commit", "-q", "-m", "mine")
-    tip = git(work, "rev-parse", "HEAD")
+    run_git(work, "add", "-A")
+    run_git(work, "commit", "-q", "-m", "mine")
+    tip = run_git(work, "rev-parse", "HEAD")
     mngr("destroy", "foo")
     mngr("undestroy", "foo")
-    assert (
-        git(work, "symbolic-ref", "--short", "HEAD") == "mngr/foo" and git(work, "rev-parse", "HEAD") == tip
-    )
+    assert run_git(work, "symbolic-ref", "--short", "HEAD") == "mngr/foo" and run_git(work, "rev-parse", "HEAD") == tip
     mngr("destroy", "foo")
-    git(mngr.repo, "checkout", "-q", "mngr/foo")
+    run_git(mngr.repo, "checkout", "-q", "mngr/foo")
     ran = mngr("undestroy", "foo", code=1)
     assert f"the branch 'mngr/foo' is checked out at {mngr.repo}" in ran.err
     (mngr.repo / "b").write_text("b")
-    git(mngr.repo, "add", "-A")
-    git(mngr.repo, "commit", "-q", "-m", "moved on")
-    moved = git(mngr.repo, "rev-parse", "HEAD")
-    git(mngr.repo, "checkout", "-q", "main")
+    run_git(mngr.repo, "add", "-A")
+    run_git(mngr.repo, "commit", "-q", "-m", "moved on")
+    moved = run_git(mngr.repo, "rev-parse", "HEAD")
+    run_git(mngr.repo, "checkout", "-q", "main")
     ran = mngr("undestroy", "foo")
     assert "has moved on since" in ran.err
-    branch = mngr.agent("foo")["branch"]
-    assert branch.startswith("mngr/foo-") and git(work, "symbolic-ref", "--short", "HEAD") == branch
-    assert git(work, "rev-parse", "HEAD") == tip and git(mngr.repo, "rev-parse", "mngr/foo") == moved
+    branch = mngr.get_agent("foo")["branch"]
+    assert branch.startswith("mngr/foo-") and run_git(work, "symbolic-ref", "--short", "HEAD") == branch
+    assert run_git(work, "rev-parse", "HEAD") == tip and run_git(mngr.repo, "rev-parse", "mngr/foo") == moved
 
 
-def test_a_work_dir_that_is_taken_gets_another_place(mngr: Mngr) -> None:
+def test_a_work_dir_that_is_taken_gets_another_place(mngr: MngrProgram) -> None:
     work = make(mngr)
     (work / "a").write_text("a")
     mngr("destroy", "foo")
     work.mkdir()
     (work / "mine").write_text("m")
     mngr("undestroy", "foo")
-    assert mngr.work("foo") != work
-    assert (mngr.work("foo") / "a").read_text() == "a" and (work / "mine").read_text() == "m"
-    env = (mngr.dir("foo") / "env").read_text()
-    assert f"MNGR_WORK_DIR={mngr.work('foo')}\n" in env and f"MNGR_WORK_DIR={work}\n" not in env
+    assert mngr.get_work_dir("foo") != work
+    assert (mngr.get_work_dir("foo") / "a").read_text() == "a" and (work / "mine").read_text() == "m"
+    env = (mngr.get_agent_dir("foo") / "env").read_text()
+    assert f"MNGR_WORK_DIR={mngr.get_work_dir('foo')}\n" in env and f"MNGR_WORK_DIR={work}\n" not in env
 
 
-def test_unknown_names_and_wrong_usage_are_told(mngr: Mngr) -> None:
+def test_unknown_names_and_wrong_usage_are_told(mngr: MngrProgram) -> None:
     make(mngr)
     mngr("destroy", "foo")
     assert "did you mean 'foo'?" in mngr("undestroy", "fooo", code=1).err
     mngr("undestroy", code=2)
     mngr("undestroy", "foo", "bar", "--as", "x", code=2)
     mngr("undestroy", "foo", "--as", "Not A Name", code=2)
-    assert mngr.agents() == []
+    assert mngr.list_agents() == []
 
 
-def test_a_damaged_grave_is_told_and_stays(mngr: Mngr) -> None:
+def test_a_damaged_grave_is_told_and_stays(mngr: MngrProgram) -> None:
     make(mngr)
     mngr("destroy", "foo")
     grave: Path = next((mngr.home / "graveyard").iterdir())
@@ -137,14 +135,14 @@ def test_a_damaged_grave_is_told_and_stays(mngr: Mngr) -> None:
     assert grave.is_dir()
 
 
-def test_two_at_once_lose_nothing(mngr: Mngr) -> None:
+def test_two_at_once_lose_nothing(mngr: MngrProgram) -> None:
     work = make(mngr)
     (work / "draft.txt").write_text("mine")
     mngr("destroy", "--force", "foo")
-    argv = [str(BIN / "mngr"), "undestroy", "foo"]
+    argv = [str(BIN_DIR / "mngr"), "undestroy", "foo"]
     both = [subprocess.Popen(argv, cwd=mngr.repo, env=mngr.env, stderr=subprocess.PIPE) for _ in range(3)]
     codes = sorted(process.wait() for process in both)
     for process in both:
         process.communicate()
     assert codes == [0, 1, 1]
-    assert (mngr.work("foo") / "draft.txt").read_text() == "mine"
+    assert (mngr.get_work_dir("foo") / "draft.txt").read_text() == "mine"

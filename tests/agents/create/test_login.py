@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from mngr.testkit.contract.terminal import Terminal
-from tests.conftest import BIN, Mngr
+from mngr.testkit.contract.terminal import PtyTerminal
+from tests.conftest import BIN_DIR, MngrProgram
 
 LOGIN = {"claudeAiOauth": {"accessToken": "a", "refreshToken": "r", "expiresAt": 1}}
 
 
 @pytest.fixture
-def logged_in(mngr: Mngr, tmp_path: Path) -> Mngr:
+def logged_in(mngr: MngrProgram, tmp_path: Path) -> MngrProgram:
     """With a program `claude` that only runs, and a login for it."""
     program = tmp_path / "bin" / "claude"
     program.parent.mkdir()
@@ -27,45 +27,45 @@ def logged_in(mngr: Mngr, tmp_path: Path) -> Mngr:
     return mngr
 
 
-def at_terminal(mngr: Mngr, *words: str) -> Terminal:
-    argv = [str(BIN / "mngr"), "create", *words, "--no-connect"]
-    return Terminal(argv, mngr.repo, {**mngr.env, "TERM": "xterm-256color"})
+def at_terminal(mngr: MngrProgram, *words: str) -> PtyTerminal:
+    argv = [str(BIN_DIR / "mngr"), "create", *words, "--no-connect"]
+    return PtyTerminal(argv, mngr.repo, {**mngr.env, "TERM": "xterm-256color"})
 
 
-def login_of(mngr: Mngr, name: str) -> Path:
-    return mngr.home / "agents" / str(mngr.agent(name)["id"]) / "claude" / ".credentials.json"
+def login_of(mngr: MngrProgram, name: str) -> Path:
+    return mngr.home / "agents" / str(mngr.get_agent(name)["id"]) / "claude" / ".credentials.json"
 
 
 @pytest.mark.parametrize(("answer", "remembered"), [("\r", "shared"), ("yes\r", "shared"), ("n\r", "none")])
-def test_it_is_asked_once(logged_in: Mngr, answer: str, remembered: str) -> None:
+def test_it_is_asked_once(logged_in: MngrProgram, answer: str, remembered: str) -> None:
     with at_terminal(logged_in, "foo", "claude") as terminal:
-        terminal.see("May agents use that login? [Y/n]")
+        terminal.wait_for_text("May agents use that login? [Y/n]")
         terminal.type(answer)
-        assert terminal.end() == 0
+        assert terminal.wait_for_exit() == 0
     assert logged_in("config", "get", "agents.claude.login").out.strip() == remembered
     with at_terminal(logged_in, "bar", "claude") as terminal:
-        assert terminal.end() == 0
+        assert terminal.wait_for_exit() == 0
         assert "May agents" not in terminal.shown
     for name in ("foo", "bar"):
         login = login_of(logged_in, name)
         assert login.is_symlink() == (remembered == "shared") == login.exists()
 
 
-def test_who_is_not_at_a_terminal_is_not_asked(logged_in: Mngr) -> None:
+def test_who_is_not_at_a_terminal_is_not_asked(logged_in: MngrProgram) -> None:
     logged_in("create", "foo", "claude")
     login = login_of(logged_in, "foo")
     assert json.loads(login.read_text()) == LOGIN and login.is_symlink()
     assert "is not set" in logged_in("config", "get", "agents.claude.login", code=1).err
 
 
-def test_who_has_no_login_is_not_asked(logged_in: Mngr) -> None:
+def test_who_has_no_login_is_not_asked(logged_in: MngrProgram) -> None:
     Path(logged_in.env["CLAUDE_CONFIG_DIR"], ".credentials.json").unlink()
     with at_terminal(logged_in, "foo", "claude") as terminal:
-        assert terminal.end() == 0
+        assert terminal.wait_for_exit() == 0
         assert "May agents" not in terminal.shown
-    assert logged_in.agent("foo")["kind"] == "claude"
+    assert logged_in.get_agent("foo")["kind"] == "claude"
 
 
-def test_what_it_can_be(logged_in: Mngr) -> None:
+def test_what_it_can_be(logged_in: MngrProgram) -> None:
     ran = logged_in("create", "foo", "claude", env={"MNGR__AGENTS__CLAUDE__LOGIN": "mine"}, code=2)
     assert "agents.claude.login is 'mine'" in ran.err and "shared, none" in ran.err

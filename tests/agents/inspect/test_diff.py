@@ -7,18 +7,18 @@ import subprocess
 
 import pytest
 
-from tests.conftest import Mngr, git
-from tests.support.repos import commit, status
+from tests.conftest import MngrProgram, run_git
+from tests.support.repos import commit_file, status
 
 RUN = ("--", "sleep", "1000")
 
 
 @pytest.mark.parametrize("mode", ["worktree", "mirror"])
-def test_committed_uncommitted_and_new_files_are_shown(mngr: Mngr, mode: str) -> None:
+def test_committed_uncommitted_and_new_files_are_shown(mngr: MngrProgram, mode: str) -> None:
     mngr("create", "foo", "--transfer", mode, *RUN)
-    work = mngr.work("foo")
+    work = mngr.get_work_dir("foo")
     assert mngr("diff", "foo").out == ""
-    commit(work, "committed.txt")
+    commit_file(work, "committed.txt")
     (work / "README.md").write_text("changed\n")
     (work / "new.txt").write_text("new\n")
     (work / "src/app.py").unlink()
@@ -35,15 +35,15 @@ def test_committed_uncommitted_and_new_files_are_shown(mngr: Mngr, mode: str) ->
     assert mngr("diff", "foo", "--committed", "--name-only").out == "committed.txt\n"
     text = mngr("diff", "foo").out
     assert "+changed\n" in text and "+new\n" in text and "-print('hi')\n" in text
-    assert mngr.json("diff", "foo")["results"][0]["diff"] == text
+    assert mngr.run_json("diff", "foo")["results"][0]["diff"] == text
 
 
-def test_what_is_printed_can_be_applied(mngr: Mngr) -> None:
+def test_what_is_printed_can_be_applied(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
-    work = mngr.work("foo")
+    work = mngr.get_work_dir("foo")
     (work / "é.txt").write_text("ü\n")
     (work / "latin.txt").write_bytes(b"caf\xe9 \x1b[31m\n")
-    commit(work)
+    commit_file(work)
     argv = [os.path.join(mngr.env["PATH"].split(":")[0], "mngr"), "diff", "foo"]
     raw = subprocess.run(argv, cwd=mngr.repo, env=mngr.env, capture_output=True, check=True).stdout
     subprocess.run(["git", "-C", str(mngr.repo), "apply"], input=raw, check=True)
@@ -51,9 +51,9 @@ def test_what_is_printed_can_be_applied(mngr: Mngr) -> None:
     assert (mngr.repo / "é.txt").read_text() == "ü\n"
 
 
-def test_what_has_no_base_or_no_work_dir_is_said(mngr: Mngr) -> None:
+def test_what_has_no_base_or_no_work_dir_is_said(mngr: MngrProgram) -> None:
     mngr("create", "copied", "--transfer", "copy", *RUN)
     assert "has no base" in mngr("diff", "copied", code=1).err
     mngr("create", "foo", *RUN)
-    git(mngr.repo, "worktree", "remove", "--force", str(mngr.work("foo")))
+    run_git(mngr.repo, "worktree", "remove", "--force", str(mngr.get_work_dir("foo")))
     assert "the work dir of foo is gone" in mngr("diff", "foo", code=1).err

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 
-from mngr.testkit.contract.program import Beside
-from tests.conftest import Mngr, wait_for
+from mngr.testkit.contract.program import BackgroundProgram
+from tests.conftest import MngrProgram, wait_for
 
 
-def types(mngr: Mngr, *words: str) -> list[str]:
-    return [row["type"] for row in mngr.json("events", *words)["events"]]
+def types(mngr: MngrProgram, *words: str) -> list[str]:
+    return [row["type"] for row in mngr.run_json("events", *words)["events"]]
 
 
-def test_the_events_of_one_agent(mngr: Mngr) -> None:
+def test_the_events_of_one_agent(mngr: MngrProgram) -> None:
     mngr("create", "foo", "player")
     mngr("message", "foo", "-m", "go", "--wait")
-    rows = mngr.json("events", "foo")["events"]
+    rows = mngr.run_json("events", "foo")["events"]
     assert all(list(row) == ["v", "at", "agent", "name", "type", "source", "data"] for row in rows)
-    assert {(row["v"], row["agent"], row["name"]) for row in rows} == {(1, mngr.agent("foo")["id"], "foo")}
+    assert {(row["v"], row["agent"], row["name"]) for row in rows} == {(1, mngr.get_agent("foo")["id"], "foo")}
     assert sorted(row["at"] for row in rows) == [row["at"] for row in rows]
     assert [row["type"] for row in rows if row["source"] == "player"] == [
         "ready", "waiting", "message", "turn_start", "turn_end", "waiting",
@@ -25,33 +25,33 @@ def test_the_events_of_one_agent(mngr: Mngr) -> None:
     assert [row["type"] for row in rows if row["source"] == "mngr"] == ["created"]
 
 
-def test_all_agents_in_the_order_things_happened(mngr: Mngr) -> None:
+def test_all_agents_in_the_order_things_happened(mngr: MngrProgram) -> None:
     mngr("create", "foo", "player")
     mngr("create", "bar", "--", "true")
-    wait_for(lambda: mngr.agent("bar")["state"] == "DONE")
+    wait_for(lambda: mngr.get_agent("bar")["state"] == "DONE")
     mngr("message", "foo", "-m", "go", "--wait")
-    rows = mngr.json("events")["events"]
+    rows = mngr.run_json("events")["events"]
     assert [r["name"] for r in rows if r["type"] in ("created", "message")] == ["foo", "bar", "foo"]
     lines = mngr("events").out.splitlines()
     assert len(lines) == len(rows)
     assert any("bar" in line and "exited" in line and "code=0" in line for line in lines)
 
 
-def test_a_clock_that_knows_only_seconds_turns_nothing_round(mngr: Mngr) -> None:
+def test_a_clock_that_knows_only_seconds_turns_nothing_round(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
-    file = mngr.home / "agents" / mngr.agent("foo")["id"] / "events.jsonl"
+    file = mngr.home / "agents" / mngr.get_agent("foo")["id"] / "events.jsonl"
     row = json.loads(file.read_text().splitlines()[0])
     row.update(at=row["at"][:17] + "00.000Z", type="late")
     with file.open("a") as events:
         events.write(json.dumps(row) + "\n")
-    assert [r["type"] for r in mngr.json("events", "foo")["events"]][-1] == "late"
+    assert [r["type"] for r in mngr.run_json("events", "foo")["events"]][-1] == "late"
 
 
-def test_by_type_and_by_time(mngr: Mngr) -> None:
+def test_by_type_and_by_time(mngr: MngrProgram) -> None:
     mngr("create", "foo", "player")
     mngr("message", "foo", "-m", "go", "--wait")
     assert types(mngr, "foo", "--type", "message", "--type", "created") == ["created", "message"]
-    at = next(row["at"] for row in mngr.json("events", "foo")["events"] if row["type"] == "message")
+    at = next(row["at"] for row in mngr.run_json("events", "foo")["events"] if row["type"] == "message")
     assert types(mngr, "foo", "--since", at)[0] == "message"
     assert types(mngr, "--since", "1h") == types(mngr)
     assert types(mngr, "--since", "2100-01-01") == []
@@ -61,10 +61,10 @@ def test_by_type_and_by_time(mngr: Mngr) -> None:
     assert "not a length" in mngr("events", "--since", "yesterday", code=2).err
 
 
-def test_what_is_no_event_is_left_out_and_nobody_speaks_for_another(mngr: Mngr) -> None:
+def test_what_is_no_event_is_left_out_and_nobody_speaks_for_another(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     mngr("create", "bar", "--", "sleep", "1000")
-    other = mngr.agent("bar")["id"]
+    other = mngr.get_agent("bar")["id"]
     forged = {
         "v": 1,
         "at": "2026-01-01T00:00:00.000Z",
@@ -73,45 +73,45 @@ def test_what_is_no_event_is_left_out_and_nobody_speaks_for_another(mngr: Mngr) 
         "source": 3,
         "data": 4,
     }
-    with (mngr.dir("foo") / "events.jsonl").open("ab") as file:
+    with (mngr.get_agent_dir("foo") / "events.jsonl").open("ab") as file:
         file.write(b'no\n\xff\n[]\n{"at":3,"type":"a"}\n' + json.dumps(forged).encode() + b'\n{"v":1,"at')
-    (row,) = (r for r in mngr.json("events", "foo")["events"] if r["type"] != "created")
+    (row,) = (r for r in mngr.run_json("events", "foo")["events"] if r["type"] != "created")
     assert (row["name"], row["source"], row["data"]) == ("foo", "3", {})
     assert "\x1b" not in mngr("events").out
     assert types(mngr, "bar") == ["created"]
 
 
-def test_all_agents_can_be_followed_new_ones_too(mngr: Mngr) -> None:
-    with Beside(
+def test_all_agents_can_be_followed_new_ones_too(mngr: MngrProgram) -> None:
+    with BackgroundProgram(
         mngr, "events", "--follow", "--type", "created", "--type", "message", "--format", "{name} {type}"
     ) as process:
         mngr("create", "foo", "player")
-        assert process.line() == "foo created"
+        assert process.read_line() == "foo created"
         mngr("message", "foo", "-m", "go")
-        assert process.line() == "foo message"
+        assert process.read_line() == "foo message"
         mngr("create", "bar", "--", "sleep", "1000")
-        assert process.line() == "bar created"
+        assert process.read_line() == "bar created"
 
 
-def test_what_is_past_comes_in_order_before_what_comes(mngr: Mngr) -> None:
+def test_what_is_past_comes_in_order_before_what_comes(mngr: MngrProgram) -> None:
     for name in ("foo", "bar"):
         mngr("create", name, "player")
     for name in ("foo", "bar", "foo"):
         mngr("message", name, "-m", "go", "--wait")
-    with Beside(mngr, "events", "--follow", "--type", "message", "--format", "{name}") as process:
-        assert [process.line() for _ in range(3)] == ["foo", "bar", "foo"]
+    with BackgroundProgram(mngr, "events", "--follow", "--type", "message", "--format", "{name}") as process:
+        assert [process.read_line() for _ in range(3)] == ["foo", "bar", "foo"]
 
 
-def test_following_one_agent_ends_with_it(mngr: Mngr) -> None:
+def test_following_one_agent_ends_with_it(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
-    with Beside(mngr, "events", "foo", "--follow", "--format", "jsonl") as process:
-        assert json.loads(process.line())["type"] == "created"
+    with BackgroundProgram(mngr, "events", "foo", "--follow", "--format", "jsonl") as process:
+        assert json.loads(process.read_line())["type"] == "created"
         mngr("destroy", "--force", "foo")
-        assert process.end().code == 0
+        assert process.wait_for_end().code == 0
 
 
-def test_errors_and_an_empty_home(mngr: Mngr) -> None:
-    assert mngr.json("events") == {"v": 1, "events": []}
+def test_errors_and_an_empty_home(mngr: MngrProgram) -> None:
+    assert mngr.run_json("events") == {"v": 1, "events": []}
     assert "there is no agent 'foo'" in mngr("events", "foo", code=1).err
     mngr("create", "foo", "--", "sleep", "1000")
     assert "jsonl" in mngr("events", "--follow", "--format", "json", code=2).err

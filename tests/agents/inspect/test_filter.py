@@ -69,9 +69,7 @@ _LEAF = st.sampled_from(["pid == 90", "pid == 1", "state == RUNNING", "state == 
 @given(
     st.recursive(
         _LEAF,
-        lambda inner: (
-            st.tuples(st.sampled_from(["and", "or"]), inner, inner) | st.tuples(st.just("not"), inner)
-        ),
+        lambda inner: st.tuples(st.sampled_from(["and", "or"]), inner, inner) | st.tuples(st.just("not"), inner),
     )
 )
 def test_it_agrees_with_python(expression: Any) -> None:

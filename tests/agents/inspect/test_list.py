@@ -12,23 +12,23 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import BIN, Mngr, git, wait_for
-from tests.support.repos import commit
+from tests.conftest import BIN_DIR, MngrProgram, run_git, wait_for
+from tests.support.repos import commit_file
 
 RUN = ("--", "sleep", "1000")
 
 
-def test_a_home_that_does_not_exist_is_not_made(mngr: Mngr) -> None:
-    assert mngr.json("list") == {"v": 1, "agents": [], "errors": []}
+def test_a_home_that_does_not_exist_is_not_made(mngr: MngrProgram) -> None:
+    assert mngr.run_json("list") == {"v": 1, "agents": [], "errors": []}
     ran = mngr("list")
     assert (ran.out, ran.err) == ("", "no agents; make one: mngr create NAME -- COMMAND\n")
     mngr("list", "--hosts")
     assert not mngr.home.exists() and not Path(mngr.env["HOME"], ".mngr").exists()
 
 
-def test_the_fields_of_an_agent(mngr: Mngr) -> None:
+def test_the_fields_of_an_agent(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--label", "team=red", *RUN)
-    agent = mngr.agent("foo")
+    agent = mngr.get_agent("foo")
     assert (
         list(agent)
         == (
@@ -37,72 +37,71 @@ def test_the_fields_of_an_agent(mngr: Mngr) -> None:
         ).split()
     )
     fixed = {
-        key: agent[key]
-        for key in ("kind", "state", "state_reason", "state_source", "host", "provider", "host_state")
+        key: agent[key] for key in ("kind", "state", "state_reason", "state_source", "host", "provider", "host_state")
     }
     assert list(fixed.values()) == ["command", "RUNNING", None, "process", "local", "local", "RUNNING"]
     assert (agent["unpulled"], agent["dirty"], agent["exit_code"], agent["usage"]) == (None, None, None, None)
     assert agent["created_at"] <= agent["activity_at"] and agent["created_at"].endswith("Z")
 
 
-def test_exit_codes_become_states(mngr: Mngr) -> None:
+def test_exit_codes_become_states(mngr: MngrProgram) -> None:
     mngr("create", "ok", "--", "true")
     mngr("create", "bad", "--", "exit 7;")
     mngr("create", "shot", "--", "kill -9 $$;")
-    wait_for(lambda: {a["state"] for a in mngr.agents()} == {"DONE", "FAILED"})
+    wait_for(lambda: {a["state"] for a in mngr.list_agents()} == {"DONE", "FAILED"})
     rows = {
         a["name"]: (a["state"], a["state_reason"], a["exit_code"], a["pid"], a["state_source"])
-        for a in mngr.agents()
+        for a in mngr.list_agents()
     }
     assert rows == {
         "ok": ("DONE", None, 0, None, "exit"),
         "bad": ("FAILED", "exit 7", 7, None, "exit"),
         "shot": ("FAILED", "exit 137", 137, None, "exit"),
     }
-    assert all(a["state_since"] for a in mngr.agents())
+    assert all(a["state_since"] for a in mngr.list_agents())
 
 
-def test_a_process_gone_without_a_trace_is_lost_and_start_resumes_it(mngr: Mngr) -> None:
+def test_a_process_gone_without_a_trace_is_lost_and_start_resumes_it(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
-    wrapper = int(mngr.tmux("list-panes", "-a", "-F", "#{pane_pid}"))
-    child = mngr.agent("foo")["pid"]
+    wrapper = int(mngr.run_tmux("list-panes", "-a", "-F", "#{pane_pid}"))
+    child = mngr.get_agent("foo")["pid"]
     os.kill(wrapper, signal.SIGKILL)
-    agent = wait_for(lambda: (a := mngr.agent("foo"))["state"] == "FAILED" and a)
+    agent = wait_for(lambda: (a := mngr.get_agent("foo"))["state"] == "FAILED" and a)
     assert (agent["state_reason"], agent["state_source"], agent["exit_code"]) == ("lost", "process", None)
     mngr("start", "foo")
-    assert mngr.agent("foo")["state"] == "RUNNING"
+    assert mngr.get_agent("foo")["state"] == "RUNNING"
     wait_for(lambda: not Path(f"/proc/{child}").exists())
 
 
-def test_a_dead_tmux_server_leaves_its_agents_lost(mngr: Mngr) -> None:
+def test_a_dead_tmux_server_leaves_its_agents_lost(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     mngr("create", "done", "--", "true")
-    wait_for(lambda: mngr.agent("done")["state"] == "DONE")
-    os.kill(int(mngr.tmux("display-message", "-p", "#{pid}")), signal.SIGKILL)
-    agent = wait_for(lambda: (a := mngr.agent("foo"))["state"] == "FAILED" and a)
+    wait_for(lambda: mngr.get_agent("done")["state"] == "DONE")
+    os.kill(int(mngr.run_tmux("display-message", "-p", "#{pid}")), signal.SIGKILL)
+    agent = wait_for(lambda: (a := mngr.get_agent("foo"))["state"] == "FAILED" and a)
     assert agent["state_reason"] == "lost"
-    assert mngr.agent("done")["state"] == "DONE"
+    assert mngr.get_agent("done")["state"] == "DONE"
     mngr("start", "foo")
-    assert mngr.agent("foo")["state"] == "RUNNING"
+    assert mngr.get_agent("foo")["state"] == "RUNNING"
 
 
 # ---- choosing
 
 
 @pytest.fixture
-def three(mngr: Mngr) -> Mngr:
+def three(mngr: MngrProgram) -> MngrProgram:
     mngr("create", "alpha", "--label", "team=red", "--label", "n=2", *RUN)
     mngr("create", "beta", "--label", "team=blue", "--label", "n=10", "--", "true")
     mngr("create", "gamma", "--transfer", "copy", *RUN)
-    wait_for(lambda: mngr.agent("beta")["state"] == "DONE")
+    wait_for(lambda: mngr.get_agent("beta")["state"] == "DONE")
     return mngr
 
 
-def names(mngr: Mngr, *words: str) -> list[str]:
+def names(mngr: MngrProgram, *words: str) -> list[str]:
     return mngr("list", "--format", "{name}", *words).out.split()
 
 
-def test_agents_are_chosen_sorted_and_shown(three: Mngr) -> None:
+def test_agents_are_chosen_sorted_and_shown(three: MngrProgram) -> None:
     for words, expected in (
         ((), "alpha beta gamma"),
         (("--state", "running"), "alpha gamma"),
@@ -126,10 +125,10 @@ def test_agents_are_chosen_sorted_and_shown(three: Mngr) -> None:
         assert names(three, *words) == expected.split(), words
 
 
-def test_output_in_every_form(three: Mngr) -> None:
+def test_output_in_every_form(three: MngrProgram) -> None:
     rows = [json.loads(line) for line in three("list", "--format", "jsonl").out.splitlines()]
     assert [(row["v"], row["name"]) for row in rows] == [(1, "alpha"), (1, "beta"), (1, "gamma")]
-    assert three.json("list", "--fields", "name,labels.team,pid", "--state", "DONE")["agents"] == [
+    assert three.run_json("list", "--fields", "name,labels.team,pid", "--state", "DONE")["agents"] == [
         {"name": "beta", "labels.team": "blue", "pid": None}
     ]
     assert three("list", "--ids").out.split() == [row["id"] for row in rows]
@@ -144,7 +143,7 @@ def test_output_in_every_form(three: Mngr) -> None:
         three("list", "--format", r"{name}\t{labels.team}\t{labels.none}|{pid}", "--state", "DONE").out
         == "beta\tblue\t|\n"
     )
-    assert three.json("list", "--hosts")["hosts"] == [
+    assert three.run_json("list", "--hosts")["hosts"] == [
         {
             "host": "local",
             "provider": "local",
@@ -168,22 +167,22 @@ def test_output_in_every_form(three: Mngr) -> None:
         (("--hosts", "--state", "DONE"), "--state has no meaning"),
     ],
 )
-def test_wrong_questions(mngr: Mngr, words: tuple[str, ...], said: str) -> None:
+def test_wrong_questions(mngr: MngrProgram, words: tuple[str, ...], said: str) -> None:
     ran = mngr("list", *words, code=2)
     assert said in ran.err and "Hint:" in ran.err and not mngr.home.exists()
 
 
 @pytest.mark.parametrize("mode", ["worktree", "mirror"])
-def test_git_tells_what_is_dirty_and_not_pulled(mngr: Mngr, mode: str) -> None:
+def test_git_tells_what_is_dirty_and_not_pulled(mngr: MngrProgram, mode: str) -> None:
     mngr("create", "foo", "--transfer", mode, *RUN)
     mngr("create", "plain", "--transfer", "copy", *RUN)
 
     def seen(*words: str) -> list[tuple[Any, Any]]:
-        return [(a["unpulled"], a["dirty"]) for a in mngr.json("list", *words)["agents"]]
+        return [(a["unpulled"], a["dirty"]) for a in mngr.run_json("list", *words)["agents"]]
 
     assert seen("--git") == [(0, False), (None, None)]
-    work = mngr.work("foo")
-    commit(work, "one.txt")
+    work = mngr.get_work_dir("foo")
+    commit_file(work, "one.txt")
     (work / "two.txt").write_text("2")
     assert seen("--git") == seen("--fields", "unpulled,dirty") == [(1, True), (None, None)]
     assert seen() == [(None, None), (None, None)]
@@ -192,7 +191,7 @@ def test_git_tells_what_is_dirty_and_not_pulled(mngr: Mngr, mode: str) -> None:
     assert mngr("list", "--format", "{name}:{unpulled}").out == "foo:1\nplain:\n"
     mngr("pull", "foo", "--merge")
     assert seen("--git") == [(0, True), (None, None)]
-    index = Path(git(work, "rev-parse", "--path-format=absolute", "--git-path", "index"))
+    index = Path(run_git(work, "rev-parse", "--path-format=absolute", "--git-path", "index"))
     before = index.stat().st_mtime_ns
     os.utime(work / "README.md")
     mngr("list", "--git")
@@ -246,11 +245,11 @@ DAMAGE = {
 }
 
 
-def test_a_damaged_record_is_an_unknown_row_and_harms_nothing_else(mngr: Mngr) -> None:
+def test_a_damaged_record_is_an_unknown_row_and_harms_nothing_else(mngr: MngrProgram) -> None:
     mngr("create", "good", *RUN)
     mngr("create", "w", "--count", "4", *RUN)
-    ids = [mngr.agent(f"w-{n}")["id"] for n in (1, 2, 3, 4)]
-    good = mngr.agent("good")
+    ids = [mngr.get_agent(f"w-{n}")["id"] for n in (1, 2, 3, 4)]
+    good = mngr.get_agent("good")
     whole = {agent_id: (mngr.home / "agents" / agent_id / "agent.json").read_text() for agent_id in ids}
     kinds = iter(DAMAGE.items())
     for chunk in iter(lambda: [kind for _, kind in zip(ids, kinds, strict=False)], []):
@@ -261,7 +260,7 @@ def test_a_damaged_record_is_an_unknown_row_and_harms_nothing_else(mngr: Mngr) -
             path.unlink(missing_ok=True)
             path.write_text(whole[agent_id])
             damage(path)
-        rows = {a["id"]: a for a in mngr.agents()}
+        rows = {a["id"]: a for a in mngr.list_agents()}
         for agent_id, (what, _) in zip(ids, chunk, strict=False):
             assert rows[agent_id]["state"] == "UNKNOWN", what
             assert rows[agent_id]["state_reason"].startswith("damaged record: "), what
@@ -273,10 +272,10 @@ def test_a_damaged_record_is_an_unknown_row_and_harms_nothing_else(mngr: Mngr) -
     assert "is damaged" in mngr("rename", ids[0], "x", code=1).err
 
 
-def test_what_an_agent_writes_about_itself_cannot_break_the_list(mngr: Mngr) -> None:
+def test_what_an_agent_writes_about_itself_cannot_break_the_list(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     mngr("create", "good", *RUN)
-    where = mngr.dir("foo")
+    where = mngr.get_agent_dir("foo")
     for name, text in (
         ("proc", "²"), ("proc", "9" * 5000), ("proc", "\0"), ("status", '{"state":"WAITING","reason":7,"at":"2026-99-99T99:99:99.999Z"}'),
         ("status", '{"state":"WAITING","reason":"\\u001b[31mred\\n\\u0007","at":1e300}'), ("status", '{"state":["x"]}'), ("status", "[" * 100000),
@@ -284,7 +283,7 @@ def test_what_an_agent_writes_about_itself_cannot_break_the_list(mngr: Mngr) -> 
         ("stopped", "\0\0\npane x agent y %1 1 0 0 0"),
     ):  # fmt: skip
         (where / name).write_text(text)
-        assert mngr.agent("good")["state"] == "RUNNING"
+        assert mngr.get_agent("good")["state"] == "RUNNING"
         out = mngr("list", "--fields", "name,state,state_since,activity_at,pid,exit_code").out
         assert out.count("\n") == 3 and "\x1b" not in out and "\x07" not in out, (name, text)
         if name != "proc":
@@ -292,16 +291,16 @@ def test_what_an_agent_writes_about_itself_cannot_break_the_list(mngr: Mngr) -> 
     for name in ("status", "exit", "stopped", "proc"):
         (where / name).unlink(missing_ok=True)
         os.mkfifo(where / name)
-    assert mngr.agent("good")["state"] == "RUNNING"
+    assert mngr.get_agent("good")["state"] == "RUNNING"
 
 
 # ---- watching
 
 
 @pytest.fixture
-def watching(mngr: Mngr) -> Iterator[subprocess.Popen[str]]:
+def watching(mngr: MngrProgram) -> Iterator[subprocess.Popen[str]]:
     mngr("create", "first", *RUN)
-    argv = [str(BIN / "mngr"), "list", "--watch", "--format", "jsonl", "--fields", "name,state"]
+    argv = [str(BIN_DIR / "mngr"), "list", "--watch", "--format", "jsonl", "--fields", "name,state"]
     process = subprocess.Popen(
         argv, cwd=mngr.repo, env=mngr.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -310,7 +309,7 @@ def watching(mngr: Mngr) -> Iterator[subprocess.Popen[str]]:
     process.communicate()
 
 
-def test_watch_shows_every_change_until_interrupted(mngr: Mngr, watching: subprocess.Popen[str]) -> None:
+def test_watch_shows_every_change_until_interrupted(mngr: MngrProgram, watching: subprocess.Popen[str]) -> None:
     assert watching.stdout is not None
 
     def row() -> dict[str, Any]:
@@ -333,28 +332,28 @@ def test_watch_shows_every_change_until_interrupted(mngr: Mngr, watching: subpro
     assert watching.stderr is not None and "Traceback" not in watching.stderr.read()
 
 
-def test_ids_keep_to_the_format_asked_for(mngr: Mngr) -> None:
+def test_ids_keep_to_the_format_asked_for(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
-    agent_id = mngr.agent("foo")["id"]
-    assert mngr.json("list", "--ids")["agents"] == [{"id": agent_id}]
+    agent_id = mngr.get_agent("foo")["id"]
+    assert mngr.run_json("list", "--ids")["agents"] == [{"id": agent_id}]
     assert mngr("list", "--ids").out == agent_id + "\n"
 
 
-def test_a_template_without_a_field_is_refused(mngr: Mngr) -> None:
+def test_a_template_without_a_field_is_refused(mngr: MngrProgram) -> None:
     assert "--format cannot be '{name'" in mngr("list", "--format", "{name", code=2).err
 
 
-def test_no_state_is_older_than_its_agent(mngr: Mngr) -> None:
+def test_no_state_is_older_than_its_agent(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "true")
-    agent = wait_for(lambda: mngr.agent("foo") if mngr.agent("foo")["state"] == "DONE" else None)
+    agent = wait_for(lambda: mngr.get_agent("foo") if mngr.get_agent("foo")["state"] == "DONE" else None)
     assert agent["state_since"] >= agent["created_at"]
 
 
-def test_what_python_made_of_sources_is_nobodys_uncommitted_work(mngr: Mngr) -> None:
+def test_what_python_made_of_sources_is_nobodys_uncommitted_work(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--transfer", "mirror", *RUN)
-    made = mngr.work("foo") / "tests dir/__pycache__"
+    made = mngr.get_work_dir("foo") / "tests dir/__pycache__"
     made.mkdir(parents=True)
     (made / "test_x.cpython-311.pyc").touch()
-    assert mngr.json("list", "--git")["agents"][0]["dirty"] is False
+    assert mngr.run_json("list", "--git")["agents"][0]["dirty"] is False
     (made.parent / "notes.txt").touch()
-    assert mngr.json("list", "--git")["agents"][0]["dirty"] is True
+    assert mngr.run_json("list", "--git")["agents"][0]["dirty"] is True

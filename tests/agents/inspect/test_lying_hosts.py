@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from mngr.agents.saved import stream
+from mngr.agents.saved import host_stream
 from mngr.agents.sync import files
-from mngr.base.errors import Lost, Unreachable
+from mngr.base.errors import ConnectionLost, Unreachable
 from mngr.host import remote_host
-from mngr.host.remote_host import PipeHost
-from mngr.providers.shared import first_contact
-from tests.conftest import Mngr, end_servers
+from mngr.host.remote_host import RemoteHost
+from mngr.providers.shared import host_probe
+from tests.conftest import MngrProgram, kill_tmux_servers
 from tests.support.hosts.boxes import Boxes
 
 pytestmark = [pytest.mark.hosts, pytest.mark.sampled(2)]
@@ -24,41 +24,41 @@ RUN = ("--", "sleep", "1000")
 
 
 @pytest.fixture
-def boxes(tmp_path: Path, mngr: Mngr) -> Iterator[Boxes]:
+def boxes(tmp_path: Path, mngr: MngrProgram) -> Iterator[Boxes]:
     """Hosts that are directories; `foo` is on the host h1, `good` is here."""
     made = Boxes(tmp_path / "engine")
     mngr.env.update(made.env)
     mngr("create", "foo@h1.box", *RUN)
     mngr("create", "good", *RUN)
     yield made
-    end_servers(made.boxes)
+    kill_tmux_servers(made.boxes)
 
 
 @pytest.mark.parametrize("number", ["99999999999999999999", "\u00b2"])
-def test_a_number_that_is_none_breaks_no_list(mngr: Mngr, boxes: Boxes, number: str) -> None:
-    agent = mngr.agent("foo")["id"]
+def test_a_number_that_is_none_breaks_no_list(mngr: MngrProgram, boxes: Boxes, number: str) -> None:
+    agent = mngr.get_agent("foo")["id"]
     row = f"pane {agent} agent s %1 1 0 {number} 0 0 title"
     boxes.lie("h1", f"tmux() {{ command tmux \"$@\"; echo '{row}'; }}")
-    assert sorted(a["name"] for a in mngr.agents()) == ["foo", "good"]
+    assert sorted(a["name"] for a in mngr.list_agents()) == ["foo", "good"]
     mngr("explain", "foo")
     mngr("stop", "@h1.box")  # what it said is remembered
-    assert sorted(a["name"] for a in mngr.agents()) == ["foo", "good"]
+    assert sorted(a["name"] for a in mngr.list_agents()) == ["foo", "good"]
 
 
-def test_no_directory_can_be_taken_for_what_tmux_says(mngr: Mngr, boxes: Boxes) -> None:
+def test_no_directory_can_be_taken_for_what_tmux_says(mngr: MngrProgram, boxes: Boxes) -> None:
     """As an agent there can make one."""
     agents = boxes.boxes / "h1/home/.mngr/agents"
     here = mngr.home / "agents"
     for place in (agents, here):
         (one,) = place.glob("a-*")
         (place / f"a-x\npane {one.name} agent s %1 1 0 99999999999999999999 0 0 t").mkdir()
-    assert {a["name"]: a["state"] for a in mngr.agents()} == {"foo": "RUNNING", "good": "RUNNING"}
+    assert {a["name"]: a["state"] for a in mngr.list_agents()} == {"foo": "RUNNING", "good": "RUNNING"}
 
 
-def test_an_exit_code_that_is_none_is_no_answer(mngr: Mngr, boxes: Boxes) -> None:
+def test_an_exit_code_that_is_none_is_no_answer(mngr: MngrProgram, boxes: Boxes) -> None:
     lie = "command printf '%s:abc;' \"${1%%:*}\""
     boxes.lie("h1", f'printf() {{ case $1 in mngr-*) {lie} ;; *) command printf "$@" ;; esac; }}')
-    shown = mngr.json("list")
+    shown = mngr.run_json("list")
     assert {a["name"]: a["state"] for a in shown["agents"]} == {"foo": "UNKNOWN", "good": "RUNNING"}
     assert [error["host"] for error in shown["errors"]] == ["h1"]
     assert "h1 (box) did not answer: " in mngr("list", "--hosts").err
@@ -73,10 +73,10 @@ class Teller:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
+    def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
         return ["sh", "-c", self.tell, program, self._text]
 
-    def lost(self, said: str) -> Unreachable:
+    def make_lost_error(self, said: str) -> Unreachable:
         return Unreachable("lost")
 
     def close(self) -> None:
@@ -89,25 +89,25 @@ def test_what_is_no_exit_code_is_a_connection_that_was_lost(code: str) -> None:
     with pytest.raises(Unreachable, match="lost"):
         remote_host.run(Teller(f"@{code};"), ["true"])
     with pytest.raises(Unreachable, match="lost"):
-        remote_host.run_all(Teller(f"@0;@{code};"), [step, step])
-    with pytest.raises(Lost):
-        PipeHost("box", "x", Teller(f"@7;@{code};"), "/nowhere", 0).run_here(["true"])
-    assert [done.code for done in remote_host.run_all(Teller("@0;@0;@0;"), [step, step])] == [0, 0]
+        remote_host.run_until_failure(Teller(f"@0;@{code};"), [step, step])
+    with pytest.raises(ConnectionLost):
+        RemoteHost("box", "x", Teller(f"@7;@{code};"), "/nowhere", 0).run_attached(["true"])
+    assert [done.code for done in remote_host.run_until_failure(Teller("@0;@0;@0;"), [step, step])] == [0, 0]
 
 
 def test_a_process_without_a_number_never_began(capfd: pytest.CaptureFixture[str]) -> None:
     for text in ("@abc;", "@" + "9" * 5000 + ";", "@" + "9" * 5000):
         with pytest.raises(Unreachable, match="lost"):
-            PipeHost("box", "x", Teller(text), "/nowhere", 0).run_here(["true"])
+            RemoteHost("box", "x", Teller(text), "/nowhere", 0).run_attached(["true"])
 
 
 def test_of_what_a_host_says_before_a_command_begins_little_is_held(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    said = remote_host._Said(b"mngr-x:")
+    said = remote_host._StderrFilter(b"mngr-x:")
     for _ in range(100):
-        said.hear(b"mngr-" * 10_000)
-    assert len(said.end()) < 2_000_000 and capfd.readouterr().err.startswith("mngr-mngr-")
+        said.feed(b"mngr-" * 10_000)
+    assert len(said.get_held()) < 2_000_000 and capfd.readouterr().err.startswith("mngr-mngr-")
 
 
 class Flood(Teller):
@@ -118,8 +118,8 @@ class Flood(Teller):
 
 @pytest.mark.parametrize("says", ["", "lock"])
 def test_a_lock_that_is_never_told_is_waited_for_so_long(monkeypatch: pytest.MonkeyPatch, says: str) -> None:
-    monkeypatch.setattr(remote_host, "_SLOW", 0.2)
-    host = PipeHost("box", "x", Silent(says), "/nowhere", 0)
+    monkeypatch.setattr(remote_host, "_CONNECT_SECONDS", 0.2)
+    host = RemoteHost("box", "x", Silent(says), "/nowhere", 0)
     with pytest.raises(Unreachable, match="lost"), host.lock("/x", timeout=0.1):
         pass
 
@@ -131,19 +131,22 @@ class Silent(Teller):
 
 
 def test_a_lock_that_never_stops_answering_is_none() -> None:
-    with pytest.raises(Unreachable, match="lost"), PipeHost("box", "x", Flood(""), "/nowhere", 0).lock("/x"):
+    with (
+        pytest.raises(Unreachable, match="lost"),
+        RemoteHost("box", "x", Flood(""), "/nowhere", 0).lock("/x"),
+    ):
         pass
 
 
 KIND = """
 import pluggy
-from mngr.base.model import State
+from mngr.base.model import AgentState
 
 class Parrot:
     name = "parrot"
 
     def state(self, record, evidence):
-        return {}["nothing"] if record.command == ["raise"] else State(state="DONE", source="x", since=7)
+        return {}["nothing"] if record.command == ["raise"] else AgentState(state="DONE", source="x", since=7)
 
 @pluggy.HookimplMarker("mngr")
 def mngr_kinds():
@@ -153,22 +156,20 @@ def mngr_kinds():
 
 @pytest.mark.parametrize(("word", "error"), [("raise", "KeyError"), ("odd", "TypeError")])
 def test_a_host_that_we_stumble_over_takes_no_other_with_it(
-    mngr: Mngr, boxes: Boxes, tmp_path: Path, word: str, error: str
+    mngr: MngrProgram, boxes: Boxes, tmp_path: Path, word: str, error: str
 ) -> None:
     (tmp_path / "site/parrots-1.dist-info").mkdir(parents=True)
     (tmp_path / "site/parrots-1.dist-info/entry_points.txt").write_text("[mngr]\nparrots = parrots\n")
     (tmp_path / "site/parrots.py").write_text(KIND)
     mngr.env["PYTHONPATH"] = str(tmp_path / "site")
     (record,) = boxes.boxes.glob("h1/home/.mngr/agents/a-*/agent.json")
-    record.write_text(
-        json.dumps({**json.loads(record.read_text()), "kind": "parrot", "command": [word]}) + "\n"
-    )
+    record.write_text(json.dumps({**json.loads(record.read_text()), "kind": "parrot", "command": [word]}) + "\n")
     for _ in range(2):
-        shown = mngr.json("list")
+        shown = mngr.run_json("list")
         assert [a["name"] for a in shown["agents"]] == ["good"]
         assert [row["host"] for row in shown["errors"]] == ["h1"]
         assert f"a bug in mngr: {error}: " in shown["errors"][0]["error"]
-        assert {row["host"] for row in mngr.json("list", "--hosts")["hosts"]} == {"local", "h1"}
+        assert {row["host"] for row in mngr.run_json("list", "--hosts")["hosts"]} == {"local", "h1"}
         (mngr.home / "names/good").unlink(missing_ok=True)  # it must be looked for
         assert "good" in mngr("explain", "good").out
         said = mngr("explain", "nobody", code=None).err
@@ -176,22 +177,22 @@ def test_a_host_that_we_stumble_over_takes_no_other_with_it(
         mngr("stop", "@h1.box", code=None)  # what it said is remembered
 
 
-def test_a_host_cannot_say_that_it_is_gone(mngr: Mngr, boxes: Boxes) -> None:
+def test_a_host_cannot_say_that_it_is_gone(mngr: MngrProgram, boxes: Boxes) -> None:
     """Its engine is asked: `gc` takes away what is known of a host that is gone."""
     boxes.lie("h1", "echo 'there is no box h1' >&2; exit 1")
-    assert mngr.agent("foo")["state"] == "UNKNOWN"
+    assert mngr.get_agent("foo")["state"] == "UNKNOWN"
     mngr("gc", code=None)
     boxes.lie("h1", "")
-    assert mngr.agent("foo")["state"] == "RUNNING"
+    assert mngr.get_agent("foo")["state"] == "RUNNING"
     (boxes.place / "deaf").touch()  # an engine that cannot be asked has not said so either
     boxes.lie("h1", "echo 'there is no box h1' >&2; exit 1")
-    assert mngr.agent("foo")["state"] == "UNKNOWN"
+    assert mngr.get_agent("foo")["state"] == "UNKNOWN"
     (boxes.place / "deaf").unlink()
     boxes.lose("h1")
-    assert mngr.agent("foo")["host_state"] == "GONE"
+    assert mngr.get_agent("foo")["host_state"] == "GONE"
 
 
-def test_of_what_a_host_says_of_itself_only_what_it_was_asked_is_kept(mngr: Mngr, boxes: Boxes) -> None:
+def test_of_what_a_host_says_of_itself_only_what_it_was_asked_is_kept(mngr: MngrProgram, boxes: Boxes) -> None:
     boxes.lie("h2", "uname() { echo 'Linux\nguest 1\nopening exit\ndoing start'; }")
     mngr("create", "bar@h2.box", *RUN)
     mngr("destroy", "--force", "@h2.box")
@@ -208,7 +209,7 @@ def test_of_what_a_host_says_of_itself_only_what_it_was_asked_is_kept(mngr: Mngr
         "clock 1_0",
     ]
     said = "\n".join(["home /x", "uid 0", "load 0.25", "os Linux", *odd, "@0;"])
-    assert first_contact.hello(Teller(said), "box") == {
+    assert host_probe.probe_host(Teller(said), "box") == {
         "home": "/x",
         "uid": "0",
         "load": "0.25",
@@ -217,24 +218,24 @@ def test_of_what_a_host_says_of_itself_only_what_it_was_asked_is_kept(mngr: Mngr
 
 
 @pytest.mark.parametrize("uid", ["²", "9" * 5000, "-1", "0\nhome x"])
-def test_a_host_without_a_user_or_a_home_is_none(mngr: Mngr, boxes: Boxes, uid: str) -> None:
+def test_a_host_without_a_user_or_a_home_is_none(mngr: MngrProgram, boxes: Boxes, uid: str) -> None:
     boxes.lie("h2", f"id() {{ echo '{uid}'; }}")
     assert "does not answer as a host should" in mngr("create", "bar@h2.box", *RUN, code=6).err
     assert boxes.left() == ["h1"]
 
 
-def test_numbers_that_are_none_break_nothing_else(mngr: Mngr, boxes: Boxes) -> None:
+def test_numbers_that_are_none_break_nothing_else(mngr: MngrProgram, boxes: Boxes) -> None:
     boxes.lie("h1", f"date() {{ echo ²; }}; echo 'agent {'9' * 5000}\nclean\nagent 0\nclean\n{'9' * 5000}'")
-    assert [a["name"] for a in mngr.json("list", "--git")["agents"]] == ["foo", "good"]
+    assert [a["name"] for a in mngr.run_json("list", "--git")["agents"]] == ["foo", "good"]
     assert "does not tell its time" in mngr("doctor", "@h1.box", code=None).out
 
 
 def test_how_a_stream_ended_is_an_exit_code_or_not_known() -> None:
-    host = PipeHost("box", "x", Teller(""), "/nowhere", 0)
+    host = RemoteHost("box", "x", Teller(""), "/nowhere", 0)
     for code in ("abc", "²", "9" * 5000):
         with pytest.raises(Unreachable):
-            stream._end(host, io.BytesIO(f"mngr-1:{code};".encode()), "mngr-1:")
+            host_stream._parse_result(host, io.BytesIO(f"mngr-1:{code};".encode()), "mngr-1:")
         with pytest.raises(Unreachable):
-            files._ended(host, io.BytesIO(f"said\nmngr ended {code}".encode()))
-    assert stream._end(host, io.BytesIO(b"mngr-1:2;"), "mngr-1:").code == 2
-    assert files._ended(host, io.BytesIO(b"said\nmngr ended 2")) == (2, ["said"])
+            files._parse_exit(host, io.BytesIO(f"said\nmngr ended {code}".encode()))
+    assert host_stream._parse_result(host, io.BytesIO(b"mngr-1:2;"), "mngr-1:").code == 2
+    assert files._parse_exit(host, io.BytesIO(b"said\nmngr ended 2")) == (2, ["said"])

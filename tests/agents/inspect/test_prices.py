@@ -19,7 +19,7 @@ def prices(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, floa
 
 
 def cost(prices: dict[str, dict[str, float]], model: str, **used: Any) -> float | None:
-    found = usage.count({"model": model, "usage": used}, prices)
+    found = usage.count_row_usage({"model": model, "usage": used}, prices)
     assert found is not None
     return None if found[1] is None else round(found[1], 6)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from mngr.testkit.contract.program import Beside
-from tests.conftest import Mngr
+from mngr.testkit.contract.program import BackgroundProgram
+from tests.conftest import MngrProgram
 
 
-def test_a_conversation_is_readable_and_clean(mngr: Mngr) -> None:
+def test_a_conversation_is_readable_and_clean(mngr: MngrProgram) -> None:
     steps = [{"reply": "a\x1b[2Jb\n  c"}, {"write": {"path": "x", "content": "y"}}]
     mngr("create", "foo", "player", "--", json.dumps(steps))
     assert mngr("transcript", "foo").out == ""
@@ -20,10 +20,10 @@ def test_a_conversation_is_readable_and_clean(mngr: Mngr) -> None:
     assert '  write {"path": "x", "content": "y"}' in lines and "  done" in lines
 
 
-def test_every_row_has_the_same_fields(mngr: Mngr) -> None:
+def test_every_row_has_the_same_fields(mngr: MngrProgram) -> None:
     mngr("create", "foo", "player", "--", '[{"reply": "a"}, {"write": {"path": "x", "content": "y"}}]')
     mngr("message", "foo", "-m", "go", "--wait")
-    rows = mngr.json("transcript", "foo")["transcript"]
+    rows = mngr.run_json("transcript", "foo")["transcript"]
     fields = ["v", "at", "role", "text", "tool", "input", "output", "model", "usage"]
     assert [list(row) for row in rows] == [fields] * 3
     assert [(row["role"], row["text"], row["tool"], row["output"]) for row in rows] == [
@@ -36,29 +36,27 @@ def test_every_row_has_the_same_fields(mngr: Mngr) -> None:
     assert mngr("transcript", "foo", "--format", "{role}").out.split() == ["user", "assistant", "tool"]
 
 
-def test_what_is_no_row_is_left_out(mngr: Mngr) -> None:
+def test_what_is_no_row_is_left_out(mngr: MngrProgram) -> None:
     mngr("create", "foo", "player")
     mngr("message", "foo", "-m", "go", "--wait")
-    with (mngr.dir("foo") / "transcript.jsonl").open("ab") as file:
-        file.write(
-            b'nonsense\n\xff\n[]\n{"role":"root","text":"a"}\n{"role":"user","text":3}\n{"role":"user","te'
-        )
-    assert [row["text"] for row in mngr.json("transcript", "foo")["transcript"]] == ["go", "ok: go"]
+    with (mngr.get_agent_dir("foo") / "transcript.jsonl").open("ab") as file:
+        file.write(b'nonsense\n\xff\n[]\n{"role":"root","text":"a"}\n{"role":"user","text":3}\n{"role":"user","te')
+    assert [row["text"] for row in mngr.run_json("transcript", "foo")["transcript"]] == ["go", "ok: go"]
 
 
-def test_it_can_be_followed_until_the_agent_is_gone(mngr: Mngr) -> None:
+def test_it_can_be_followed_until_the_agent_is_gone(mngr: MngrProgram) -> None:
     mngr("create", "foo", "player")
     mngr("message", "foo", "-m", "before", "--wait")
-    with Beside(mngr, "transcript", "foo", "--follow", "--format", "{role} {text}") as process:
-        read = process.line
+    with BackgroundProgram(mngr, "transcript", "foo", "--follow", "--format", "{role} {text}") as process:
+        read = process.read_line
         assert (read(), read()) == ("user before", "assistant ok: before")
         mngr("message", "foo", "-m", "after")
         assert (read(), read()) == ("user after", "assistant ok: after")
         mngr("destroy", "--force", "foo")
-        assert process.end().code == 0
+        assert process.wait_for_end().code == 0
 
 
-def test_errors(mngr: Mngr) -> None:
+def test_errors(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     ran = mngr("transcript", "foo", code=1)
     assert "kind command, which keeps no transcript" in ran.err and "mngr capture foo" in ran.err

@@ -4,65 +4,66 @@ from __future__ import annotations
 
 import pytest
 
-from mngr.testkit.contract.terminal import Terminal
-from tests.conftest import BIN, Mngr, git, wait_for
+from mngr.testkit.contract.terminal import PtyTerminal
+from tests.conftest import BIN_DIR, MngrProgram, run_git, wait_for
 
 RUN = ("--", "sleep", "1000")
 SIZE = "trap 'stty size' WINCH; echo hello from foo; while :; do sleep 0.05; done"
 
 
-def at_terminal(mngr: Mngr, *words: str, **size: int) -> Terminal:
-    return Terminal([str(BIN / "mngr"), *words], mngr.repo, mngr.env, **size)
+def at_terminal(mngr: MngrProgram, *words: str, **size: int) -> PtyTerminal:
+    return PtyTerminal([str(BIN_DIR / "mngr"), *words], mngr.repo, mngr.env, **size)
 
 
-def test_attach_shows_the_screen_resizes_and_detaches(mngr: Mngr) -> None:
+def test_attach_shows_the_screen_resizes_and_detaches(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sh", "-c", SIZE)
-    wait_for(lambda: "hello" in mngr.tmux("capture-pane", "-p", "-t", "=foo:"))
+    wait_for(lambda: "hello" in mngr.run_tmux("capture-pane", "-p", "-t", "=foo:"))
     with at_terminal(mngr, "connect", "foo", rows=30, columns=100) as terminal:
-        terminal.see("hello from foo")
-        wait_for(lambda: "29 100" in mngr.tmux("capture-pane", "-p", "-t", "=foo:"))
+        terminal.wait_for_text("hello from foo")
+        wait_for(lambda: "29 100" in mngr.run_tmux("capture-pane", "-p", "-t", "=foo:"))
         terminal.resize(20, 80)
-        wait_for(lambda: "19 80" in mngr.tmux("capture-pane", "-p", "-t", "=foo:"))
-        terminal.see("detach:")
+        wait_for(lambda: "19 80" in mngr.run_tmux("capture-pane", "-p", "-t", "=foo:"))
+        terminal.wait_for_text("detach:")
         terminal.type("\x02", "d")
-        assert terminal.end() == 0
+        assert terminal.wait_for_exit() == 0
         assert "detached" in terminal.shown
-    assert mngr.agent("foo")["state"] == "RUNNING"
+    assert mngr.get_agent("foo")["state"] == "RUNNING"
 
 
-def test_what_is_typed_reaches_the_agent(mngr: Mngr) -> None:
+def test_what_is_typed_reaches_the_agent(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "cat")
     with at_terminal(mngr, "conn", "foo") as terminal:
-        terminal.see("foo")
+        terminal.wait_for_text("foo")
         terminal.type("typed é words\r")
-        wait_for(lambda: mngr.tmux("capture-pane", "-p", "-t", "=foo:").count("typed é words") == 2)
+        wait_for(lambda: mngr.run_tmux("capture-pane", "-p", "-t", "=foo:").count("typed é words") == 2)
 
 
-def test_create_attaches_on_a_terminal_unless_told_otherwise(mngr: Mngr) -> None:
+def test_create_attaches_on_a_terminal_unless_told_otherwise(mngr: MngrProgram) -> None:
     with at_terminal(mngr, "create", "foo", "--", "sh", "-c", SIZE) as terminal:
-        terminal.see("detach:")
-        terminal.see("hello from foo")
+        terminal.wait_for_text("detach:")
+        terminal.wait_for_text("hello from foo")
         terminal.type("\x02", "d")
-        assert terminal.end() == 0
-    assert mngr.agent("foo")["state"] == "RUNNING"
+        assert terminal.wait_for_exit() == 0
+    assert mngr.get_agent("foo")["state"] == "RUNNING"
     with at_terminal(mngr, "create", "bar", "--no-connect", *RUN) as terminal:
-        assert terminal.end() == 0
+        assert terminal.wait_for_exit() == 0
         assert "bar runs in" in terminal.shown
     with at_terminal(
         mngr, "create", "baz", "-S", "commands.create.connect_command=echo I see $MNGR_AGENT_NAME", *RUN
     ) as terminal:
-        terminal.see("I see baz")
+        terminal.wait_for_text("I see baz")
     with at_terminal(mngr, "create", "w", "--count", "2", "--connect", *RUN) as terminal:
-        assert terminal.end() == 2
+        assert terminal.wait_for_exit() == 2
 
 
-def test_on_a_terminal_dirty_files_stay_behind_and_that_is_said(mngr: Mngr) -> None:
+def test_on_a_terminal_dirty_files_stay_behind_and_that_is_said(mngr: MngrProgram) -> None:
     (mngr.repo / "new.txt").write_text("x")
     with at_terminal(mngr, "create", "foo", "--no-connect", *RUN) as terminal:
-        terminal.see("1 uncommitted change stays here")
-        assert terminal.end() == 0
+        terminal.wait_for_text("1 uncommitted change stays here")
+        assert terminal.wait_for_exit() == 0
     assert (
-        git(mngr.work("foo"), "status", "--porcelain") == "" and not (mngr.work("foo") / "new.txt").exists()
+        run_git(mngr.get_work_dir("foo"), "status", "--porcelain") == ""
+        and not (mngr.get_work_dir("foo") / "new.txt").exists()
     )
 
 
@@ -81,30 +82,30 @@ def test_on_a_terminal_dirty_files_stay_behind_and_that_is_said(mngr: Mngr) -> N
         (["\x1b[A\r"], "alpha"),
     ],
 )
-def test_the_picker_chooses_with_arrows_and_typing(mngr: Mngr, keys: list[str], chosen: str) -> None:
+def test_the_picker_chooses_with_arrows_and_typing(mngr: MngrProgram, keys: list[str], chosen: str) -> None:
     for name in ("gamma", "alpha", "beta"):
         mngr("create", name, "--transfer", "none", *RUN)
     with at_terminal(mngr, "connect", "--connect-command", "echo I see $MNGR_AGENT_NAME") as terminal:
-        terminal.see("gamma")
+        terminal.wait_for_text("gamma")
         for key in keys:
             terminal.type(key)
             if key not in keys[-1:]:
-                terminal.see("connect to:")
-        terminal.see(f"I see {chosen}")
+                terminal.wait_for_text("connect to:")
+        terminal.wait_for_text(f"I see {chosen}")
 
 
 @pytest.mark.parametrize("key", ["\x1b", "\x04", "\x03"])
-def test_the_picker_lets_go(mngr: Mngr, key: str) -> None:
+def test_the_picker_lets_go(mngr: MngrProgram, key: str) -> None:
     mngr("create", "foo", "--transfer", "none", *RUN)
     with at_terminal(mngr, "connect") as terminal:
-        terminal.see("foo")
+        terminal.wait_for_text("foo")
         terminal.type(key)
-        code = terminal.end()
+        code = terminal.wait_for_exit()
         assert code == (130 if key == "\x03" else 1)
         assert "Traceback" not in terminal.shown
 
 
-def test_without_a_terminal_there_is_nothing_to_attach(mngr: Mngr) -> None:
+def test_without_a_terminal_there_is_nothing_to_attach(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     ran = mngr("connect", "foo", code=1)
     assert ran.err == "Error: connect needs a terminal\nHint: look at its screen with: mngr capture foo\n"
@@ -112,28 +113,28 @@ def test_without_a_terminal_there_is_nothing_to_attach(mngr: Mngr) -> None:
     assert "there is no agent 'nobody'" in mngr("connect", "nobody", "--connect-command", "true", code=1).err
 
 
-def test_one_that_does_not_run_can_be_started_first(mngr: Mngr) -> None:
+def test_one_that_does_not_run_can_be_started_first(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sh", "-c", SIZE)
     mngr("stop", "foo")
     with at_terminal(mngr, "connect", "foo") as terminal:
-        assert terminal.end() == 1
+        assert terminal.wait_for_exit() == 1
         assert "foo does not run (STOPPED)" in terminal.shown and "mngr start foo" in terminal.shown
     with at_terminal(mngr, "connect", "foo", "--start") as terminal:
-        terminal.see("hello from foo")
+        terminal.wait_for_text("hello from foo")
     assert "there is no agent" in mngr("connect", "nobody", "--start", code=1).err
 
 
-def test_one_that_has_ended_still_shows_its_screen(mngr: Mngr) -> None:
+def test_one_that_has_ended_still_shows_its_screen(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "seq 60; echo the very last")
-    wait_for(lambda: mngr.agent("foo")["state"] == "DONE")
+    wait_for(lambda: mngr.get_agent("foo")["state"] == "DONE")
     with at_terminal(mngr, "connect", "foo") as terminal:
-        terminal.see("the very last")
+        terminal.wait_for_text("the very last")
 
 
-def test_the_command_of_the_settings_and_what_it_finds(mngr: Mngr) -> None:
+def test_the_command_of_the_settings_and_what_it_finds(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     line = "printf '%s|' $MNGR_AGENT_NAME $MNGR_AGENT_ID $MNGR_WORK_DIR $MNGR_TMUX_SOCKET"
-    agent = mngr.agent("foo")
+    agent = mngr.get_agent("foo")
     said = mngr("connect", "foo", "-S", f"commands.connect.connect_command={line}").out
     assert said.split("|")[:3] == ["foo", agent["id"], agent["work_dir"]]
     assert said.split("|")[3].startswith("/tmp/mngr-")
@@ -151,15 +152,15 @@ def test_the_command_of_the_settings_and_what_it_finds(mngr: Mngr) -> None:
     )
 
 
-def test_a_paste_into_what_has_ended_does_not_bring_the_server_down(mngr: Mngr) -> None:
+def test_a_paste_into_what_has_ended_does_not_bring_the_server_down(mngr: MngrProgram) -> None:
     mngr("create", "other", *RUN)
     mngr("create", "foo", "--", "true")
-    wait_for(lambda: mngr.agent("foo")["state"] == "DONE")
-    mngr.tmux("set-buffer", "-b", "x", "pasted")
+    wait_for(lambda: mngr.get_agent("foo")["state"] == "DONE")
+    mngr.run_tmux("set-buffer", "-b", "x", "pasted")
     with at_terminal(mngr, "connect", "foo") as terminal:
-        terminal.see("detach:")
+        terminal.wait_for_text("detach:")
         terminal.type("\x02", "]", "\x02", "=")
-        terminal.see("(sort: time)")
+        terminal.wait_for_text("(sort: time)")
         terminal.type("\r", "\x02", "d")
-        assert terminal.end() == 0
-    assert mngr.agent("other")["state"] == "RUNNING"
+        assert terminal.wait_for_exit() == 0
+    assert mngr.get_agent("other")["state"] == "RUNNING"

@@ -15,32 +15,30 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import BIN, FULL, Mngr, wait_for
+from tests.conftest import BIN_DIR, IS_FULL_SCALE, MngrProgram, wait_for
 
-SCALE = 1.0 if FULL else 0.01  # 1 is 10,000 messages
+SCALE = 1.0 if IS_FULL_SCALE else 0.01  # 1 is 10,000 messages
 SEED = int(os.environ.get("MNGR_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 1_000_000)
 
 
-def player(mngr: Mngr, name: str = "foo", scenario: Any = ()) -> None:
-    mngr(
-        "create", name, "player", "--", json.dumps(scenario if isinstance(scenario, dict) else list(scenario))
-    )
+def player(mngr: MngrProgram, name: str = "foo", scenario: Any = ()) -> None:
+    mngr("create", name, "player", "--", json.dumps(scenario if isinstance(scenario, dict) else list(scenario)))
 
 
-def users(mngr: Mngr, name: str = "foo") -> list[str]:
+def users(mngr: MngrProgram, name: str = "foo") -> list[str]:
     """What an agent was told, by its own transcript."""
-    path = mngr.dir(name) / "transcript.jsonl"
+    path = mngr.get_agent_dir(name) / "transcript.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     return [row["text"] for row in rows if row["role"] == "user"]
 
 
-def result(mngr: Mngr, *words: str, **more: Any) -> dict[str, Any]:
+def result(mngr: MngrProgram, *words: str, **more: Any) -> dict[str, Any]:
     """The one result of a message."""
-    (found,) = mngr.json("message", *words, **more)["results"]
+    (found,) = mngr.run_json("message", *words, **more)["results"]
     return dict(found)
 
 
-def test_a_message_is_proven_by_the_transcript(mngr: Mngr) -> None:
+def test_a_message_is_proven_by_the_transcript(mngr: MngrProgram) -> None:
     player(mngr)
     sent = result(mngr, "foo", "-m", "hello")
     assert (sent["name"], sent["ok"], sent["error"], sent["delivered"], sent["proof"]) == (
@@ -61,7 +59,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("what", list(TEXTS))
-def test_text_arrives_unchanged(mngr: Mngr, tmp_path: Path, what: str) -> None:
+def test_text_arrives_unchanged(mngr: MngrProgram, tmp_path: Path, what: str) -> None:
     player(mngr)
     text = TEXTS[what]
     if what == "100 kB":
@@ -72,18 +70,18 @@ def test_text_arrives_unchanged(mngr: Mngr, tmp_path: Path, what: str) -> None:
     assert users(mngr) == [text.removesuffix("\n")]
 
 
-def test_a_program_that_is_slow_to_start_still_gets_it_whole(mngr: Mngr, tmp_path: Path) -> None:
+def test_a_program_that_is_slow_to_start_still_gets_it_whole(mngr: MngrProgram, tmp_path: Path) -> None:
     slow = tmp_path / "slow"
     slow.mkdir()
     (slow / "python3").write_text(f'#!/bin/sh\nsleep 0.6\nexec {sys.executable} "$@"\n')
     (slow / "python3").chmod(0o755)
     mngr("create", "foo", "player", env={"PATH": f"{slow}:{mngr.env['PATH']}"})
-    assert mngr.agent("foo")["state"] == "STARTING"
+    assert mngr.get_agent("foo")["state"] == "STARTING"
     mngr("message", "foo", "-m", "early\nbird")
     assert users(mngr) == ["early\nbird"]
 
 
-def test_who_sends_may_be_killed_and_still_nobody_gets_half_a_message(mngr: Mngr, tmp_path: Path) -> None:
+def test_who_sends_may_be_killed_and_still_nobody_gets_half_a_message(mngr: MngrProgram, tmp_path: Path) -> None:
     slow, sign, text = tmp_path / "slow", tmp_path / "sign", tmp_path / "text"
     slow.mkdir()
     wait = f"until [ -e {sign} ]; do sleep 0.05; done"
@@ -91,16 +89,16 @@ def test_who_sends_may_be_killed_and_still_nobody_gets_half_a_message(mngr: Mngr
     (slow / "python3").chmod(0o755)
     text.write_text(TEXTS["100 kB"])
     mngr("create", "foo", "player", env={"PATH": f"{slow}:{mngr.env['PATH']}"})
-    words = [str(BIN / "mngr"), "message", "foo", "--message-file", str(text)]
+    words = [str(BIN_DIR / "mngr"), "message", "foo", "--message-file", str(text)]
     with subprocess.Popen(words, cwd=mngr.repo, env=mngr.env) as sender:
-        wait_for((mngr.dir("foo") / "send.lock").exists)
+        wait_for((mngr.get_agent_dir("foo") / "send.lock").exists)
         sender.kill()
     sign.touch()
     wait_for(lambda: users(mngr))
     assert users(mngr) == [TEXTS["100 kB"].removesuffix("\n")]
 
 
-def test_standard_input_is_the_message_when_nothing_else_is(mngr: Mngr) -> None:
+def test_standard_input_is_the_message_when_nothing_else_is(mngr: MngrProgram) -> None:
     player(mngr)
     mngr("message", "foo", stdin="from\na pipe\n")
     assert users(mngr) == ["from\na pipe"]
@@ -108,7 +106,7 @@ def test_standard_input_is_the_message_when_nothing_else_is(mngr: Mngr) -> None:
 
 @pytest.mark.parametrize("text", ["a\x1b[201~\rrm x", "a\rb", "bell\a", "", "  \n "])
 def test_what_a_terminal_would_obey_is_refused_and_nothing_is_sent(
-    mngr: Mngr, tmp_path: Path, text: str
+    mngr: MngrProgram, tmp_path: Path, text: str
 ) -> None:
     player(mngr)
     path = tmp_path / "text"
@@ -119,15 +117,15 @@ def test_what_a_terminal_would_obey_is_refused_and_nothing_is_sent(
     assert users(mngr) == ["clean"]
 
 
-def test_a_plain_command_gets_the_text_and_nothing_is_claimed(mngr: Mngr) -> None:
+def test_a_plain_command_gets_the_text_and_nothing_is_claimed(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "cat > got")
     assert result(mngr, "foo", "-m", "one\ntwo")["proof"] == "sent"
-    wait_for(lambda: (mngr.work("foo") / "got").read_text() == "one\ntwo\n")
-    events = mngr.json("events", "foo", "--type", "message")["events"]
+    wait_for(lambda: (mngr.get_work_dir("foo") / "got").read_text() == "one\ntwo\n")
+    events = mngr.run_json("events", "foo", "--type", "message")["events"]
     assert [row["data"] for row in events] == [{"proof": "sent", "characters": 7}]
 
 
-def test_an_agent_that_does_not_run_is_an_error_and_start_mends_it(mngr: Mngr) -> None:
+def test_an_agent_that_does_not_run_is_an_error_and_start_mends_it(mngr: MngrProgram) -> None:
     player(mngr, scenario=[{"reply": "a"}, "wait", {"reply": "b"}])
     mngr("message", "foo", "-m", "one", "--wait")
     mngr("stop", "foo")
@@ -135,27 +133,31 @@ def test_an_agent_that_does_not_run_is_an_error_and_start_mends_it(mngr: Mngr) -
     assert ran.err == "Error: foo does not run (STOPPED)\nHint: start it first: mngr message --start foo\n"
     sent = result(mngr, "foo", "-m", "two", "--start", "--wait")
     assert (sent["delivered"], sent["state"], sent["state_reason"]) == (True, "WAITING", "end_of_turn")
-    said = [row["text"] for row in mngr.json("transcript", "foo")["transcript"]]
+    said = [row["text"] for row in mngr.run_json("transcript", "foo")["transcript"]]
     assert said == ["one", "a", "two", "b"]
 
 
-def test_wait_returns_when_the_turn_has_ended_with_the_whole_transcript(mngr: Mngr) -> None:
+def test_wait_returns_when_the_turn_has_ended_with_the_whole_transcript(mngr: MngrProgram) -> None:
     player(mngr, scenario=[{"sleep": 0.4}, {"reply": "late"}, {"ask": "more?"}, {"exit": 3}])
     began = time.monotonic()
     sent = result(mngr, "foo", "-m", "go", "--wait")
     assert time.monotonic() - began > 0.4
     assert (sent["state"], sent["state_reason"]) == ("WAITING", "question")
-    assert [row["text"] for row in mngr.json("transcript", "foo")["transcript"]] == ["go", "late", "more?"]
+    assert [row["text"] for row in mngr.run_json("transcript", "foo")["transcript"]] == [
+        "go",
+        "late",
+        "more?",
+    ]
     assert result(mngr, "foo", "-m", "no", "--wait")["state"] == "FAILED"
 
 
-def test_wait_is_bounded_and_says_that_the_message_did_arrive(mngr: Mngr) -> None:
+def test_wait_is_bounded_and_says_that_the_message_did_arrive(mngr: MngrProgram) -> None:
     player(mngr, scenario=[{"sleep": 1000}])
     sent = result(mngr, "foo", "-m", "go", "--wait", "--timeout", "1s", code=5)
     assert (sent["ok"], sent["delivered"], sent["state"]) == (False, True, "RUNNING")
 
 
-def test_no_proof_is_no_delivery(mngr: Mngr) -> None:
+def test_no_proof_is_no_delivery(mngr: MngrProgram) -> None:
     player(mngr, scenario=["hang"])
     mngr("message", "foo", "-m", "hello")  # the same text, so that its proof is there already
     sent = result(mngr, "foo", "-m", "hello", "--timeout", "1s", code=5)
@@ -163,24 +165,24 @@ def test_no_proof_is_no_delivery(mngr: Mngr) -> None:
     assert "may still" in sent["error"]
 
 
-def test_enter_is_pressed_again_while_the_text_waits_for_it(mngr: Mngr) -> None:
+def test_enter_is_pressed_again_while_the_text_waits_for_it(mngr: MngrProgram) -> None:
     player(mngr, scenario={"lose_enters": 2})
     mngr("message", "foo", "-m", "line\n" * 50)
     mngr("message", "foo", "-m", "second")
     assert users(mngr) == ["line\n" * 50, "second"]
 
 
-def test_an_agent_that_ends_on_the_message_got_it(mngr: Mngr) -> None:
+def test_an_agent_that_ends_on_the_message_got_it(mngr: MngrProgram) -> None:
     player(mngr, scenario=[{"exit": 0}])
     assert result(mngr, "foo", "-m", "end")["delivered"]
-    wait_for(lambda: mngr.agent("foo")["state"] == "DONE")
+    wait_for(lambda: mngr.get_agent("foo")["state"] == "DONE")
 
 
-def test_several_agents_have_a_result_each(mngr: Mngr) -> None:
+def test_several_agents_have_a_result_each(mngr: MngrProgram) -> None:
     player(mngr, "foo")
     player(mngr, "bar")
     ran = mngr("message", "foo", "nobody", "bar", "-m", "hello", "--format", "json", code=4)
-    assert [(r["name"], r["delivered"], r["proof"]) for r in ran.json()["results"]] == [
+    assert [(r["name"], r["delivered"], r["proof"]) for r in ran.parse_json()["results"]] == [
         ("foo", True, "transcript"),
         ("nobody", False, None),
         ("bar", True, "transcript"),
@@ -188,7 +190,7 @@ def test_several_agents_have_a_result_each(mngr: Mngr) -> None:
     assert users(mngr, "foo") == users(mngr, "bar") == ["hello"]
 
 
-def test_usage(mngr: Mngr) -> None:
+def test_usage(mngr: MngrProgram) -> None:
     player(mngr)
     assert "exclude each other" in mngr("message", "foo", "-m", "a", "--message-file", "b", code=2).err
     assert "cannot read none" in mngr("message", "foo", "--message-file", "none", code=1).err
@@ -197,7 +199,7 @@ def test_usage(mngr: Mngr) -> None:
     assert users(mngr) == ["by name from a pipe"]
 
 
-def test_an_order_to_the_program_is_refused_where_its_kind_says_so(mngr: Mngr, tmp_path: Path) -> None:
+def test_an_order_to_the_program_is_refused_where_its_kind_says_so(mngr: MngrProgram, tmp_path: Path) -> None:
     plug = tmp_path / "plug"
     (plug / "orders-1.dist-info").mkdir(parents=True)
     (plug / "orders-1.dist-info" / "entry_points.txt").write_text("[mngr]\norders = orders\n")
@@ -205,7 +207,7 @@ def test_an_order_to_the_program_is_refused_where_its_kind_says_so(mngr: Mngr, t
     (plug / "orders.py").write_text(
         "import pluggy\nfrom mngr.kinds.player.kind import PlayerKind\n"
         "class Orders(PlayerKind):\n    name = 'orders'\n"
-        "    def delivery(self, record, text):\n        return super().delivery(record, text).replace(obeyed='/!')\n"
+        "    def delivery(self, record, text):\n        return super().delivery(record, text).replace(command_prefixes='/!')\n"
         "@pluggy.HookimplMarker('mngr')\ndef mngr_kinds():\n    return [Orders()]\n"
     )
     env = {"PYTHONPATH": str(plug)}
@@ -218,9 +220,7 @@ def test_an_order_to_the_program_is_refused_where_its_kind_says_so(mngr: Mngr, t
     assert [json.loads(line)["text"] for line in transcript.read_text().splitlines()][:1] == ["/exit"]
 
 
-def test_without_flock_senders_still_take_turns_and_a_dead_owner_is_passed(
-    mngr: Mngr, tmp_path: Path
-) -> None:
+def test_without_flock_senders_still_take_turns_and_a_dead_owner_is_passed(mngr: MngrProgram, tmp_path: Path) -> None:
     player(mngr)
     tools = tmp_path / "tools"
     tools.mkdir()
@@ -234,19 +234,19 @@ def test_without_flock_senders_still_take_turns_and_a_dead_owner_is_passed(
     dead.wait()
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     for owner in (f"{dead.pid}:{boot}", f"{os.getpid()}:another-boot"):
-        (mngr.dir("foo") / "send.owner").symlink_to(owner)
+        (mngr.get_agent_dir("foo") / "send.owner").symlink_to(owner)
         assert result(mngr, "foo", "-m", "past the dead", env=env)["delivered"]
-        assert not (mngr.dir("foo") / "send.owner").is_symlink()
-    (mngr.dir("foo") / "send.owner").symlink_to(f"{os.getpid()}:{boot}")
+        assert not (mngr.get_agent_dir("foo") / "send.owner").is_symlink()
+    (mngr.get_agent_dir("foo") / "send.owner").symlink_to(f"{os.getpid()}:{boot}")
     sent = result(mngr, "foo", "-m", "not past the living", "--timeout", "1s", env=env, code=5)
     assert "others were sending" in sent["error"]
     assert users(mngr) == ["past the dead"] * 2
 
 
 @pytest.mark.hosts
-def test_many_senders_each_message_once_and_in_order(mngr: Mngr) -> None:
+def test_many_senders_each_message_once_and_in_order(mngr: MngrProgram) -> None:
     """What every player got, sender by sender, is what was sent to it."""
-    players, processes = (20, 8) if FULL else (3, 4)
+    players, processes = (20, 8) if IS_FULL_SCALE else (3, 4)
     count = max(processes, int(10_000 * SCALE)) // processes
     print(f"seed {SEED}, {count} messages from each of {processes} senders to {players} players")
     agents = [f"p{number}" for number in range(players)]
@@ -286,7 +286,7 @@ def test_many_senders_each_message_once_and_in_order(mngr: Mngr) -> None:
         assert max(Counter(users(mngr, name)).values(), default=1) == 1
 
 
-def test_a_permission_is_given_or_refused_in_the_words_of_the_kind(mngr: Mngr) -> None:
+def test_a_permission_is_given_or_refused_in_the_words_of_the_kind(mngr: MngrProgram) -> None:
     player(mngr, scenario=[{"permission": "may I?"}, {"permission": "and now?"}, {"reply": "fine"}])
     refused = mngr("message", "foo", "--allow", code=1).err
     assert "foo asks for no permission" in refused
@@ -295,11 +295,11 @@ def test_a_permission_is_given_or_refused_in_the_words_of_the_kind(mngr: Mngr) -
     mngr("message", "foo", "--allow", "--wait")
     mngr("message", "foo", "--deny", "--wait")
     assert users(mngr) == ["go", "yes", "no"]
-    assert mngr.agent("foo")["state_reason"] == "end_of_turn"
+    assert mngr.get_agent("foo")["state_reason"] == "end_of_turn"
     assert "exclude each other" in mngr("message", "foo", "--allow", "-m", "x", code=2).err
 
 
-def test_a_command_has_no_turns_to_wait_for(mngr: Mngr) -> None:
+def test_a_command_has_no_turns_to_wait_for(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "cat")
     err = mngr("message", "foo", "-m", "hello", "--wait", code=1).err
     assert "has no turns" in err and "nothing was sent" in err and "mngr wait foo" in err

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mngr.testkit.contract.terminal import Terminal
-from tests.conftest import BIN, Mngr
+from mngr.testkit.contract.terminal import PtyTerminal
+from tests.conftest import BIN_DIR, MngrProgram
 
 
-def test_the_longest_waiting_comes_first(mngr: Mngr) -> None:
+def test_the_longest_waiting_comes_first(mngr: MngrProgram) -> None:
     assert "no agent waits for you" in mngr("next", "--print", code=1).err
     mngr("create", "busy", "--transfer", "none", "--", "sleep", "1000")
     for name in ("zoe", "adam"):
@@ -17,10 +17,10 @@ def test_the_longest_waiting_comes_first(mngr: Mngr) -> None:
     mngr("wait", "zoe", "--state", "WAITING")
     assert mngr("next", "--print").out == "adam\n"
     assert mngr("next", "--connect-command", "echo $MNGR_AGENT_NAME").out == "adam\n"
-    with Terminal([str(BIN / "mngr"), "next"], mngr.repo, mngr.env) as terminal:
-        terminal.see("adam")
-        terminal.see("detach:")
+    with PtyTerminal([str(BIN_DIR / "mngr"), "next"], mngr.repo, mngr.env) as terminal:
+        terminal.wait_for_text("adam")
+        terminal.wait_for_text("detach:")
         terminal.type("\x02", "d")
-        assert terminal.end() == 0
+        assert terminal.wait_for_exit() == 0
     mngr("stop", "adam", "zoe")
     assert "no agent waits for you" in mngr("next", code=1).err

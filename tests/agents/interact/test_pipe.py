@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 
 from mngr.host import scripts
-from mngr.testkit.contract.terminal import Terminal
-from tests.conftest import BIN, FULL, Mngr, wait_for
+from mngr.testkit.contract.terminal import PtyTerminal
+from tests.conftest import BIN_DIR, IS_FULL_SCALE, MngrProgram, wait_for
 from tests.providers.docker.test_contract import settings
 from tests.support.hosts.engines import Docker
 from tests.support.hosts.sshd import Farm
-from tests.support.repos import tree
+from tests.support.repos import read_tree
 
 pytestmark = pytest.mark.hosts
 
@@ -54,7 +54,7 @@ sys.stdin.read()
 class Wired:
     """An agent `foo`, and ssh with the entries of `mngr ssh-config`."""
 
-    mngr: Mngr
+    mngr: MngrProgram
     host: str
     user: str
     place: str  # where the user there begins
@@ -92,9 +92,7 @@ class Wired:
             timeout=60,
             check=False,
         )
-        assert done.returncode == code, (
-            f"{argv}: exit {done.returncode}\n{done.stdout!r}\n{done.stderr.decode()}"
-        )
+        assert done.returncode == code, f"{argv}: exit {done.returncode}\n{done.stdout!r}\n{done.stderr.decode()}"
         return (done.stdout + done.stderr).decode()
 
     def ssh(self, *words: str, data: bytes = b"", code: int = 0) -> str:
@@ -105,14 +103,14 @@ class Wired:
         return self.ssh("-o", "ControlPath=none", *words, code=code)
 
 
-def end_connections(mngr: Mngr) -> None:
+def end_connections(mngr: MngrProgram) -> None:
     for control in (mngr.home / "ssh").glob("*.c"):
         argv = ["ssh", "-o", f"ControlPath={control}", "-O", "exit", "any"]
         subprocess.run(argv, capture_output=True, check=False)
 
 
 @pytest.fixture(params=["local", "ssh", pytest.param("docker", marks=pytest.mark.sampled(2))])
-def wired(mngr: Mngr, request: pytest.FixtureRequest) -> Iterator[Wired]:
+def wired(mngr: MngrProgram, request: pytest.FixtureRequest) -> Iterator[Wired]:
     given = ("--env", "GIVEN=a b", *RUN)
     if request.param == "local":
         mngr("create", "foo", *given)
@@ -128,23 +126,23 @@ def wired(mngr: Mngr, request: pytest.FixtureRequest) -> Iterator[Wired]:
         mngr("create", "foo@box.docker", *given)
         volume = json.loads((mngr.home / "hosts/docker/box.json").read_text())["volume"]
         disk = engine.dir / engine.volumes / volume / "_data"
-        found = Wired(mngr, "box.docker", "user", "/home/agent", disk, str(mngr.work("foo")))
+        found = Wired(mngr, "box.docker", "user", "/home/agent", disk, str(mngr.get_work_dir("foo")))
     mngr("ssh-config", "--write")
     yield found
     end_connections(mngr)
 
 
 @pytest.fixture
-def here(mngr: Mngr) -> Iterator[Wired]:
+def here(mngr: MngrProgram) -> Iterator[Wired]:
     mngr("create", "foo", *RUN)
     mngr("ssh-config", "--write")
     yield local(mngr)
     end_connections(mngr)
 
 
-def local(mngr: Mngr) -> Wired:
+def local(mngr: MngrProgram) -> Wired:
     user = pwd.getpwuid(os.getuid())
-    return Wired(mngr, "local.local", user.pw_name, user.pw_dir, Path(user.pw_dir), str(mngr.work("foo")))
+    return Wired(mngr, "local.local", user.pw_name, user.pw_dir, Path(user.pw_dir), str(mngr.get_work_dir("foo")))
 
 
 def test_a_session_is_in_the_agents_place(wired: Wired) -> None:
@@ -160,21 +158,21 @@ def test_a_session_is_in_the_agents_place(wired: Wired) -> None:
 
 def test_a_terminal(wired: Wired) -> None:
     argv = ["ssh", *wired.flags, "-t", "foo.mngr"]
-    with Terminal(argv, wired.mngr.repo, wired.mngr.env, rows=33, columns=111) as terminal:
+    with PtyTerminal(argv, wired.mngr.repo, wired.mngr.env, rows=33, columns=111) as terminal:
         terminal.type("stty size; pwd; test -t 0 && echo a$((1))b $TERM\r")
-        terminal.see("33 111")
-        terminal.see(wired.name)
-        terminal.see("a1b xterm-256color")
+        terminal.wait_for_text("33 111")
+        terminal.wait_for_text(wired.name)
+        terminal.wait_for_text("a1b xterm-256color")
         terminal.resize(20, 90)
         wait_for(lambda: _asked(terminal, "stty size\r", "20 90"))
         terminal.type("exit 5\r")
-        assert terminal.end() == 5
+        assert terminal.wait_for_exit() == 5
 
 
-def _asked(terminal: Terminal, keys: str, answer: str) -> bool:
+def _asked(terminal: PtyTerminal, keys: str, answer: str) -> bool:
     terminal.type(keys)
     try:
-        return bool(terminal.see(answer, timeout=0.5))
+        return bool(terminal.wait_for_text(answer, timeout=0.5))
     except pytest.fail.Exception:
         return False
 
@@ -184,12 +182,12 @@ def test_files_go_both_ways(wired: Wired, tmp_path: Path) -> None:
     (source / "a b").mkdir(parents=True)
     (source / "a b" / "it's $x").write_bytes(bytes(range(256)))
     (source / "link").symlink_to("nowhere")
-    (source / "big").write_bytes(os.urandom(100_000_000 if FULL else 2_000_000))
+    (source / "big").write_bytes(os.urandom(100_000_000 if IS_FULL_SCALE else 2_000_000))
     shell = shlex.join(["ssh", *wired.flags])
     wired.run("rsync", "-a", "-e", shell, f"{source}/", "foo.mngr:tree/")
-    assert tree(wired.work / "tree") == tree(source)
+    assert read_tree(wired.work / "tree") == read_tree(source)
     wired.run("rsync", "-a", "-e", shell, "foo.mngr:tree/", f"{tmp_path}/back/")
-    assert tree(tmp_path / "back") == tree(source)
+    assert read_tree(tmp_path / "back") == read_tree(source)
     (tmp_path / "one").write_text("one\n")
     for flag in ("-s", "-O"):  # by sftp, and as it was before
         wired.run("scp", "-q", flag, *wired.flags, str(tmp_path / "one"), f"foo.mngr:one{flag}")
@@ -252,7 +250,7 @@ def test_ports_and_sockets_are_forwarded(wired: Wired, tmp_path: Path) -> None:
 
 
 def test_a_host_without_an_agent(wired: Wired) -> None:
-    argv = ["ssh", *wired.flags, "-o", f"ProxyCommand={BIN}/mngr pipe @{wired.host}"]
+    argv = ["ssh", *wired.flags, "-o", f"ProxyCommand={BIN_DIR}/mngr pipe @{wired.host}"]
     argv += ["-o", f"HostKeyAlias={wired.host}.mngr", "-o", f"UserKnownHostsFile={wired.known}"]
     argv += ["-o", "ControlPath=none", "-l", wired.user, "any.mngr"]
     assert wired.run(*argv, "pwd; echo ${MNGR_AGENT_ID-none}") == f"{wired.place}\nnone\n"
@@ -260,7 +258,7 @@ def test_a_host_without_an_agent(wired: Wired) -> None:
 
 @pytest.mark.parametrize("shell", ["dash", "bash", "busybox sh"])
 def test_of_many_who_make_a_host_key_one_does(shell: str, tmp_path: Path) -> None:
-    argv = [*shell.split(), "-c", scripts.program("pipe.sh"), "pipe.sh", str(tmp_path / "ssh"), "key"]
+    argv = [*shell.split(), "-c", scripts.read_program("pipe.sh"), "pipe.sh", str(tmp_path / "ssh"), "key"]
     many = [subprocess.Popen(argv, stdout=subprocess.PIPE) for _ in range(6)]
     keys = {process.communicate(timeout=20)[0] for process in many}
     assert len(keys) == 1 and keys.pop().startswith(b"ssh-ed25519 ")
@@ -296,7 +294,15 @@ def test_nobody_else_is_let_in(wired: Wired, tmp_path: Path) -> None:
     stranger = tmp_path / "stranger"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", stranger], check=True)
     own = wired.mngr.home / "ssh/id_ed25519"
-    argv = ["ssh", "-F", "/dev/null", "-o", f"ProxyCommand={BIN}/mngr pipe foo", "-o", "IdentitiesOnly=yes"]
+    argv = [
+        "ssh",
+        "-F",
+        "/dev/null",
+        "-o",
+        f"ProxyCommand={BIN_DIR}/mngr pipe foo",
+        "-o",
+        "IdentitiesOnly=yes",
+    ]
     argv += ["-o", f"HostKeyAlias={wired.host}.mngr", "-o", f"UserKnownHostsFile={wired.known}"]
     argv += ["-o", "BatchMode=yes"]
     for key, user, code in ((own, wired.user, 0), (stranger, wired.user, 255), (own, "nobody", 255)):
@@ -325,7 +331,7 @@ def test_what_cannot_be_reached_says_why_in_ssh_itself(wired: Wired, request: py
     """With a shared connection ssh throws away what its proxy says on standard error."""
     control = ("-o", "ControlPath=%d/no-such-socket", "-o", "ControlPersist=1")
     wired.ssh("foo.mngr", "true")
-    proxy = ("-o", f"ProxyCommand={BIN}/mngr pipe nobody", *control)
+    proxy = ("-o", f"ProxyCommand={BIN_DIR}/mngr pipe nobody", *control)
     assert "there is no agent 'nobody' (see: mngr list)" in wired.ssh(*proxy, "foo.mngr", "true", code=255)
     if wired.host == "h1.ssh":
         request.getfixturevalue("farm").cut("h1")
@@ -337,7 +343,7 @@ def test_what_cannot_be_reached_says_why_in_ssh_itself(wired: Wired, request: py
         assert "the host box is stopped (start it: mngr start @box.docker)" in said
 
 
-def test_a_connection_that_is_cut_ends_the_session(mngr: Mngr, farm: Farm) -> None:
+def test_a_connection_that_is_cut_ends_the_session(mngr: MngrProgram, farm: Farm) -> None:
     mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
     mngr("create", "foo@h1", *RUN)
     mngr("ssh-config", "--write")
@@ -351,7 +357,7 @@ def test_a_connection_that_is_cut_ends_the_session(mngr: Mngr, farm: Farm) -> No
     assert (process.returncode, out) == (255, b"") and b"Corrupted" not in err and b"Bad packet" not in err
 
 
-def test_a_sandbox_is_entered_by_files_and_commands(mngr: Mngr, tmp_path: Path) -> None:
+def test_a_sandbox_is_entered_by_files_and_commands(mngr: MngrProgram, tmp_path: Path) -> None:
     mngr("create", "foo", "--sandbox", *RUN)
     mngr("ssh-config", "--write")
     secret = tmp_path / "secret"
@@ -391,8 +397,8 @@ def test_machines_differ(here: Wired, world: str, reached: bool, tmp_path: Path)
 
 
 def test_by_hand_it_explains_itself(here: Wired) -> None:
-    with Terminal([str(BIN / "mngr"), "pipe", "foo"], here.mngr.repo, here.mngr.env) as terminal:
-        terminal.see("run by ssh")
-        assert terminal.end() == 2
+    with PtyTerminal([str(BIN_DIR / "mngr"), "pipe", "foo"], here.mngr.repo, here.mngr.env) as terminal:
+        terminal.wait_for_text("run by ssh")
+        assert terminal.wait_for_exit() == 2
     assert here.mngr("pipe", "foo", code=None).out.startswith("SSH-2.0-OpenSSH")
     assert "names no host" in here.mngr("pipe", "@.docker", code=2).err

@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import BIN, Mngr
+from tests.conftest import BIN_DIR, MngrProgram
 from tests.support.hosts.sshd import Farm
 
 RUN = ("--", "sleep", "1000")
 
 
-def understood(mngr: Mngr, config: Path, name: str) -> dict[str, str]:
+def understood(mngr: MngrProgram, config: Path, name: str) -> dict[str, str]:
     """What ssh itself makes of an entry."""
     argv = ["ssh", "-F", str(config), "-G", name]
     said = subprocess.run(argv, env=mngr.env, capture_output=True, text=True, check=True).stdout
     return dict(line.split(" ", 1) for line in said.splitlines() if " " in line)
 
 
-def test_every_agent_and_host_has_an_entry_and_nobody_is_asked(mngr: Mngr, farm: Farm) -> None:
+def test_every_agent_and_host_has_an_entry_and_nobody_is_asked(mngr: MngrProgram, farm: Farm) -> None:
     mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
     mngr("create", "here", *RUN)
     mngr("create", "there@h1", *RUN)
@@ -36,7 +36,7 @@ def test_every_agent_and_host_has_an_entry_and_nobody_is_asked(mngr: Mngr, farm:
         ("h1.ssh", "@h1.ssh", "h1.ssh"),
     ):
         found = understood(mngr, config, f"{name}.mngr")
-        assert found["proxycommand"] == f"{BIN}/mngr --home {mngr.home} pipe {address}"
+        assert found["proxycommand"] == f"{BIN_DIR}/mngr --home {mngr.home} pipe {address}"
         assert found["hostkeyalias"] == f"{host}.mngr"
         short, _, provider = host.partition(".")
         assert found["userknownhostsfile"] == str(known / provider / f"{short}.known_hosts")
@@ -44,7 +44,7 @@ def test_every_agent_and_host_has_an_entry_and_nobody_is_asked(mngr: Mngr, farm:
         assert (found["identitiesonly"], found["stricthostkeychecking"]) == ("yes", "true")
         assert (found["forwardagent"], found["preferredauthentications"]) == ("no", "publickey")
     assert "proxycommand" not in understood(mngr, config, "elsewhere.example")
-    rows = mngr.json("ssh-config")["entries"]
+    rows = mngr.run_json("ssh-config")["entries"]
     assert [(row["alias"], row["agent"], row["host"], row["provider"]) for row in rows] == [
         ("here.mngr", "here", "local", "local"),
         ("there.mngr", "there", "h1", "ssh"),
@@ -53,13 +53,13 @@ def test_every_agent_and_host_has_an_entry_and_nobody_is_asked(mngr: Mngr, farm:
     assert mngr("ssh-config", "--format", "{alias} {user}").out.splitlines()[0] == "here.mngr root"
 
 
-def test_nothing_is_made_up_where_there_is_no_agent(mngr: Mngr) -> None:
-    assert mngr.json("ssh-config")["entries"] == []
+def test_nothing_is_made_up_where_there_is_no_agent(mngr: MngrProgram) -> None:
+    assert mngr.run_json("ssh-config")["entries"] == []
     assert not mngr.home.exists()
     assert mngr("ssh-config").out.startswith("Host *.mngr\n")
 
 
-def test_the_file_is_written_and_the_users_own_left_alone(mngr: Mngr) -> None:
+def test_the_file_is_written_and_the_users_own_left_alone(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     own = Path(mngr.env["HOME"]) / ".ssh/config"
     line = f"Include {mngr.home}/ssh/config"
@@ -67,7 +67,11 @@ def test_the_file_is_written_and_the_users_own_left_alone(mngr: Mngr) -> None:
     assert ran.out == f"{mngr.home}/ssh/config\n"
     assert ran.err == f"add this line at the top of ~/.ssh/config, once:\n{line}\n"
     assert not own.parent.exists()
-    assert mngr.json("ssh-config", "--write") == {"v": 1, "path": f"{mngr.home}/ssh/config", "include": line}
+    assert mngr.run_json("ssh-config", "--write") == {
+        "v": 1,
+        "path": f"{mngr.home}/ssh/config",
+        "include": line,
+    }
     own.parent.mkdir()
     own.write_text(f"# mine\n{line}\n")
     assert mngr("ssh-config", "--write").err == ""
@@ -77,7 +81,7 @@ def test_the_file_is_written_and_the_users_own_left_alone(mngr: Mngr) -> None:
     assert "pipe foo" in understood(mngr, own, "foo.mngr")["proxycommand"]
 
 
-def test_the_file_follows_the_agents(mngr: Mngr) -> None:
+def test_the_file_follows_the_agents(mngr: MngrProgram) -> None:
     config = mngr.home / "ssh/config"
 
     def names() -> list[str]:
@@ -101,7 +105,7 @@ def test_the_file_follows_the_agents(mngr: Mngr) -> None:
     mngr("create", "foo", *RUN)
 
 
-def test_our_key_is_made_once_and_is_ours_alone(mngr: Mngr) -> None:
+def test_our_key_is_made_once_and_is_ours_alone(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     with ThreadPoolExecutor(6) as pool:
         said = set(pool.map(lambda _: mngr("ssh-config").out, range(6)))
@@ -122,7 +126,7 @@ def test_our_key_is_made_once_and_is_ours_alone(mngr: Mngr) -> None:
 
 
 @pytest.mark.parametrize("user", ["ann\n  ProxyCommand touch owned", "a b", "-oX", "*", ""])
-def test_what_a_host_calls_its_user_cannot_add_to_the_file(mngr: Mngr, user: str) -> None:
+def test_what_a_host_calls_its_user_cannot_add_to_the_file(mngr: MngrProgram, user: str) -> None:
     mngr("create", "foo", *RUN)
     place = mngr.home / "hosts/ssh"
     place.mkdir(parents=True)
@@ -133,7 +137,7 @@ def test_what_a_host_calls_its_user_cannot_add_to_the_file(mngr: Mngr, user: str
     assert "\n    User ann.b-c_d\n" in mngr("ssh-config").out
 
 
-def test_a_home_with_an_odd_path(mngr: Mngr, tmp_path: Path) -> None:
+def test_a_home_with_an_odd_path(mngr: MngrProgram, tmp_path: Path) -> None:
     """Quotes, spaces and what ssh would expand: in the entries, in sshd's options and in the shell between them."""
     home = tmp_path / "a b'c\"%h\\d"
     mngr.env["MNGR_HOME"] = str(home)
@@ -145,7 +149,7 @@ def test_a_home_with_an_odd_path(mngr: Mngr, tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == (f"{home}/work/foo\n", "")
 
 
-def test_sharing(mngr: Mngr, tmp_path: Path) -> None:
+def test_sharing(mngr: MngrProgram, tmp_path: Path) -> None:
     """One connection for several commands, where the path of its socket is not too long."""
     config = tmp_path / "config"
     for home, shared in ((tmp_path / "h", True), (tmp_path / ("x" * 80), False)):
@@ -155,4 +159,4 @@ def test_sharing(mngr: Mngr, tmp_path: Path) -> None:
         found = understood(mngr, config, "foo.mngr")
         assert ("controlpath" in found) is shared
         if shared:
-            assert found["controlpath"].startswith(f"{home}/ssh/{mngr.agent('foo')['id'][2:]}")
+            assert found["controlpath"].startswith(f"{home}/ssh/{mngr.get_agent('foo')['id'][2:]}")

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from mngr.testkit.contract.terminal import Terminal
-from tests.conftest import BIN, Mngr, wait_for
+from mngr.testkit.contract.terminal import PtyTerminal
+from tests.conftest import BIN_DIR, MngrProgram, wait_for
 from tests.support.hosts.sshd import Farm
 
 pytestmark = pytest.mark.hosts
@@ -16,23 +16,23 @@ FLOOD = "printf started; while :; do seq -s 12345678 100000; done"
 
 
 @pytest.fixture
-def foo(mngr: Mngr, farm: Farm) -> Mngr:
+def foo(mngr: MngrProgram, farm: Farm) -> MngrProgram:
     """An agent on h1 that writes and writes."""
     mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
     mngr("create", "foo@h1", "--", "sh", "-c", FLOOD)
     return mngr
 
 
-def is_stuck(terminal: Terminal) -> bool:
+def is_stuck(terminal: PtyTerminal) -> bool:
     """Whether no more comes, for nobody reads."""
-    before = terminal.unread()
+    before = terminal.count_unread()
     time.sleep(0.2)
-    return before > 1000 and terminal.unread() == before
+    return before > 1000 and terminal.count_unread() == before
 
 
 @pytest.mark.parametrize("words", [("connect", "foo"), ("exec", "foo", "--", "sh", "-c", FLOOD)])
-def test_it_holds_up_nobody_else(foo: Mngr, words: tuple[str, ...]) -> None:
-    with Terminal([str(BIN / "mngr"), *words], foo.repo, foo.env, rows=60, columns=250) as terminal:
-        terminal.see("1" if words[0] == "connect" else "started")
+def test_it_holds_up_nobody_else(foo: MngrProgram, words: tuple[str, ...]) -> None:
+    with PtyTerminal([str(BIN_DIR / "mngr"), *words], foo.repo, foo.env, rows=60, columns=250) as terminal:
+        terminal.wait_for_text("1" if words[0] == "connect" else "started")
         wait_for(lambda: is_stuck(terminal))
         assert foo("exec", "foo", "--", "echo", "here", timeout=15).out == "here\n"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mngr.agents.launch import environment
 from mngr.base.errors import MngrError, UsageError
-from tests.conftest import Mngr, wait_for
+from tests.conftest import MngrProgram, wait_for
 
 ODD = "$HOME `id` $(id) 'single' \"double\" \\ ; & | > < ! * ? # ~ {a,b} é\nsecond line\n\ttab \r end "
 RAW = os.fsdecode(b"\x01\x7f\x81\x88\xff\xfe not utf-8 \x82")
@@ -23,15 +23,13 @@ _VALUE = st.text(st.characters(codec="utf-8", exclude_characters="\0")) | st.bin
 
 
 @given(
-    st.dictionaries(
-        st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,8}", fullmatch=True).map("X_{}".format), _VALUE, max_size=5
-    )
+    st.dictionaries(st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,8}", fullmatch=True).map("X_{}".format), _VALUE, max_size=5)
 )
 def test_values_pass_a_real_shell_unchanged(
     tmp_path_factory: pytest.TempPathFactory, variables: dict[str, str]
 ) -> None:
     file = tmp_path_factory.mktemp("env") / "env"
-    file.write_bytes(environment.encode(variables))
+    file.write_bytes(environment.format_exports(variables))
     argv = ["env", "-i", "sh", "-c", '. "$0"; exec env -0', str(file)]
     found = subprocess.run(argv, capture_output=True, check=True).stdout.split(b"\0")
     seen = dict(row.split(b"=", 1) for row in found if row.startswith(b"X_"))
@@ -40,7 +38,7 @@ def test_values_pass_a_real_shell_unchanged(
 
 def read(tmp_path: Path, text: str) -> dict[str, str]:
     (tmp_path / "env").write_bytes(os.fsencode(text))
-    return environment.gather([str(tmp_path / "env")], [], [])
+    return environment.collect_user_variables([str(tmp_path / "env")], [], [])
 
 
 def test_a_file_of_variables(tmp_path: Path) -> None:
@@ -85,7 +83,12 @@ def test_later_sources_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("C", "3")
     monkeypatch.setenv("D", "3")
     files = [str(tmp_path / name) for name in ("one", "two")]
-    assert environment.gather(files, ["C", "D"], ["D=4=x"]) == {"A": "1", "B": "2", "C": "3", "D": "4=x"}
+    assert environment.collect_user_variables(files, ["C", "D"], ["D=4=x"]) == {
+        "A": "1",
+        "B": "2",
+        "C": "3",
+        "D": "4=x",
+    }
 
 
 def test_what_cannot_be_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +103,7 @@ def test_what_cannot_be_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ([], ["A-B"], [], UsageError),
     ):
         with pytest.raises(error):
-            environment.gather(files, passed, given_)
+            environment.collect_user_variables(files, passed, given_)
 
 
 # ---- through the whole program
@@ -125,7 +128,7 @@ def everything_running() -> dict[str, bytes]:
     return found
 
 
-def test_values_arrive_unchanged_and_are_never_seen(mngr: Mngr, tmp_path: Path) -> None:
+def test_values_arrive_unchanged_and_are_never_seen(mngr: MngrProgram, tmp_path: Path) -> None:
     """By file, by passing on and by K=V; in the agent, in its windows and in exec."""
     secret = f"s3cr3t {ODD}"
     (tmp_path / "env").write_bytes(b"FROM_FILE='" + os.fsencode(RAW.replace("\x7f", "")) + b" s3cr3t'\n")
@@ -140,14 +143,12 @@ def test_values_arrive_unchanged_and_are_never_seen(mngr: Mngr, tmp_path: Path) 
         "w=env -0 >w.log; sleep 1000",
     ]
     mngr(*argv, "--", "sleep", "1000", env={"PASSED": secret})
-    agent = mngr.agent("foo")
+    agent = mngr.get_agent("foo")
     wanted = {"PASSED": secret, "FROM_FILE": RAW.replace("\x7f", "") + " s3cr3t"}
     seen = environ(agent["pid"])
     assert {key: seen.get(key) for key in wanted} == wanted
-    log = mngr.work("foo") / "w.log"
-    rows = wait_for(
-        lambda: log.exists() and (data := log.read_bytes()).count(b"MNGR_BRANCH=") and data
-    ).split(b"\0")
+    log = mngr.get_work_dir("foo") / "w.log"
+    rows = wait_for(lambda: log.exists() and (data := log.read_bytes()).count(b"MNGR_BRANCH=") and data).split(b"\0")
     assert {os.fsencode(f"{k}={v}") for k, v in wanted.items()} <= set(rows)
     assert mngr("exec", "foo", "--", "sh", "-c", 'printf %s "$PASSED"').out == secret
     assert [place for place, data in everything_running().items() if b"s3cr3t" in data] == []
@@ -162,7 +163,7 @@ def test_values_arrive_unchanged_and_are_never_seen(mngr: Mngr, tmp_path: Path) 
     assert holders[0].stat().st_mode & 0o777 == 0o600 and holders[0].parent.stat().st_mode & 0o077 == 0
 
 
-def test_what_is_not_given_does_not_reach_any_agent(mngr: Mngr) -> None:
+def test_what_is_not_given_does_not_reach_any_agent(mngr: MngrProgram) -> None:
     """Also not when the caller's command is the one that starts the tmux server."""
     caller = {"CALLERS_SECRET": "s3cr3t", "AWS_TOKEN": "s3cr3t"}
     mngr(
@@ -179,21 +180,21 @@ def test_what_is_not_given_does_not_reach_any_agent(mngr: Mngr) -> None:
     )
     mngr("create", "two", "--", "sleep", "1000")
     for name in ("one", "two"):
-        assert "s3cr3t" not in str(environ(mngr.agent(name)["pid"]))
+        assert "s3cr3t" not in str(environ(mngr.get_agent(name)["pid"]))
         assert "s3cr3t" not in mngr("exec", name, "--", "env", env=caller).out
-    assert "s3cr3t" not in str(mngr.json("exec", "one", "two", "--", "env", env=caller))
-    log = mngr.work("one") / "w.log"
+    assert "s3cr3t" not in str(mngr.run_json("exec", "one", "two", "--", "env", env=caller))
+    log = mngr.get_work_dir("one") / "w.log"
     assert "s3cr3t" not in wait_for(lambda: log.exists() and log.read_text())
     mngr("stop", "one", env=caller)
     mngr("start", "one", env=caller)
-    assert "s3cr3t" not in str(environ(mngr.agent("one")["pid"]))
-    assert "s3cr3t" not in mngr.tmux("show-environment", "-g")
+    assert "s3cr3t" not in str(environ(mngr.get_agent("one")["pid"]))
+    assert "s3cr3t" not in mngr.run_tmux("show-environment", "-g")
     assert [place for place, data in everything_running().items() if b"CALLERS_SECRET" in data] == []
 
 
-def test_an_agent_starts_with_the_callers_language_and_programs(mngr: Mngr) -> None:
+def test_an_agent_starts_with_the_callers_language_and_programs(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--env", "LANG=de_DE.UTF-8", "--", "sleep", "1000")
-    seen = environ(mngr.agent("foo")["pid"])
+    seen = environ(mngr.get_agent("foo")["pid"])
     given_ = {key: seen.get(key) for key in ("HOME", "PATH", "LANG", "TZ")}
     assert given_ == {"HOME": mngr.env["HOME"], "PATH": mngr.env["PATH"], "LANG": "de_DE.UTF-8", "TZ": "UTC"}
     own = {key for key in seen if key.startswith("MNGR_")}
@@ -207,10 +208,10 @@ def test_an_agent_that_moves_keeps_what_it_was_given() -> None:
         {"PATH": "/mine", "X": "a\n# given\nb"},
         {"MNGR_AGENT_ID": "1"},
     )
-    text = environment.compose(base, given, own)
-    moved = environment.renew(text, {"MNGR_AGENT_ID": "2"}, {"HOME": "/b", "PATH": "/usr/bin"})
-    assert moved == environment.compose({"HOME": "/b", "PATH": "/usr/bin"}, given, {"MNGR_AGENT_ID": "2"})
-    assert environment.renew(text, own) == text
-    assert environment.renew(environment.compose({}, {}, own), own, base) == environment.compose(
-        base, {}, own
-    )
+    text = environment.format_env_file(base, given, own)
+    moved = environment.replace_agent_part(text, {"MNGR_AGENT_ID": "2"}, {"HOME": "/b", "PATH": "/usr/bin"})
+    assert moved == environment.format_env_file({"HOME": "/b", "PATH": "/usr/bin"}, given, {"MNGR_AGENT_ID": "2"})
+    assert environment.replace_agent_part(text, own) == text
+    assert environment.replace_agent_part(
+        environment.format_env_file({}, {}, own), own, base
+    ) == environment.format_env_file(base, {}, own)

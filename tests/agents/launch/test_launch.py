@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import os
 
-from tests.conftest import Mngr, wait_for
+from tests.conftest import MngrProgram, wait_for
 
 
-def test_a_command_that_never_looks_at_its_terminal_ends_with_it(mngr: Mngr) -> None:
+def test_a_command_that_never_looks_at_its_terminal_ends_with_it(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sh", "-c", "while :; do sleep 0.05; done")
-    pid = mngr.agent("foo")["pid"]
-    mngr.tmux("kill-server")
+    pid = mngr.get_agent("foo")["pid"]
+    mngr.run_tmux("kill-server")
     wait_for(lambda: not os.path.exists(f"/proc/{pid}"))
-    agent = mngr.agent("foo")
+    agent = mngr.get_agent("foo")
     assert (agent["state"], agent["state_reason"]) == ("FAILED", "lost")
     mngr("start", "foo")
-    assert mngr.agent("foo")["state"] == "RUNNING"
+    assert mngr.get_agent("foo")["state"] == "RUNNING"
 
 
-def test_ctrl_c_reaches_the_command_and_its_exit_code_is_written_down(mngr: Mngr) -> None:
+def test_ctrl_c_reaches_the_command_and_its_exit_code_is_written_down(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sh", "-c", "trap 'exit 7' INT; while :; do sleep 0.05; done")
-    mngr.tmux("send-keys", "-t", "=foo:", "C-c")
-    assert wait_for(lambda: mngr.agent("foo")["exit_code"]) == 7
-    assert mngr.agent("foo")["state_reason"] == "exit 7"
+    mngr.run_tmux("send-keys", "-t", "=foo:", "C-c")
+    assert wait_for(lambda: mngr.get_agent("foo")["exit_code"]) == 7
+    assert mngr.get_agent("foo")["state_reason"] == "exit 7"
 
 
-def test_verbose_names_the_programs_and_shows_no_program_text(mngr: Mngr) -> None:
+def test_verbose_names_the_programs_and_shows_no_program_text(mngr: MngrProgram) -> None:
     ran = mngr("create", "foo", "-v", "--env", "SECRET=hush", "--", "sleep", "1000")
     assert "git -C" in ran.err and "worktree add" in ran.err and "(exit 0, " in ran.err
     assert "sh start.sh " in ran.err

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mngr.testkit.contract.program import commit
-from tests.conftest import Mngr, wait_for
+from mngr.testkit.contract.program import commit_file
+from tests.conftest import MngrProgram, wait_for
 from tests.providers.shared.test_on_demand import RUN, lose, machines, root
 
 pytestmark = pytest.mark.hosts
@@ -17,49 +17,47 @@ __all__ = ["root"]
 AUTHOR = ("-c", "user.name=Agent", "-c", "user.email=agent@example.invalid")
 
 
-def test_what_is_started_on_a_host_that_is_gone_begins_where_it_began(mngr: Mngr, root: Path) -> None:
-    made = mngr.json("create", "foo@two.toy", "player", "-m", "hello")["agents"][0]
+def test_what_is_started_on_a_host_that_is_gone_begins_where_it_began(mngr: MngrProgram, root: Path) -> None:
+    made = mngr.run_json("create", "foo@two.toy", "player", "-m", "hello")["agents"][0]
     mngr("create", "bar@two.toy", "--label", "team=red", *RUN)
     mngr("exec", "foo", "--", "git", *AUTHOR, "commit", "--allow-empty", "-q", "-m", "work")
     mngr("list")
     lose(next(root.iterdir()))
     told = mngr("start", "foo").err
-    assert (
-        "the host two is gone: its directory was removed; foo is at its base, for no commit of it was kept"
-        in told
-    )
+    assert "the host two is gone: its directory was removed; foo is at its base, for no commit of it was kept" in told
     assert "its files and its conversation are lost" in told and "bar is at its base" in told
-    wait_for(lambda: mngr.agent("foo")["state"] == "WAITING")
-    states = {agent["name"]: (agent["state"], agent["host_state"]) for agent in mngr.agents()}
-    assert states == {"foo": ("WAITING", "RUNNING"), "bar": ("STOPPED", "RUNNING")} and machines(root) == {
-        "two": True
-    }
+    wait_for(lambda: mngr.get_agent("foo")["state"] == "WAITING")
+    states = {agent["name"]: (agent["state"], agent["host_state"]) for agent in mngr.list_agents()}
+    assert states == {"foo": ("WAITING", "RUNNING"), "bar": ("STOPPED", "RUNNING")} and machines(root) == {"two": True}
     same = ("id", "branch", "base", "host", "kind")
-    assert {key: mngr.agent("foo")[key] for key in same} == {key: made[key] for key in same}
-    assert mngr.agent("bar")["labels"] == {"team": "red"}
+    assert {key: mngr.get_agent("foo")[key] for key in same} == {key: made[key] for key in same}
+    assert mngr.get_agent("bar")["labels"] == {"team": "red"}
     assert mngr("exec", "foo", "--", "git", "rev-parse", "HEAD", "mngr/foo").out.split() == [made["base"]] * 2
     mngr("message", "foo", "-m", "again", "--wait")
-    assert mngr.json("undestroy", "--list")["graves"] == mngr.json("gc")["results"] == []
+    assert mngr.run_json("undestroy", "--list")["graves"] == mngr.run_json("gc")["results"] == []
 
 
-def test_a_host_that_is_gone_can_be_started_and_asked_for_again(mngr: Mngr, root: Path) -> None:
+def test_a_host_that_is_gone_can_be_started_and_asked_for_again(mngr: MngrProgram, root: Path) -> None:
     mngr("create", "foo@two.toy", *RUN)
     lose(next(root.iterdir()))
     mngr("create", "bar@two.toy", *RUN)
-    assert {agent["name"]: agent["state"] for agent in mngr.agents()} == {"foo": "STOPPED", "bar": "RUNNING"}
+    assert {agent["name"]: agent["state"] for agent in mngr.list_agents()} == {
+        "foo": "STOPPED",
+        "bar": "RUNNING",
+    }
     lose(next(root.iterdir()))
     assert mngr("start", "@two.toy").out == "started @two.toy\n"
-    assert {agent["state"] for agent in mngr.agents()} == {"STOPPED"}
+    assert {agent["state"] for agent in mngr.list_agents()} == {"STOPPED"}
 
 
-def test_one_whose_project_is_gone_stays_in_the_graveyard(mngr: Mngr, root: Path, tmp_path: Path) -> None:
+def test_one_whose_project_is_gone_stays_in_the_graveyard(mngr: MngrProgram, root: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(mngr.repo, other)
-    commit(other, "more.txt")
+    commit_file(other, "more.txt")
     mngr("create", "foo@two.toy", "--from", str(other), *RUN)
     mngr("create", "bar@two.toy", *RUN)
     shutil.rmtree(other)
     lose(next(root.iterdir()))
     assert "foo could not be made again" in mngr("start", "@two.toy").err
-    assert [agent["name"] for agent in mngr.agents()] == ["bar"]
-    assert [grave["name"] for grave in mngr.json("undestroy", "--list")["graves"]] == ["foo"]
+    assert [agent["name"] for agent in mngr.list_agents()] == ["bar"]
+    assert [grave["name"] for grave in mngr.run_json("undestroy", "--list")["graves"]] == ["foo"]

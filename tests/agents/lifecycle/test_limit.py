@@ -7,34 +7,34 @@ import signal
 
 import pytest
 
-from tests.conftest import Mngr, wait_for
+from tests.conftest import MngrProgram, wait_for
 
 pytestmark = pytest.mark.hosts
 
 RUN = ("--", "sleep", "1000")
 
 
-def watcher(mngr: Mngr) -> str:
-    return mngr.tmux("list-panes", "-s", "-t", "=_watcher", "-F", "#{pane_pid}").strip()
+def watcher(mngr: MngrProgram) -> str:
+    return mngr.run_tmux("list-panes", "-s", "-t", "=_watcher", "-F", "#{pane_pid}").strip()
 
 
-def test_an_idle_agent_is_stopped_and_a_busy_one_is_not(mngr: Mngr) -> None:
+def test_an_idle_agent_is_stopped_and_a_busy_one_is_not(mngr: MngrProgram) -> None:
     mngr("create", "idle", *RUN)
     mngr("create", "busy", "--", "while :; do echo tick; sleep 0.2; done")
     assert mngr("limit", "idle", "busy", "--idle", "2s").out == "idle: idle 2s\nbusy: idle 2s\n"
     assert watcher(mngr)
-    agent = wait_for(lambda: (a := mngr.agent("idle"))["state"] == "STOPPED" and a)
-    assert agent["state_reason"] == "idle" and mngr.agent("busy")["state"] == "RUNNING"
+    agent = wait_for(lambda: (a := mngr.get_agent("idle"))["state"] == "STOPPED" and a)
+    assert agent["state_reason"] == "idle" and mngr.get_agent("busy")["state"] == "RUNNING"
     row = wait_for(
-        lambda: [r for r in (mngr.dir("idle") / "events.jsonl").read_text().splitlines() if '"stopped"' in r]
+        lambda: [r for r in (mngr.get_agent_dir("idle") / "events.jsonl").read_text().splitlines() if '"stopped"' in r]
     )[0]
     assert '"watcher"' in row and '"reason":"idle"' in row
     mngr("start", "idle")
-    assert mngr.agent("idle")["state"] == "RUNNING"
-    wait_for(lambda: mngr.agent("idle")["state"] == "STOPPED")
+    assert mngr.get_agent("idle")["state"] == "RUNNING"
+    wait_for(lambda: mngr.get_agent("idle")["state"] == "STOPPED")
 
 
-def test_what_counts_as_activity_is_chosen(mngr: Mngr) -> None:
+def test_what_counts_as_activity_is_chosen(mngr: MngrProgram) -> None:
     spin = "while :; do :; done"
     mngr("create", "silent", "--idle-timeout", "2s", "--activity", "output,process", "--", spin)
     mngr("create", "asleep", "--idle-timeout", "2s", "--activity", "process", *RUN)
@@ -49,13 +49,10 @@ def test_what_counts_as_activity_is_chosen(mngr: Mngr) -> None:
         "yes | while read -r x; do echo $x; sleep 1; done",
     )
     mngr("create", "asked", "--", "cat")
-    assert (
-        mngr("limit", "asked", "--idle", "4s", "--activity", "input").out
-        == "asked: idle 4s, activity is input\n"
-    )
+    assert mngr("limit", "asked", "--idle", "4s", "--activity", "input").out == "asked: idle 4s, activity is input\n"
 
     def states() -> dict[str, str]:
-        return {agent["name"]: agent["state"] for agent in mngr.agents()}
+        return {agent["name"]: agent["state"] for agent in mngr.list_agents()}
 
     def others_ended() -> bool:
         mngr("message", "asked", "-m", "still here")
@@ -67,24 +64,24 @@ def test_what_counts_as_activity_is_chosen(mngr: Mngr) -> None:
     assert "--activity cannot be 'mood'" in mngr("create", "--activity", "input,mood", *RUN, code=2).err
 
 
-def test_a_lifetime_ends_also_what_is_busy(mngr: Mngr) -> None:
+def test_a_lifetime_ends_also_what_is_busy(mngr: MngrProgram) -> None:
     mngr("create", "busy", "--", "while :; do echo tick; sleep 0.2; done")
     mngr("limit", "busy", "--lifetime", "1s")
-    agent = wait_for(lambda: (a := mngr.agent("busy"))["state"] == "STOPPED" and a)
+    agent = wait_for(lambda: (a := mngr.get_agent("busy"))["state"] == "STOPPED" and a)
     assert agent["state_reason"] == "lifetime"
 
 
-def test_the_watcher_goes_when_nothing_is_left_and_nobody_sees_it(mngr: Mngr) -> None:
+def test_the_watcher_goes_when_nothing_is_left_and_nobody_sees_it(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--idle-timeout", "1h", *RUN)
     mngr("create", "other", *RUN)
     assert watcher(mngr)
-    assert sorted(a["name"] for a in mngr.agents()) == ["foo", "other"]
+    assert sorted(a["name"] for a in mngr.list_agents()) == ["foo", "other"]
     assert mngr("limit", "foo", "--idle", "none").out == "foo: no limits\n"
     wait_for(lambda: not watcher(mngr))
-    assert mngr("list").err == "" and {a["state"] for a in mngr.agents()} == {"RUNNING"}
+    assert mngr("list").err == "" and {a["state"] for a in mngr.list_agents()} == {"RUNNING"}
 
 
-def test_list_says_when_the_watcher_is_missing_and_limit_brings_it_back(mngr: Mngr) -> None:
+def test_list_says_when_the_watcher_is_missing_and_limit_brings_it_back(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--idle-timeout", "1h", *RUN)
     assert mngr("list").err == ""
     os.kill(int(watcher(mngr)), signal.SIGKILL)
@@ -94,24 +91,24 @@ def test_list_says_when_the_watcher_is_missing_and_limit_brings_it_back(mngr: Mn
     assert watcher(mngr) and mngr("list").err == ""
 
 
-def test_what_an_agent_writes_does_not_end_the_watcher(mngr: Mngr) -> None:
+def test_what_an_agent_writes_does_not_end_the_watcher(mngr: MngrProgram) -> None:
     mngr("create", "evil", "--idle-timeout", "1h", *RUN)
     mngr("create", "foo", *RUN)
-    (mngr.dir("evil") / "limit").write_text("1 a[$(touch${IFS}pwned)] x;y\n")
+    (mngr.get_agent_dir("evil") / "limit").write_text("1 a[$(touch${IFS}pwned)] x;y\n")
     mngr("limit", "foo", "--idle", "1s")
-    wait_for(lambda: mngr.agent("foo")["state"] == "STOPPED")
-    assert mngr.agent("evil")["state"] == "RUNNING" and watcher(mngr)
+    wait_for(lambda: mngr.get_agent("foo")["state"] == "STOPPED")
+    assert mngr.get_agent("evil")["state"] == "RUNNING" and watcher(mngr)
     assert not list(mngr.home.rglob("pwned"))
 
 
-def test_limits_are_shown_changed_and_checked(mngr: Mngr) -> None:
+def test_limits_are_shown_changed_and_checked(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     assert mngr("limit", "foo").out == "foo: no limits\n"
     assert mngr("limit", "foo", "--idle", "1h30m", "--lifetime", "2d").out == "foo: idle 1h30m, lifetime 2d\n"
     assert mngr("limit", "foo", "--idle", "none").out == "foo: lifetime 2d\n"
-    (row,) = mngr.json("limit", "foo")["results"]
+    (row,) = mngr.run_json("limit", "foo")["results"]
     assert (row["idle_timeout"], row["lifetime"]) == (None, 172800.0)
     for text in ("0", "soon", "-5", "0.5s"):
         assert "Hint:" in mngr("limit", "foo", "--idle", text, code=2).err
-    assert mngr.json("limit", "foo", "nobody", "--idle", "1h", code=4)["results"][1]["ok"] is False
+    assert mngr.run_json("limit", "foo", "nobody", "--idle", "1h", code=4)["results"][1]["ok"] is False
     mngr("create", "bar", "--idle-timeout", "0", *RUN, code=2)

@@ -6,36 +6,35 @@ import json
 
 import pytest
 
-from tests.conftest import Mngr, git
+from tests.conftest import MngrProgram, run_git
 
 RUN = ("--", "sleep", "1000")
 
 
-def test_only_the_name_changes(mngr: Mngr) -> None:
+def test_only_the_name_changes(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--env", "A=$x 'y'", *RUN)
-    before = mngr.agent("foo")
+    before = mngr.get_agent("foo")
     assert mngr("rename", "foo", "bar").out == "foo is now bar\n"
-    after = mngr.agent("bar")
+    after = mngr.get_agent("bar")
     assert {**after, "name": "foo", "activity_at": before["activity_at"]} == before
-    assert mngr.tmux("list-sessions", "-F", "#{session_name}") == "bar\n"
+    assert mngr.run_tmux("list-sessions", "-F", "#{session_name}") == "bar\n"
     assert [p.name for p in (mngr.home / "names").iterdir()] == ["bar"]
     assert (
-        mngr("exec", "bar", "--", "sh", "-c", 'echo "$MNGR_AGENT_NAME $A $MNGR_BRANCH"').out
-        == "bar $x 'y' mngr/foo\n"
+        mngr("exec", "bar", "--", "sh", "-c", 'echo "$MNGR_AGENT_NAME $A $MNGR_BRANCH"').out == "bar $x 'y' mngr/foo\n"
     )
-    assert git(mngr.work("bar"), "symbolic-ref", "--short", "HEAD") == "mngr/foo"
+    assert run_git(mngr.get_work_dir("bar"), "symbolic-ref", "--short", "HEAD") == "mngr/foo"
     assert "there is no agent 'foo'" in mngr("stop", "foo", code=1).err
     mngr("stop", "bar")
     mngr("start", "bar")
-    assert mngr.agent("bar")["state"] == "RUNNING"
+    assert mngr.get_agent("bar")["state"] == "RUNNING"
 
 
-def test_the_old_name_is_free_again(mngr: Mngr) -> None:
+def test_the_old_name_is_free_again(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     mngr("rename", "foo", "bar")
     mngr("create", "foo", "--branch", ":other", *RUN)
-    assert mngr.work("foo") != mngr.work("bar")
-    assert sorted(a["name"] for a in mngr.agents()) == ["bar", "foo"]
+    assert mngr.get_work_dir("foo") != mngr.get_work_dir("bar")
+    assert sorted(a["name"] for a in mngr.list_agents()) == ["bar", "foo"]
 
 
 @pytest.mark.parametrize(
@@ -46,19 +45,19 @@ def test_the_old_name_is_free_again(mngr: Mngr) -> None:
         ("a-0123456789ab", 2, "looks like"),
     ],
 )
-def test_names_that_cannot_be_taken(mngr: Mngr, new: str, code: int, said: str) -> None:
+def test_names_that_cannot_be_taken(mngr: MngrProgram, new: str, code: int, said: str) -> None:
     mngr("create", "foo", *RUN)
     mngr("create", "bar", *RUN)
-    before = sorted((a["id"], a["name"]) for a in mngr.agents())
+    before = sorted((a["id"], a["name"]) for a in mngr.list_agents())
     ran = mngr("rename", "foo", new, code=code)
     assert said in ran.err and "Hint:" in ran.err
-    assert sorted((a["id"], a["name"]) for a in mngr.agents()) == before
+    assert sorted((a["id"], a["name"]) for a in mngr.list_agents()) == before
     assert mngr("rename", "foo", "foo").out == "foo is now foo\n"
     assert "there is no agent" in mngr("rename", "nobody", "x", code=1).err
 
 
-def test_one_that_is_just_being_made_keeps_its_name(mngr: Mngr) -> None:
+def test_one_that_is_just_being_made_keeps_its_name(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
-    path = mngr.dir("foo") / "agent.json"
+    path = mngr.get_agent_dir("foo") / "agent.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "phase": "creating"}))
     assert "is just being made" in mngr("rename", "foo", "bar", code=1).err

@@ -8,24 +8,24 @@ import shutil
 import signal
 from pathlib import Path
 
-from tests.conftest import Mngr, wait_for
+from tests.conftest import MngrProgram, wait_for
 
 RUN = ("--", "sleep", "1000")
 COUNT = "echo run >>runs.log; exec sleep 1000"
 
 
-def runs(mngr: Mngr, name: str) -> int:
-    file = mngr.work(name) / "runs.log"
+def runs(mngr: MngrProgram, name: str) -> int:
+    file = mngr.get_work_dir(name) / "runs.log"
     return file.read_text().count("run") if file.exists() else 0
 
 
-def test_a_stopped_agent_comes_back_with_everything(mngr: Mngr) -> None:
+def test_a_stopped_agent_comes_back_with_everything(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--env", "A=b", "--label", "k=v", "-w", "w=sleep 1000", "--", "sh", "-c", COUNT)
-    before = mngr.agent("foo")
+    before = mngr.get_agent("foo")
     wait_for(lambda: runs(mngr, "foo") == 1)
     mngr("stop", "foo")
     assert mngr("start", "foo").out == "started foo\n"
-    after = mngr.agent("foo")
+    after = mngr.get_agent("foo")
     assert (after["state"], after["id"], after["work_dir"], after["labels"]) == (
         "RUNNING",
         before["id"],
@@ -35,56 +35,56 @@ def test_a_stopped_agent_comes_back_with_everything(mngr: Mngr) -> None:
     assert after["pid"] != before["pid"]
     wait_for(lambda: runs(mngr, "foo") == 2)
     assert b"A=b" in Path(f"/proc/{after['pid']}/environ").read_bytes().split(b"\0")
-    assert mngr.tmux("list-windows", "-t", "=foo", "-F", "#{window_name}").split() == ["agent", "w"]
+    assert mngr.run_tmux("list-windows", "-t", "=foo", "-F", "#{window_name}").split() == ["agent", "w"]
     assert mngr("start", "foo").out == "foo was running already\n"
-    assert mngr.agent("foo")["pid"] == after["pid"]
+    assert mngr.get_agent("foo")["pid"] == after["pid"]
 
 
-def test_one_that_has_ended_runs_again(mngr: Mngr) -> None:
+def test_one_that_has_ended_runs_again(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sh", "-c", "echo run >>runs.log; exit 3")
-    wait_for(lambda: mngr.agent("foo")["state"] == "FAILED")
+    wait_for(lambda: mngr.get_agent("foo")["state"] == "FAILED")
     mngr("start", "foo")
-    wait_for(lambda: runs(mngr, "foo") == 2 and mngr.agent("foo")["exit_code"] == 3)
+    wait_for(lambda: runs(mngr, "foo") == 2 and mngr.get_agent("foo")["exit_code"] == 3)
 
 
-def test_after_the_server_was_killed_all_come_back(mngr: Mngr) -> None:
+def test_after_the_server_was_killed_all_come_back(mngr: MngrProgram) -> None:
     mngr("create", "w", "--count", "3", *RUN)
-    os.kill(int(mngr.tmux("display-message", "-p", "#{pid}")), signal.SIGKILL)
-    wait_for(lambda: {a["state_reason"] for a in mngr.agents()} == {"lost"})
+    os.kill(int(mngr.run_tmux("display-message", "-p", "#{pid}")), signal.SIGKILL)
+    wait_for(lambda: {a["state_reason"] for a in mngr.list_agents()} == {"lost"})
     mngr("start", "w-1", "w-2", "w-3")
-    assert {a["state"] for a in mngr.agents()} == {"RUNNING"}
+    assert {a["state"] for a in mngr.list_agents()} == {"RUNNING"}
 
 
-def test_after_a_reboot_not_even_the_socket_is_there(mngr: Mngr) -> None:
+def test_after_a_reboot_not_even_the_socket_is_there(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     socket = Path(os.readlink(mngr.home / "tmux.socket"))
-    mngr.tmux("kill-server")
+    mngr.run_tmux("kill-server")
     socket.unlink(missing_ok=True)
     mngr("start", "foo")
-    assert mngr.agent("foo")["state"] == "RUNNING" and socket.is_socket()
+    assert mngr.get_agent("foo")["state"] == "RUNNING" and socket.is_socket()
 
 
-def test_a_process_that_outlived_its_terminal_does_not_run_twice(mngr: Mngr) -> None:
+def test_a_process_that_outlived_its_terminal_does_not_run_twice(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sh", "-c", "trap '' HUP TERM; while :; do sleep 1; done")
-    old = mngr.agent("foo")["pid"]
-    os.kill(int(mngr.tmux("display-message", "-p", "#{pid}")), signal.SIGKILL)
-    wait_for(lambda: mngr.agent("foo")["state_reason"] == "lost")
+    old = mngr.get_agent("foo")["pid"]
+    os.kill(int(mngr.run_tmux("display-message", "-p", "#{pid}")), signal.SIGKILL)
+    wait_for(lambda: mngr.get_agent("foo")["state_reason"] == "lost")
     assert Path(f"/proc/{old}").exists()
     mngr("start", "foo")
     wait_for(lambda: not Path(f"/proc/{old}").exists(), 3)
-    assert mngr.agent("foo")["state"] == "RUNNING"
+    assert mngr.get_agent("foo")["state"] == "RUNNING"
 
 
-def test_a_stranger_with_the_old_pid_is_left_alone(mngr: Mngr) -> None:
+def test_a_stranger_with_the_old_pid_is_left_alone(mngr: MngrProgram) -> None:
     mngr("create", "foo", *RUN)
     mngr("create", "bar", *RUN)
     mngr("stop", "foo")
-    (mngr.dir("foo") / "proc").write_text(f"{mngr.agent('bar')['pid']}\n")
+    (mngr.get_agent_dir("foo") / "proc").write_text(f"{mngr.get_agent('bar')['pid']}\n")
     mngr("start", "foo")
-    assert {a["state"] for a in mngr.agents()} == {"RUNNING"}
+    assert {a["state"] for a in mngr.list_agents()} == {"RUNNING"}
 
 
-def test_what_cannot_be_started_keeps_its_state(mngr: Mngr, tmp_path: Path) -> None:
+def test_what_cannot_be_started_keeps_its_state(mngr: MngrProgram, tmp_path: Path) -> None:
     mngr("create", "foo", *RUN)
     mngr("create", "bar", *RUN)
     mngr("stop", "foo", "bar")
@@ -110,20 +110,20 @@ def test_what_cannot_be_started_keeps_its_state(mngr: Mngr, tmp_path: Path) -> N
         (bare / name).symlink_to(shutil.which(name) or "/bin/false")
     ran = mngr("start", "foo", env={"PATH": str(bare)}, code=1)
     assert "tmux is not installed" in ran.err and "Hint:" in ran.err
-    assert mngr.agent("foo")["state"] == "STOPPED"
+    assert mngr.get_agent("foo")["state"] == "STOPPED"
     mngr("create", "other", *RUN)
-    mngr.tmux("new-session", "-d", "-s", "foo", "sleep", "1000")
+    mngr.run_tmux("new-session", "-d", "-s", "foo", "sleep", "1000")
     assert "a stray session called 'foo'" in mngr("start", "foo", code=1).err
-    assert mngr.agent("foo")["state"] == "STOPPED"
-    mngr.tmux("kill-session", "-t", "=foo")
-    shutil.rmtree(mngr.work("bar"))
+    assert mngr.get_agent("foo")["state"] == "STOPPED"
+    mngr.run_tmux("kill-session", "-t", "=foo")
+    shutil.rmtree(mngr.get_work_dir("bar"))
     ran = mngr("start", "bar", "foo", code=4)
     assert "the work dir of bar is gone" in ran.err
-    assert (mngr.agent("foo")["state"], mngr.agent("bar")["state"]) == ("RUNNING", "STOPPED")
+    assert (mngr.get_agent("foo")["state"], mngr.get_agent("bar")["state"]) == ("RUNNING", "STOPPED")
     assert "there is no agent" in mngr("start", "nobody", code=1).err
 
 
-def test_two_starts_at_once_give_one_process(mngr: Mngr) -> None:
+def test_two_starts_at_once_give_one_process(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sh", "-c", COUNT)
     wait_for(lambda: runs(mngr, "foo") == 1)
     mngr("stop", "foo")
@@ -131,21 +131,19 @@ def test_two_starts_at_once_give_one_process(mngr: Mngr) -> None:
 
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: mngr("start", "foo"), range(4)))
-    assert mngr.agent("foo")["state"] == "RUNNING"
-    assert mngr.tmux("list-sessions", "-F", "#{session_name}") == "foo\n"
+    assert mngr.get_agent("foo")["state"] == "RUNNING"
+    assert mngr.run_tmux("list-sessions", "-F", "#{session_name}") == "foo\n"
     wait_for(lambda: runs(mngr, "foo") == 2)
     assert runs(mngr, "foo") == 2
 
 
-def test_it_runs_since_it_was_started_last(mngr: Mngr) -> None:
+def test_it_runs_since_it_was_started_last(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
-    record = mngr.home / "agents" / mngr.agent("foo")["id"] / "agent.json"
+    record = mngr.home / "agents" / mngr.get_agent("foo")["id"] / "agent.json"
     old = {**json.loads(record.read_text()), "created_at": "2020-01-01T00:00:00.000Z"}
     record.write_text(json.dumps(old, separators=(",", ":")) + "\n")
     mngr("stop", "foo")
-    ended = mngr.agent("foo")["state_since"]
+    ended = mngr.get_agent("foo")["state_since"]
     mngr("start", "foo")
-    shown = mngr.agent("foo")
-    assert (
-        shown["created_at"] == old["created_at"] and shown["state_since"][:18] >= ended[:18]
-    )  # tmux: whole seconds
+    shown = mngr.get_agent("foo")
+    assert shown["created_at"] == old["created_at"] and shown["state_since"][:18] >= ended[:18]  # tmux: whole seconds

@@ -14,27 +14,25 @@ from mngr.agents.context import Context
 from mngr.agents.create import planning
 from mngr.agents.create.request import CreateRequest
 from mngr.agents.inspect import find
-from mngr.agents.sandbox import bubblewrap, seccomp, view
+from mngr.agents.sandbox import bubblewrap, seccomp, visible_files
 from mngr.base.errors import MngrError, NotFound, Unreachable, UsageError
 from mngr.base.model import AgentRecord
 from mngr.base.paths import Home
-from mngr.host.remote_host import PipeHost
-from tests.conftest import Mngr
+from mngr.host.remote_host import RemoteHost
+from tests.conftest import MngrProgram
 
 
 @pytest.fixture
-def foo(mngr: Mngr, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Context, AgentRecord]]:
+def foo(mngr: MngrProgram, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Context, AgentRecord]]:
     """A sandboxed agent, and this process as its user."""
     mngr("create", "foo", "--sandbox", "--network", "on", "--", "sleep", "1000")
     ctx = Context(str(mngr.home), cwd=str(mngr.repo))
-    yield ctx, find.find(ctx, "foo")[1]
+    yield ctx, find.get_agent(ctx, "foo")[1]
 
 
-def test_inside_is_a_host_with_the_agents_view_of_it(
-    foo: tuple[Context, AgentRecord], tmp_path: Path
-) -> None:
+def test_inside_is_a_host_with_the_agents_view_of_it(foo: tuple[Context, AgentRecord], tmp_path: Path) -> None:
     ctx, record = foo
-    there = bubblewrap.inside(ctx.local, record)
+    there = bubblewrap.open_sandboxed_host(ctx.local_host, record)
     assert there.run(["git", "-C", record.work_dir, "log", "--format=%s"]).text == "first"
     assert there.run(["sh", "-c", "cat; exit 3"], stdin=b"x" * 100_000).code == 3
     assert there.run(["ls", str(tmp_path / "user")]).code == 2
@@ -47,7 +45,7 @@ def test_inside_is_a_host_with_the_agents_view_of_it(
     there.write(str(tmp_path / "made"), b"x")  # in a /tmp of its own
     assert not (tmp_path / "made").exists()
     with pytest.raises(MngrError):
-        there.write(os.path.join(ctx.home.agent(record.id), "agent.json"), b"x")
+        there.write(os.path.join(ctx.home.agent_dir(record.id), "agent.json"), b"x")
 
 
 def test_inside_has_nothing_of_our_environment(
@@ -55,73 +53,71 @@ def test_inside_has_nothing_of_our_environment(
 ) -> None:
     monkeypatch.setenv("TOKEN", "hunter2")
     ctx, record = foo
-    there = bubblewrap.inside(Context(str(ctx.home.root)).local, record)
+    there = bubblewrap.open_sandboxed_host(Context(str(ctx.home.root)).local_host, record)
     assert there.run(["sh", "-c", "cat /proc/*/environ | grep -c hunter2"]).text == "0"
 
 
 def test_inside_may_write_to_one_more_place(foo: tuple[Context, AgentRecord], tmp_path: Path) -> None:
     ctx, record = foo
     (tmp_path / "part").mkdir()
-    there = bubblewrap.inside(ctx.local, record, str(tmp_path / "part"))
+    there = bubblewrap.open_sandboxed_host(ctx.local_host, record, str(tmp_path / "part"))
     assert there.run(["touch", str(tmp_path / "part" / "x")]).code == 0
     assert (tmp_path / "part" / "x").exists()
     there.run(["touch", str(tmp_path / "y")])
     assert not (tmp_path / "y").exists()
 
 
-def test_inside_an_agent_without_walls_is_the_host_itself(mngr: Mngr) -> None:
+def test_inside_an_agent_without_walls_is_the_host_itself(mngr: MngrProgram) -> None:
     for name, words in (("bar", []), ("net", ["--network", "off"])):
         mngr("create", name, *words, "--", "sleep", "1000")
-        host, record = find.find(Context(str(mngr.home)), name)
-        assert bubblewrap.inside(host, record) is host
+        host, record = find.get_agent(Context(str(mngr.home)), name)
+        assert bubblewrap.open_sandboxed_host(host, record) is host
 
 
 def test_walls_that_are_gone_are_an_error_and_not_no_walls(foo: tuple[Context, AgentRecord]) -> None:
     ctx, record = foo
-    directory = Path(ctx.home.agent(record.id))
+    directory = Path(ctx.home.agent_dir(record.id))
     (directory / "sandbox").unlink()
     with pytest.raises(Unreachable, match="could not be entered"):
-        bubblewrap.inside(ctx.local, record).run(["true"])
+        bubblewrap.open_sandboxed_host(ctx.local_host, record).run(["true"])
     (directory / "env").unlink()  # as if it had never been prepared: then nothing of it has run
-    assert bubblewrap.inside(ctx.local, record) is ctx.local
+    assert bubblewrap.open_sandboxed_host(ctx.local_host, record) is ctx.local_host
 
 
-def test_other_hosts_are_refused_before_anything_is_made(mngr: Mngr) -> None:
+def test_other_hosts_are_refused_before_anything_is_made(mngr: MngrProgram) -> None:
     class Nowhere:
-        def argv(
-            self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None
-        ) -> list[str]:
+        def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
             return ["false"]
 
-        def lost(self, said: str) -> Unreachable:
+        def make_lost_error(self, said: str) -> Unreachable:
             return Unreachable(said)
 
         def close(self) -> None:
             pass
 
     ctx = Context(str(mngr.home))
-    box = PipeHost("box", "ssh", Nowhere(), "/nowhere", 0)
+    box = RemoteHost("box", "ssh", Nowhere(), "/nowhere", 0)
     with pytest.raises(MngrError, match="--sandbox is not for ssh hosts"):
-        planning.check_isolation(ctx, box, "command", CreateRequest(sandbox=True))
+        planning.resolve_network(ctx, box, "command", CreateRequest(sandbox=True))
     with pytest.raises(MngrError, match="--network is not for ssh hosts"):
-        planning.check_isolation(ctx, box, "command", CreateRequest(network="off"))
-    assert planning.check_isolation(ctx, box, "command", CreateRequest()).network == "on"
+        planning.resolve_network(ctx, box, "command", CreateRequest(network="off"))
+    assert planning.resolve_network(ctx, box, "command", CreateRequest()).network == "on"
     with pytest.raises(UsageError):
-        planning.check_isolation(ctx, ctx.local, "command", CreateRequest(network="maybe"))
+        planning.resolve_network(ctx, ctx.local_host, "command", CreateRequest(network="maybe"))
 
 
 def test_a_kind_with_a_model_reaches_its_address_and_nothing_else(
-    mngr: Mngr, monkeypatch: pytest.MonkeyPatch
+    mngr: MngrProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ctx = Context(str(mngr.home))
-    assert planning.check_isolation(ctx, ctx.local, "command", CreateRequest(sandbox=True)).network == "off"
-    monkeypatch.setattr(ctx.kind("command"), "addresses", ("api.example.com:443",), raising=False)
-    assert planning.check_isolation(ctx, ctx.local, "command", CreateRequest(sandbox=True)).network == (
+    assert planning.resolve_network(ctx, ctx.local_host, "command", CreateRequest(sandbox=True)).network == "off"
+    monkeypatch.setattr(ctx.get_kind("command"), "addresses", ("api.example.com:443",), raising=False)
+    assert planning.resolve_network(ctx, ctx.local_host, "command", CreateRequest(sandbox=True)).network == (
         "allow=api.example.com:443"
     )
-    assert planning.check_isolation(ctx, ctx.local, "command", CreateRequest()).network == "on"
+    assert planning.resolve_network(ctx, ctx.local_host, "command", CreateRequest()).network == "on"
     given = CreateRequest(sandbox=True, network="off")
-    assert planning.check_isolation(ctx, ctx.local, "command", given).network == "off"
+    assert planning.resolve_network(ctx, ctx.local_host, "command", given).network == "off"
 
 
 def tool(path: Path, text: str = "#!/bin/sh\n") -> Path:
@@ -149,7 +145,7 @@ def test_programs_on_the_path_are_shown_with_what_they_are_installed_with(
     lone = tool(tmp_path / "lone")
     folders = [tmp_path / "node" / "bin", user / ".cargo" / "bin", user / ".local" / "bin", user, tmp_path,
                user / ".mngr" / "work" / "other" / "bin", Path("/usr/bin"), Path("gone"), tmp_path / "gone"]  # fmt: skip
-    found = view.programs(home, ":".join(str(folder) for folder in folders), str(lone))
+    found = visible_files.list_program_paths(home, ":".join(str(folder) for folder in folders), str(lone))
     shown = [path for path in found if path.startswith(str(tmp_path))]
     assert sorted(shown) == sorted(
         str(path)
@@ -166,7 +162,7 @@ def test_programs_on_the_path_are_shown_with_what_they_are_installed_with(
 def test_what_lies_among_the_systems_files_is_hidden_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(view, "SYSTEM", ("/usr", "/etc", str(tmp_path)))
+    monkeypatch.setattr(visible_files, "SYSTEM_DIRS", ("/usr", "/etc", str(tmp_path)))
     for name in ("user", "home", "source"):
         (tmp_path / name).mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "user"))
@@ -175,7 +171,7 @@ def test_what_lies_among_the_systems_files_is_hidden_all_the_same(
         id="a-000000000000", name="foo", kind="command", phase="ready", project="p", created_at="",
         source=str(tmp_path / "source"), work_dir=str(tmp_path / "home" / "work" / "foo"), transfer="mirror",
     )  # fmt: skip
-    words = view.private(home, record, [], [], [])
+    words = visible_files.build_sandbox_args(home, record, [], [], [])
     pairs = list(itertools.pairwise(words))
     for name in ("user", "home", "source"):
         assert ("--tmpfs", str(tmp_path / name)) in pairs
@@ -197,7 +193,7 @@ for number, request in ((ioctl, 0x5412), (ioctl, 0x100005412), (ioctl, 0x541C), 
 """
     argv = [
         "bwrap",
-        *bubblewrap.WALLS,
+        *bubblewrap.ISOLATION_FLAGS,
         "--ro-bind",
         "/",
         "/",
@@ -209,7 +205,10 @@ for number, request in ((ioctl, 0x5412), (ioctl, 0x100005412), (ioctl, 0x541C), 
         "0",
     ]
     done = subprocess.run(
-        [*argv, "--", "python3", "-c", program], input=seccomp.program(), capture_output=True, check=False
+        [*argv, "--", "python3", "-c", program],
+        input=seccomp.build_filter(),
+        capture_output=True,
+        check=False,
     )
     first, *rest = done.stdout.decode().splitlines()
     assert first == "True True", done.stderr

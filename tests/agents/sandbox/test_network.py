@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Mngr, wait_for
+from tests.conftest import MngrProgram, wait_for
 
 pytestmark = pytest.mark.hosts
 
@@ -64,7 +64,7 @@ def gates(directory: Path) -> list[int]:
             words = path.read_bytes().split(b"\0")
         except OSError:
             continue
-        gate = os.fsencode(directory / "gate.py")
+        gate = os.fsencode(directory / "network_proxy.py")
         if words[3:4] == [gate] and words[4] == os.fsencode(directory):
             found.append(int(path.parent.name))
     return found
@@ -72,7 +72,7 @@ def gates(directory: Path) -> list[int]:
 
 @pytest.mark.parametrize("walls", [["--sandbox"], []])
 def test_what_is_allowed_is_reached_and_the_rest_is_refused_and_written_down(
-    mngr: Mngr, port: int, walls: list[str]
+    mngr: MngrProgram, port: int, walls: list[str]
 ) -> None:
     allow = f"allow=127.0.0.1:{port},example.invalid"
     mngr("create", "foo", *walls, "--network", allow, "--", "sleep", "1000")
@@ -85,21 +85,21 @@ def test_what_is_allowed_is_reached_and_the_rest_is_refused_and_written_down(
     said = mngr("exec", "foo", "--", "python3", "-c", ASK, *lines).out.splitlines()
     assert said[0] == "200 site /" and said[1] == "200 site /page"
     assert [row.split()[0] for row in said[2:]] == ["403", "403", "403", "502", "400"]
-    denied = [row for row in mngr.json("events", "foo")["events"] if row["type"] == "denied"]
+    denied = [row for row in mngr.run_json("events", "foo")["events"] if row["type"] == "denied"]
     assert [(row["source"], row["data"]["host"], row["data"]["port"]) for row in denied] == [
         ("proxy", "localhost", port),
         ("proxy", "127.0.0.1", 1),
     ]
 
 
-def test_there_is_no_way_around_the_proxy(mngr: Mngr, port: int) -> None:
+def test_there_is_no_way_around_the_proxy(mngr: MngrProgram, port: int) -> None:
     mngr("create", "foo", "--sandbox", "--network", f"allow=127.0.0.1:{port}", "--", "sleep", "1000")
     program = f"import socket; socket.create_connection(('127.0.0.1', {port}), timeout=5)"
     assert "refused" in mngr("exec", "foo", "--", "python3", "-c", program, code=1).err
     assert mngr("exec", "foo", "--", "sh", "-c", "tail -n +3 /proc/net/dev | wc -l").out == "1\n"
 
 
-def test_programs_find_the_proxy_by_themselves(mngr: Mngr, port: int) -> None:
+def test_programs_find_the_proxy_by_themselves(mngr: MngrProgram, port: int) -> None:
     mngr("create", "foo", "--sandbox", "--network", "allow=site.invalid", "--", "sleep", "1000")
     program = "import urllib.request as r\ntry: r.urlopen('http://other.invalid/')\nexcept OSError as e: print(e.code)"
     assert mngr("exec", "foo", "--", "python3", "-c", program).out == "403\n"
@@ -108,12 +108,12 @@ def test_programs_find_the_proxy_by_themselves(mngr: Mngr, port: int) -> None:
     assert said == ["http://127.0.0.1:3128"] * 6 + ["localhost,127.0.0.1,::1"]
 
 
-def test_the_agent_itself_uses_it_and_it_ends_with_the_agent(mngr: Mngr, port: int) -> None:
+def test_the_agent_itself_uses_it_and_it_ends_with_the_agent(mngr: MngrProgram, port: int) -> None:
     allow = f"allow=127.0.0.1:{port}"
     words = ["python3", "-c", ASK + "import time; time.sleep(1000)", f"GET http://127.0.0.1:{port}/agent"]
     mngr("create", "foo", "--sandbox", "--network", allow, "--", *words)
     wait_for(lambda: "200 site /agent" in mngr("capture", "foo").out)
-    directory = mngr.dir("foo")
+    directory = mngr.get_agent_dir("foo")
     assert len(gates(directory)) == 1
     mngr("exec", "foo", "--", "true")
     wait_for(lambda: len(gates(directory)) == 1)
@@ -121,16 +121,16 @@ def test_the_agent_itself_uses_it_and_it_ends_with_the_agent(mngr: Mngr, port: i
     assert gates(directory) == []
     mngr("start", "foo")
     wait_for(lambda: gates(directory))
-    mngr.tmux("kill-server")
+    mngr.run_tmux("kill-server")
     wait_for(lambda: not gates(directory))
 
 
-def test_off_alone_takes_the_network_and_nothing_else(mngr: Mngr, port: int) -> None:
+def test_off_alone_takes_the_network_and_nothing_else(mngr: MngrProgram, port: int) -> None:
     words = ("--network", "off", "--transfer", "worktree", "--", "sleep", "1000")
     assert "whose .git is yours" in mngr("create", "foo", *words, code=2).err
     mngr("create", "foo", "--network", "off", "--", "sleep", "1000")
     assert (
-        mngr.work("foo") / ".git"
+        mngr.get_work_dir("foo") / ".git"
     ).is_dir()  # of its own: who writes to yours can leave something for you to run
     program = f"import socket; socket.create_connection(('127.0.0.1', {port}), timeout=5)"
     assert "refused" in mngr("exec", "foo", "--", "python3", "-c", program, code=1).err
@@ -148,7 +148,7 @@ def test_off_alone_takes_the_network_and_nothing_else(mngr: Mngr, port: int) -> 
     assert caps == "0" * 16
 
 
-def test_a_sandbox_with_the_network_on_has_it(mngr: Mngr, port: int) -> None:
+def test_a_sandbox_with_the_network_on_has_it(mngr: MngrProgram, port: int) -> None:
     mngr("create", "foo", "--sandbox", "--network", "on", "--", "sleep", "1000")
     program = f"import urllib.request as r; print(r.urlopen('http://127.0.0.1:{port}/x').read().decode())"
     assert mngr("exec", "foo", "--", "python3", "-c", program).out == "site /x\n\n"
@@ -156,6 +156,6 @@ def test_a_sandbox_with_the_network_on_has_it(mngr: Mngr, port: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["maybe", "allow=", "allow=a:b", "allow=*.example.com", "off=x"])
-def test_what_is_no_network_is_wrong_usage(mngr: Mngr, text: str) -> None:
+def test_what_is_no_network_is_wrong_usage(mngr: MngrProgram, text: str) -> None:
     assert "--network" in mngr("create", "foo", "--network", text, "--", "true", code=2).err
     assert not mngr.home.exists()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mngr.testkit.contract.terminal import Terminal
+from mngr.testkit.contract.terminal import PtyTerminal
 from tests.conftest import wait_for
 from tests.support.person import PEOPLE, Person, person
 
@@ -123,9 +123,7 @@ def test_no_socket_of_this_machine_answers(someone: Person) -> None:
         tcp = servers.enter_context(socket.create_server(("127.0.0.1", 0)))
         tmux = f"unix={os.readlink(someone.home / 'tmux.socket')}"
         places += [f"abstract={mark}", f"tcp={tcp.getsockname()[1]}", tmux]
-        outside = subprocess.run(
-            [sys.executable, "-c", CONNECT, *places], capture_output=True, text=True, check=True
-        )
+        outside = subprocess.run([sys.executable, "-c", CONNECT, *places], capture_output=True, text=True, check=True)
         assert outside.stdout.splitlines() == [f"{place} answers" for place in places]
         tried = f"{CONNECT}\nprint('that was all')"
         assert someone.tries_python("foo", tried, *places) == ["that was all"]
@@ -147,7 +145,10 @@ def test_nothing_of_the_person_is_seen(someone: Person) -> None:
     echo "$HOME"; ls -A "$HOME"
     """
     said = someone.tries("foo", line)
-    assert [row for row in said if "No such file" not in row] == [f"{someone.dir('foo')}/home", ".gitconfig"]
+    assert [row for row in said if "No such file" not in row] == [
+        f"{someone.get_agent_dir('foo')}/home",
+        ".gitconfig",
+    ]
 
 
 def test_nothing_of_other_agents_and_of_our_home_is_seen(someone: Person) -> None:
@@ -156,7 +157,7 @@ def test_nothing_of_other_agents_and_of_our_home_is_seen(someone: Person) -> Non
         "foo", f"ls {home} {home}/agents {home}/work {home}/names {home}/graveyard {home}/settings.toml"
     )
     rows = [row for row in said if row and "cannot access" not in row and not row.endswith(":")]
-    assert sorted(rows) == sorted(["agents", "lib", "work", someone.agent("foo")["id"], "foo"])
+    assert sorted(rows) == sorted(["agents", "lib", "work", someone.get_agent("foo")["id"], "foo"])
 
 
 def test_what_we_know_of_it_is_not_its_to_write(someone: Person) -> None:
@@ -168,12 +169,12 @@ def test_what_we_know_of_it_is_not_its_to_write(someone: Person) -> None:
     rmdir outputs && echo REMOVED; mv outputs o && echo MOVED; chmod 777 . && echo OPENED
     echo row >> events.jsonl && echo row > outputs/x && echo row > home/x && echo fine
     """
-    before = {name: (someone.dir("foo") / name).read_bytes() for name in ("agent.json", "env", "sandbox")}
+    before = {name: (someone.get_agent_dir("foo") / name).read_bytes() for name in ("agent.json", "env", "sandbox")}
     said = someone.tries("foo", line)
     words = {row.split()[0] for row in said}
     assert "fine" in words and not words & {"WRITTEN", "MOVED", "LINKED", "REMOVED", "OPENED"}
-    assert before == {name: (someone.dir("foo") / name).read_bytes() for name in before}
-    assert not (someone.dir("foo") / "exit").exists() and not (someone.dir("foo") / "new").exists()
+    assert before == {name: (someone.get_agent_dir("foo") / name).read_bytes() for name in before}
+    assert not (someone.get_agent_dir("foo") / "exit").exists() and not (someone.get_agent_dir("foo") / "new").exists()
 
 
 def test_nothing_is_written_outside_its_own_places(someone: Person) -> None:
@@ -185,7 +186,11 @@ def test_nothing_is_written_outside_its_own_places(someone: Person) -> None:
     for d in "$MNGR_WORK_DIR" "$MNGR_OUTPUT_DIR" "$HOME" /tmp /var/tmp /run /dev/shm; do echo x > "$d/written-here" || echo NOT "$d"; done
     """
     said = [row for row in someone.tries("foo", line) if "cannot create" not in row]
-    own = {str(someone.work("foo")), str(someone.dir("foo") / "outputs"), str(someone.dir("foo") / "home")}
+    own = {
+        str(someone.get_work_dir("foo")),
+        str(someone.get_agent_dir("foo") / "outputs"),
+        str(someone.get_agent_dir("foo") / "home"),
+    }
     assert all(row.startswith("/tmp/") or row == str(root) for row in said), said  # a /tmp of its own
     found = subprocess.run(
         ["find", str(root), "/usr/local", "/etc", "/tmp/written-here", "/run", "-name", "written-here"],
@@ -201,7 +206,7 @@ def test_no_process_outside_is_seen_or_ended(someone: Person) -> None:
         said = someone.tries("foo", line)
         assert not {"KILLED", "SEEN"} & set(said) and int(said[-1]) < 8
         assert victim.poll() is None
-        assert someone.agent("foo")["state"] == "RUNNING"
+        assert someone.get_agent("foo")["state"] == "RUNNING"
     finally:
         victim.kill()
         victim.wait()
@@ -209,7 +214,7 @@ def test_no_process_outside_is_seen_or_ended(someone: Person) -> None:
 
 def test_its_group_of_processes_is_its_own(someone: Person) -> None:
     """A signal to the own group reached also those who share it outside: mngr, and the script that called it."""
-    done = someone.raw("exec", "foo", "--", "sh", "-c", "kill -9 0", start_new_session=True)
+    done = someone.run_bytes("exec", "foo", "--", "sh", "-c", "kill -9 0", start_new_session=True)
     assert done.returncode == 137  # and not -9
 
 
@@ -233,7 +238,7 @@ def test_what_the_caller_has_open_does_not_come_along(someone: Person) -> None:
     line = f"ls /proc/self/fd/{held}/ | head -3"
     try:
         for agents in (["foo"], ["foo", "twin"]):
-            done = someone.raw("--format", "json", "exec", *agents, "--", "sh", "-c", line, pass_fds=(held,))
+            done = someone.run_bytes("--format", "json", "exec", *agents, "--", "sh", "-c", line, pass_fds=(held,))
             assert [row["stdout"] for row in json.loads(done.stdout)["results"]] == [""] * len(agents)
     finally:
         os.close(held)
@@ -244,7 +249,7 @@ def test_a_file_that_it_reads_from_cannot_be_written(someone: Person) -> None:
     source.write_text("as it was")
     os.chown(source, someone.uid, -1)
     with source.open() as file:
-        done = someone.raw(
+        done = someone.run_bytes(
             "exec", "foo", "--", "sh", "-c", "cat; echo x > /proc/self/fd/0; echo x >> /dev/stdin", stdin=file
         )
     assert done.stdout == b"as it was"
@@ -254,7 +259,7 @@ def test_a_file_that_it_reads_from_cannot_be_written(someone: Person) -> None:
 def test_nothing_is_typed_into_its_terminal(someone: Person) -> None:
     proof = someone.home.parent / "proof"
     someone("create", "typist", "--sandbox", "--", "python3", "-c", TYPE, f"touch {proof}")
-    wait_for(lambda: someone.agent("typist")["state"] == "DONE")
+    wait_for(lambda: someone.get_agent("typist")["state"] == "DONE")
     assert "refused 1" in someone("capture", "typist").out
     assert not proof.exists()
 
@@ -264,9 +269,9 @@ def test_nothing_is_typed_into_the_terminal_of_who_runs_exec(someone: Person, tm
     program = tmp_path / "try.sh"
     words = someone.argv("exec", "foo", "--", "python3", "-c", TYPE, f"touch {proof}")
     program.write_text(" ".join("'" + word.replace("'", "'\\''") + "'" for word in words))
-    with Terminal(["sh", "-i"], someone.repo, someone.env) as terminal:
+    with PtyTerminal(["sh", "-i"], someone.repo, someone.env) as terminal:
         terminal.type(f". {program}\r")
-        terminal.see("refused 1")
+        terminal.wait_for_text("refused 1")
         terminal.type("echo $((20 + 3))\r")
-        terminal.see("23")
+        terminal.wait_for_text("23")
     assert not proof.exists()

@@ -16,13 +16,13 @@ import pytest
 from mngr import Fleet
 from mngr.agents.inspect import find
 from mngr.agents.saved import save as saving
-from mngr.agents.saved import stage, tar
+from mngr.agents.saved import staging, tar
 from mngr.base.errors import MngrError, Unreachable
 from mngr.base.model import AgentRecord
-from mngr.host.remote_host import PipeHost
+from mngr.host.remote_host import RemoteHost
 from tests.agents.saved.test_save_restore import commit, state, write
 from tests.agents.saved.test_saving_on_hosts import away, back, fleet, make
-from tests.conftest import Mngr, git
+from tests.conftest import MngrProgram, run_git
 from tests.support.hosts.sshd import Farm
 from tests.support.repos import plant
 
@@ -35,7 +35,7 @@ SECRET = "a secret of this machine"
 
 
 @pytest.fixture
-def secret(mngr: Mngr) -> Path:
+def secret(mngr: MngrProgram) -> Path:
     path = mngr.home.parent / "secret"
     path.write_text(SECRET)
     return path
@@ -48,12 +48,12 @@ class Liar:
         self.answer = answer
         self.survey = survey or answer
 
-    def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
+    def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
         mark = re.findall(r"mngr-[0-9a-f]{16}:", program)[-1]
         file = self.survey if "survey.sh" in program else self.answer
         return ["sh", "-c", f"cat {file}; printf '{mark}0;' >&2"]
 
-    def lost(self, said: str) -> Unreachable:
+    def make_lost_error(self, said: str) -> Unreachable:
         return Unreachable("lost")
 
     def close(self) -> None:
@@ -70,7 +70,7 @@ def leaks(*places: Path) -> list[str]:
     return found
 
 
-def test_links_in_its_own_files_lead_nowhere(fleet: Fleet, farm: Farm, mngr: Mngr, secret: Path) -> None:
+def test_links_in_its_own_files_lead_nowhere(fleet: Fleet, farm: Farm, mngr: MngrProgram, secret: Path) -> None:
     make(fleet)
     own = farm.home("h1") / ".mngr" / "agents" / fleet.get("foo").id
     for name in ("env", "events.jsonl", "transcript.jsonl", "gather", "landing"):
@@ -85,7 +85,7 @@ def test_links_in_its_own_files_lead_nowhere(fleet: Fleet, farm: Farm, mngr: Mng
     assert secret.read_text() == SECRET
 
 
-def test_a_work_dir_that_is_a_link_is_refused(fleet: Fleet, farm: Farm, mngr: Mngr, secret: Path) -> None:
+def test_a_work_dir_that_is_a_link_is_refused(fleet: Fleet, farm: Farm, mngr: MngrProgram, secret: Path) -> None:
     work = make(fleet)
     work.rename(work.with_name("moved"))
     work.symlink_to(secret.parent)
@@ -97,15 +97,15 @@ def test_a_work_dir_that_is_a_link_is_refused(fleet: Fleet, farm: Farm, mngr: Mn
     away(fleet, "foo")
 
 
-def make_private(mngr: Mngr) -> tuple[Path, str]:
+def make_private(mngr: MngrProgram) -> tuple[Path, str]:
     """A repository of ours that the agent has never seen; a commit in it that it may know of."""
     private = mngr.home.parent / "private"
     private.mkdir()
-    git(private, "init", "-q", "-b", "main")
+    run_git(private, "init", "-q", "-b", "main")
     write(private, "file", SECRET.encode())
-    git(private, "add", "-A")
+    run_git(private, "add", "-A")
     commit(private, "-m", SECRET)
-    return private, git(private, "rev-parse", "HEAD")
+    return private, run_git(private, "rev-parse", "HEAD")
 
 
 def plain_record(**more: Any) -> AgentRecord:
@@ -133,7 +133,7 @@ def plain_record(**more: Any) -> AgentRecord:
     ],
 )
 def test_a_repository_that_leads_to_one_of_ours_brings_nothing_of_it(
-    fleet: Fleet, mngr: Mngr, tmp_path: Path, trick: str
+    fleet: Fleet, mngr: MngrProgram, tmp_path: Path, trick: str
 ) -> None:
     """The host has no such path, so only git here could follow it."""
     private, tip = make_private(mngr)
@@ -142,9 +142,9 @@ def test_a_repository_that_leads_to_one_of_ours_brings_nothing_of_it(
     (there / "agents" / ID).mkdir(parents=True)
     (there / "agents" / ID / "env").write_text("export A=b\n")
     work.mkdir(parents=True)
-    git(work, "init", "-q", "-b", "main")
+    run_git(work, "init", "-q", "-b", "main")
     write(work, "draft", b"mine")
-    git(work, "add", "-A")
+    run_git(work, "add", "-A")
     commit(work, "-m", "mine")
     place = work / ".git"
     (place / "refs" / "heads" / "stolen").write_text(f"{tip}\n")
@@ -152,7 +152,7 @@ def test_a_repository_that_leads_to_one_of_ours_brings_nothing_of_it(
         (place / "objects").rename(place / "mine")
         (place / "objects").symlink_to(private / ".git" / "objects")
     elif trick == "pack":
-        git(private, "repack", "-adq")
+        run_git(private, "repack", "-adq")
         (place / "objects" / "pack").rmdir()
         (place / "objects" / "pack").symlink_to(private / ".git" / "objects" / "pack")
     elif trick == "alternates":
@@ -160,7 +160,7 @@ def test_a_repository_that_leads_to_one_of_ours_brings_nothing_of_it(
     elif trick == "commondir":
         (place / "commondir").write_text(f"{private}/.git\n")
     elif trick == "worktree":
-        git(work, "config", "core.worktree", str(private))
+        run_git(work, "config", "core.worktree", str(private))
     elif trick == "refs":
         (place / "refs" / "heads").rename(place / "mine")
         (place / "refs" / "heads").symlink_to(private / ".git" / "refs" / "heads")
@@ -168,7 +168,7 @@ def test_a_repository_that_leads_to_one_of_ours_brings_nothing_of_it(
         (place / "HEAD").unlink()
         (place / "HEAD").symlink_to(private / "file")
     elif trick == "include":
-        git(work, "config", "include.path", str(private / "file"))
+        run_git(work, "config", "include.path", str(private / "file"))
     else:
         place.rename(work / "mine")
         if trick == "gitfile":
@@ -179,45 +179,39 @@ def test_a_repository_that_leads_to_one_of_ours_brings_nothing_of_it(
     subprocess.run(["tar", "-C", str(there), "-cf", str(tmp_path / "come.tar"), *names], check=True)
     kind = "borrows" if trick in ("alternates", "commondir") else "file" if trick == "gitfile" else "dir"
     (tmp_path / "survey").write_bytes(f"umask 022\0git {kind}\0".encode())
-    host = PipeHost("liar", "ssh", Liar(tmp_path / "come.tar", tmp_path / "survey"), "/nowhere", 0)
+    host = RemoteHost("liar", "ssh", Liar(tmp_path / "come.tar", tmp_path / "survey"), "/nowhere", 0)
     kept = tmp_path / "kept"
-    stage.save(fleet.context, host, plain_record(), str(kept), why="test")
+    staging.save_agent(fleet.context, host, plain_record(), str(kept), why="test")
     assert leaks(kept) == []
-    with (
-        tarfile.open(kept / "work.tar")
-        if (kept / "work.tar").exists()
-        else tarfile.open(kept / "git.tar") as file
-    ):
+    with tarfile.open(kept / "work.tar") if (kept / "work.tar").exists() else tarfile.open(kept / "git.tar") as file:
         assert all(SECRET.encode() not in file.extractfile(m).read() for m in file if m.isreg())  # type: ignore[union-attr]
     if (kept / "work.bundle").exists():
         target = tmp_path / "out.git"
-        git(mngr.repo, "init", "-q", "--bare", str(target))
+        run_git(mngr.repo, "init", "-q", "--bare", str(target))
         unbundle = ["git", "-C", str(target), "bundle", "unbundle", str(kept / "work.bundle")]
         subprocess.run(unbundle, capture_output=True, check=False)
-        has = subprocess.run(
-            ["git", "-C", str(target), "cat-file", "-e", tip], capture_output=True, check=False
-        )
+        has = subprocess.run(["git", "-C", str(target), "cat-file", "-e", tip], capture_output=True, check=False)
         assert has.returncode != 0
 
 
-def test_nothing_that_a_repository_is_set_to_run_runs_here(fleet: Fleet, mngr: Mngr, tmp_path: Path) -> None:
+def test_nothing_that_a_repository_is_set_to_run_runs_here(fleet: Fleet, mngr: MngrProgram, tmp_path: Path) -> None:
     proof = tmp_path / "ran"
     work = make(fleet)
     (work / ".gitattributes").write_text("* filter=evil diff=evil merge=evil\n")
     write(work, "draft", b"mine")
-    git(work, "add", "-A")
+    run_git(work, "add", "-A")
     commit(work, "-m", "mine")
     write(work, "draft", b"changed")
     plant(work, proof)
     before = (work / ".git" / "config").read_bytes()
     proof.unlink(missing_ok=True)
     # What runs on the host is the host's affair; here the same files must be silent.
-    with stage.Stage(fleet.context) as home:
-        host, record = find.find(fleet.context, "foo")
-        staged, _ = stage.bring_home(fleet.context, host, record, home)
+    with staging.StagingHome(fleet.context) as home:
+        host, record = find.get_agent(fleet.context, "foo")
+        staged, _ = staging.copy_agent_here(fleet.context, host, record, home)
         proof.unlink(missing_ok=True)
-        origin = saving.Origin(record=record, umask="022", more={})
-        saving.save(home.host, staged, str(tmp_path / "kept"), why="test", origin=origin)
+        origin = saving.CopyOrigin(record=record, umask="022", extra_meta={})
+        saving.save_local_agent(home.host, staged, str(tmp_path / "kept"), why="test", origin=origin)
     assert not proof.exists()
     away(fleet, "foo")
     proof.unlink(missing_ok=True)
@@ -276,13 +270,11 @@ TOP = (("agents/" + ID, tarfile.DIRTYPE, "", b""), ("work/foo", tarfile.DIRTYPE,
         [("work/foo/" + "d/" * 300 + "x", tarfile.REGTYPE, "", b"x")],
     ],
 )  # fmt: skip
-def test_an_archive_that_would_leave_its_place_is_refused(
-    fleet: Fleet, tmp_path: Path, rows: list[Any]
-) -> None:
+def test_an_archive_that_would_leave_its_place_is_refused(fleet: Fleet, tmp_path: Path, rows: list[Any]) -> None:
     (tmp_path / "evil.tar").write_bytes(members(*TOP, *rows))
-    host = PipeHost("liar", "ssh", Liar(tmp_path / "evil.tar"), "/nowhere", 0)
-    with stage.Stage(fleet.context) as home, pytest.raises(MngrError):
-        stage._fetch_files(host, ID, "foo", "", [], home)
+    host = RemoteHost("liar", "ssh", Liar(tmp_path / "evil.tar"), "/nowhere", 0)
+    with staging.StagingHome(fleet.context) as home, pytest.raises(MngrError):
+        staging._fetch_files(host, ID, "foo", "", [], home)
     assert not list(Path(fleet.context.home.cache, "stage").iterdir())
 
 
@@ -294,7 +286,7 @@ def test_a_link_that_comes_again_as_a_directory_is_not_left_to_tar(tmp_path: Pat
     ]
     (tmp_path / "evil.tar").write_bytes(members(*rows))
     with pytest.raises(MngrError, match="could write outside"):
-        tar.check(str(tmp_path / "evil.tar"))
+        tar.check_archive(str(tmp_path / "evil.tar"))
 
 
 def test_what_follows_the_end_of_an_archive_does_not_come(fleet: Fleet, tmp_path: Path) -> None:
@@ -303,16 +295,16 @@ def test_what_follows_the_end_of_an_archive_does_not_come(fleet: Fleet, tmp_path
     end = first.rstrip(b"\0")
     end += b"\0" * (-len(end) % 512)
     (tmp_path / "evil.tar").write_bytes(end + b"\0" * 512 + more)
-    host = PipeHost("liar", "ssh", Liar(tmp_path / "evil.tar"), "/nowhere", 0)
-    with stage.Stage(fleet.context) as home:
+    host = RemoteHost("liar", "ssh", Liar(tmp_path / "evil.tar"), "/nowhere", 0)
+    with staging.StagingHome(fleet.context) as home:
         try:
-            stage._fetch_files(host, ID, "foo", "", [], home)
+            staging._fetch_files(host, ID, "foo", "", [], home)
         except MngrError:
             return
         assert not os.path.lexists(os.path.join(home.root, "work", "foo", "late"))
 
 
-def test_a_lie_about_what_is_held_here_loses_nothing_of_ours(fleet: Fleet, mngr: Mngr) -> None:
+def test_a_lie_about_what_is_held_here_loses_nothing_of_ours(fleet: Fleet, mngr: MngrProgram) -> None:
     """An agent whose repository cannot be read at all is kept as files."""
     work = make(fleet)
     write(work, "draft", b"mine")
@@ -324,61 +316,61 @@ def test_a_lie_about_what_is_held_here_loses_nothing_of_ours(fleet: Fleet, mngr:
     assert {path: path.read_bytes() for path in work.rglob("*") if path.is_file()} == before
 
 
-def test_large_packs_stay_where_they_are(fleet: Fleet, farm: Farm, mngr: Mngr) -> None:
+def test_large_packs_stay_where_they_are(fleet: Fleet, farm: Farm, mngr: MngrProgram) -> None:
     write(mngr.repo, "big.bin", os.urandom(3_000_000))
     for number in range(120):
         write(mngr.repo, f"many/{number}", b"%d\n" % number)
-    git(mngr.repo, "add", "-A")
+    run_git(mngr.repo, "add", "-A")
     commit(mngr.repo, "-m", "big")
-    git(mngr.repo, "rm", "-q", "big.bin")
+    run_git(mngr.repo, "rm", "-q", "big.bin")
     commit(mngr.repo, "-m", "not in the work tree")
-    git(mngr.repo, "repack", "-adq")
+    run_git(mngr.repo, "repack", "-adq")
     work = make(fleet)
     write(work, "draft", b"mine")
     commit(work, "--allow-empty", "-m", "mine")
     before = state(work)
     sizes: list[int] = []
-    real = tar.check
+    real = tar.check_archive
 
     def check(path: str, **options: Any) -> dict[str, str]:
         sizes.append(os.path.getsize(path))
         return real(path, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tar, "check", check)
+        patch.setattr(tar, "check_archive", check)
         away(fleet, "foo")
     assert sizes and max(sizes) < 1_000_000
     back(fleet)
-    assert state(work) == before and git(work, "log", "--format=%s").split("\n")[0] == "mine"
-    git(work, "fsck", "--strict", "--no-dangling")
+    assert state(work) == before and run_git(work, "log", "--format=%s").split("\n")[0] == "mine"
+    run_git(work, "fsck", "--strict", "--no-dangling")
     assert not (work / ".git" / "objects" / "info" / "alternates").exists()
     # The copy of the source there has lost what the agent needs: then all of it travels.
     away(fleet, "foo")
     (cache,) = (farm.home("h1") / ".mngr" / "cache" / "sources").iterdir()
-    git(mngr.repo, "checkout", "-q", "--orphan", "fresh")
+    run_git(mngr.repo, "checkout", "-q", "--orphan", "fresh")
     commit(mngr.repo, "-m", "fresh")
-    base = git(mngr.repo, "rev-parse", "main")
-    git(mngr.repo, "branch", "-q", "-M", "main", "kept")
-    git(cache, "update-ref", "-d", "refs/heads/main")
-    git(cache, "reflog", "expire", "--expire=now", "--all")
-    git(cache, "gc", "-q", "--prune=now")
+    base = run_git(mngr.repo, "rev-parse", "main")
+    run_git(mngr.repo, "branch", "-q", "-M", "main", "kept")
+    run_git(cache, "update-ref", "-d", "refs/heads/main")
+    run_git(cache, "reflog", "expire", "--expire=now", "--all")
+    run_git(cache, "gc", "-q", "--prune=now")
     back(fleet)
-    assert state(work) == before and git(work, "merge-base", "HEAD", base) == base
+    assert state(work) == before and run_git(work, "merge-base", "HEAD", base) == base
 
 
-def test_a_host_cannot_have_another_branch_of_ours_follow_it(farm: Farm, mngr: Mngr) -> None:
+def test_a_host_cannot_have_another_branch_of_ours_follow_it(farm: Farm, mngr: MngrProgram) -> None:
     mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
-    git(mngr.repo, "branch", "feature")
+    run_git(mngr.repo, "branch", "feature")
     mngr("create", "foo@h1", "--branch", "feature", "--", "sleep", "1000")
     mngr("exec", "foo", "--", "git", "commit", "-q", "--allow-empty", "-m", "work")
     mngr("pull", "foo")
-    assert git(mngr.repo, "log", "-1", "--format=%s", "feature") == "work"
-    before = git(mngr.repo, "rev-parse", "main")
+    assert run_git(mngr.repo, "log", "-1", "--format=%s", "feature") == "work"
+    before = run_git(mngr.repo, "rev-parse", "main")
     mngr("exec", "foo", "--", "git", "branch", "-f", "main", "feature")
-    record = farm.home("h1") / ".mngr/agents" / mngr.agent("foo")["id"] / "agent.json"
+    record = farm.home("h1") / ".mngr/agents" / mngr.get_agent("foo")["id"] / "agent.json"
     record.write_text(record.read_text().replace('"branch":"feature"', '"branch":"main"'))
-    assert mngr.agent("foo")["branch"] == "main"
+    assert mngr.get_agent("foo")["branch"] == "main"
     assert "which was not made so from here" in mngr("pull", "foo", code=1).err
-    assert git(mngr.repo, "rev-parse", "main") == before
+    assert run_git(mngr.repo, "rev-parse", "main") == before
     mngr("destroy", "--force", "foo")
     assert list((mngr.home / "names").iterdir()) == []

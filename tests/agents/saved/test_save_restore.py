@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from mngr import Fleet
 from mngr.agents.saved import tar
 from mngr.base.errors import MngrError
-from tests.conftest import FULL, Mngr, git
+from tests.conftest import IS_FULL_SCALE, MngrProgram, run_git
 
 
 @pytest.fixture
-def fleet(mngr: Mngr) -> Fleet:
+def fleet(mngr: MngrProgram) -> Fleet:
     return Fleet(str(mngr.home), cwd=str(mngr.repo))
 
 
@@ -51,18 +51,16 @@ def tree(root: Path) -> dict[str, tuple[str, int, bytes]]:
 
 def index(work: Path) -> dict[str, str]:
     """Everything git says about a work tree."""
-    head = subprocess.run(
-        ["git", "-C", str(work), "symbolic-ref", "HEAD"], capture_output=True, text=True, check=False
-    )
+    head = subprocess.run(["git", "-C", str(work), "symbolic-ref", "HEAD"], capture_output=True, text=True, check=False)
     return {
         "branch": head.stdout,
-        "head": git(work, "rev-parse", "HEAD"),
-        "index": git(work, "ls-files", "-s", "-v", "-z"),
-        "objects": git(
+        "head": run_git(work, "rev-parse", "HEAD"),
+        "index": run_git(work, "ls-files", "-s", "-v", "-z"),
+        "objects": run_git(
             work, "-c", "alias.look=!git ls-files -s | cut -d' ' -f2 | git cat-file --batch-check", "look"
         ),
-        "staged": git(work, "diff", "--cached", "--raw", "--no-renames"),
-        "status": git(work, "status", "--porcelain=v2", "--untracked-files=all"),
+        "staged": run_git(work, "diff", "--cached", "--raw", "--no-renames"),
+        "status": run_git(work, "status", "--porcelain=v2", "--untracked-files=all"),
     }
 
 
@@ -92,23 +90,21 @@ def write(work: Path, name: str | bytes, data: bytes, mode: int = 0o644) -> None
 
 
 def commit(work: Path, *words: str) -> None:
-    git(
-        work, "-c", "user.name=A", "-c", "user.email=a@example.invalid", "commit", "-q", "--no-verify", *words
-    )
+    run_git(work, "-c", "user.name=A", "-c", "user.email=a@example.invalid", "commit", "-q", "--no-verify", *words)
 
 
 def age(work: Path) -> None:
     """Make the files older than the index, so that git trusts their times and does not look inside again."""
-    for name in git(work, "ls-files", "-z").split("\0"):
+    for name in run_git(work, "ls-files", "-z").split("\0"):
         if name and not os.path.islink(work / name):
             os.utime(work / name, (1_700_000_000, 1_700_000_000))
-    git(work, "update-index", "-q", "--really-refresh")
+    run_git(work, "update-index", "-q", "--really-refresh")
 
 
 def collect(repo: Path) -> None:
     """git gc as hard as it can be."""
-    git(repo, "reflog", "expire", "--expire=now", "--all")
-    git(repo, "gc", "-q", "--prune=now")
+    run_git(repo, "reflog", "expire", "--expire=now", "--all")
+    run_git(repo, "gc", "-q", "--prune=now")
 
 
 def make_nasty(work: Path) -> None:
@@ -117,15 +113,15 @@ def make_nasty(work: Path) -> None:
         write(work, f"src/f{number}.txt", b"line\n" * number)
     write(work, "src/tool", b"#!/bin/sh\n", 0o755)
     os.symlink("f1.txt", work / "src" / "link")
-    git(work, "add", "-A")
+    run_git(work, "add", "-A")
     commit(work, "-m", "mine")
     write(work, "src/f0.txt", b"staged\n")
-    git(work, "add", "src/f0.txt")
+    run_git(work, "add", "src/f0.txt")
     write(work, "src/f0.txt", b"staged and changed\n")
-    git(work, "rm", "-q", "--cached", "src/f1.txt")  # staged deletion, file still there
-    git(work, "rm", "-q", "src/f2.txt")
+    run_git(work, "rm", "-q", "--cached", "src/f1.txt")  # staged deletion, file still there
+    run_git(work, "rm", "-q", "src/f2.txt")
     (work / "src" / "f3.txt").unlink()  # unstaged deletion
-    git(work, "mv", "src/f4.txt", "src/renamed.txt")
+    run_git(work, "mv", "src/f4.txt", "src/renamed.txt")
     os.chmod(work / "src" / "f5.txt", 0o600)
     os.chmod(work / "src" / "tool", 0o700)
     for name in (
@@ -148,9 +144,9 @@ def make_nasty(work: Path) -> None:
     write(work, "secret/key", b"k", 0o400)
     os.mkfifo(work / "pipe", 0o644)
     write(work, "planned.txt", b"later\n")
-    git(work, "add", "-N", "planned.txt")
+    run_git(work, "add", "-N", "planned.txt")
     write(work, "README.md", b"assumed unchanged, yet changed\n")
-    git(work, "update-index", "--assume-unchanged", "README.md")
+    run_git(work, "update-index", "--assume-unchanged", "README.md")
     write(work, "noise.log", b"ignored\n")
     write(work, "readonly/sub/untracked", b"u")
     for name in ("src", "readonly/sub", "readonly"):
@@ -165,24 +161,28 @@ def test_a_nasty_worktree_comes_back_to_the_last_byte(fleet: Fleet) -> None:
 
 
 def test_a_nasty_mirror_comes_back_with_its_branches_and_stashes(fleet: Fleet, repo: Path) -> None:
-    git(repo, "branch", "other")
+    run_git(repo, "branch", "other")
     work = make(fleet, transfer="mirror")
     for number in (1, 2):
         write(work, "README.md", b"stashed %d\n" % number)
-        git(work, "-c", "user.name=A", "-c", "user.email=a@example.invalid", "stash", "-q")
-    git(work, "branch", "extra")
-    git(work, "tag", "-a", "-m", "t", "v1")
-    git(work, "config", "core.editor", "true")
+        run_git(work, "-c", "user.name=A", "-c", "user.email=a@example.invalid", "stash", "-q")
+    run_git(work, "branch", "extra")
+    run_git(work, "tag", "-a", "-m", "t", "v1")
+    run_git(work, "config", "core.editor", "true")
     make_nasty(work)
     (work / "noise.log").unlink()
-    refs = git(work, "for-each-ref"), git(work, "stash", "list"), git(work, "config", "--local", "--list")
+    refs = (
+        run_git(work, "for-each-ref"),
+        run_git(work, "stash", "list"),
+        run_git(work, "config", "--local", "--list"),
+    )
     round_trip(fleet, work)
     assert (
-        git(work, "for-each-ref"),
-        git(work, "stash", "list"),
-        git(work, "config", "--local", "--list"),
+        run_git(work, "for-each-ref"),
+        run_git(work, "stash", "list"),
+        run_git(work, "config", "--local", "--list"),
     ) == refs
-    git(work, "fsck", "--strict", "--no-dangling")
+    run_git(work, "fsck", "--strict", "--no-dangling")
     assert not (work / ".git" / "objects" / "info" / "alternates").exists()
 
 
@@ -198,12 +198,10 @@ def test_ignored_files_are_not_kept_and_their_size_is_named(fleet: Fleet) -> Non
 
 
 @pytest.mark.parametrize("where", ["--global", "--local"])
-def test_no_filter_and_no_line_end_rule_touches_a_byte(
-    fleet: Fleet, repo: Path, tmp_path: Path, where: str
-) -> None:
+def test_no_filter_and_no_line_end_rule_touches_a_byte(fleet: Fleet, repo: Path, tmp_path: Path, where: str) -> None:
     ran = tmp_path / "ran"
-    git(repo, "config", where, "filter.spy.clean", f"echo clean >>{ran}; tr a-z A-Z")
-    git(repo, "config", where, "filter.spy.smudge", f"echo smudge >>{ran}; tr A-Z a-z")
+    run_git(repo, "config", where, "filter.spy.clean", f"echo clean >>{ran}; tr a-z A-Z")
+    run_git(repo, "config", where, "filter.spy.smudge", f"echo smudge >>{ran}; tr A-Z a-z")
     rules = "* text=auto\n*.spy filter=spy\n*.id ident\n*.crlf eol=crlf\n*.u16 working-tree-encoding=UTF-16 text\n"
     (repo / ".gitattributes").write_text(rules)
     for name, data in (
@@ -213,13 +211,11 @@ def test_no_filter_and_no_line_end_rule_touches_a_byte(
         ("d.u16", "x\n".encode("utf-16")),
     ):
         (repo / name).write_bytes(data)
-    git(repo, "add", "-A")
-    git(repo, "commit", "-q", "-m", "rules")
+    run_git(repo, "add", "-A")
+    run_git(repo, "commit", "-q", "-m", "rules")
     work = make(fleet)
-    write(
-        work, "mixed.txt", b"one\r\ntwo\n"
-    )  # git add turns it into LF, and calls the file unchanged after that
-    git(work, "add", "mixed.txt")
+    write(work, "mixed.txt", b"one\r\ntwo\n")  # git add turns it into LF, and calls the file unchanged after that
+    run_git(work, "add", "mixed.txt")
     write(work, "more.spy", b"untracked\n")
     age(work)
     before = state(work)
@@ -232,7 +228,7 @@ def test_no_filter_and_no_line_end_rule_touches_a_byte(
 
 
 def test_autocrlf_changes_nothing(fleet: Fleet, repo: Path) -> None:
-    git(repo, "config", "core.autocrlf", "true")
+    run_git(repo, "config", "core.autocrlf", "true")
     work = make(fleet)
     assert (work / "README.md").read_bytes() == b"hello\r\n"
     age(work)
@@ -244,83 +240,81 @@ def test_nested_repositories_are_kept_whole(fleet: Fleet) -> None:
     work = make(fleet)
     for name in ("nested", "deep/nested", "src/inner"):
         (work / name).mkdir(parents=True, exist_ok=True)
-        git(work / name, "init", "-q")
+        run_git(work / name, "init", "-q")
         write(work / name, "file", b"x\n")
         write(work / name, "ignored.log", b"kept, for it is the nested one's affair\n")
-    git(work / "nested", "add", "file")
+    run_git(work / "nested", "add", "file")
     commit(work / "nested", "-m", "inside")
     write(work, "fake/.git/not-a-repository", b"but somebody's\n")
     write(work, "fake/beside", b"y")
-    before = git(work / "nested", "rev-parse", "HEAD")
+    before = run_git(work / "nested", "rev-parse", "HEAD")
     round_trip(fleet, work)
-    assert git(work / "nested", "rev-parse", "HEAD") == before
+    assert run_git(work / "nested", "rev-parse", "HEAD") == before
 
 
-def test_populated_submodules_are_kept_even_in_another_place(
-    fleet: Fleet, mngr: Mngr, tmp_path: Path
-) -> None:
+def test_populated_submodules_are_kept_even_in_another_place(fleet: Fleet, mngr: MngrProgram, tmp_path: Path) -> None:
     library = tmp_path / "library"
     library.mkdir()
-    git(library, "init", "-q", "-b", "main")
+    run_git(library, "init", "-q", "-b", "main")
     write(library, "lib.txt", b"lib\n")
-    git(library, "add", "-A")
+    run_git(library, "add", "-A")
     commit(library, "-m", "lib")
     work = make(fleet)
-    git(work, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library), "lib")
+    run_git(work, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library), "lib")
     commit(work, "-m", "with a submodule")
     write(work / "lib", "lib.txt", b"changed inside\n")
     round_trip(fleet, work)
     fleet.destroy(["foo"], force=True)
     work.mkdir()  # somebody else's by now
-    git(
+    run_git(
         mngr.repo, "worktree", "add", "-q", "--detach", str(tmp_path / "foo")
     )  # and so is git's name for the worktree
     assert fleet.undestroy(["foo"])[0].ok
-    moved = mngr.work("foo")
-    assert moved != work and git(moved / "lib", "status", "--porcelain") == "M lib.txt"
-    assert git(moved / "lib", "rev-parse", "--show-toplevel") == str(moved / "lib")
+    moved = mngr.get_work_dir("foo")
+    assert moved != work and run_git(moved / "lib", "status", "--porcelain") == "M lib.txt"
+    assert run_git(moved / "lib", "rev-parse", "--show-toplevel") == str(moved / "lib")
 
 
 def test_an_unfinished_merge_comes_back_unfinished(fleet: Fleet, repo: Path) -> None:
     work = make(fleet)
-    git(work, "checkout", "-q", "-b", "side")
+    run_git(work, "checkout", "-q", "-b", "side")
     write(work, "README.md", b"theirs\n")
     commit(work, "-a", "-m", "theirs")
-    git(work, "checkout", "-q", "mngr/foo")
+    run_git(work, "checkout", "-q", "mngr/foo")
     write(work, "README.md", b"ours\n")
     commit(work, "-a", "-m", "ours")
     subprocess.run(["git", "-C", str(work), "merge", "side"], capture_output=True, check=False)
-    assert "UU README.md" in git(work, "status", "--porcelain")
-    git(work, "branch", "-q", "-D", "side")
+    assert "UU README.md" in run_git(work, "status", "--porcelain")
+    run_git(work, "branch", "-q", "-D", "side")
     before = state(work)
     assert fleet.destroy(["foo"], force=True)[0].ok
-    git(repo, "branch", "-q", "-D", "mngr/foo")
+    run_git(repo, "branch", "-q", "-D", "mngr/foo")
     collect(repo)
     assert fleet.undestroy(["foo"])[0].ok
     assert state(work) == before
     write(work, "README.md", b"both\n")
-    git(work, "add", "README.md")
+    run_git(work, "add", "README.md")
     commit(work, "-m", "merged")
-    assert len(git(work, "rev-list", "--parents", "-1", "HEAD").split()) == 3
+    assert len(run_git(work, "rev-list", "--parents", "-1", "HEAD").split()) == 3
 
 
 def test_a_detached_head_comes_back_detached(fleet: Fleet, repo: Path) -> None:
     work = make(fleet)
     write(work, "a", b"1")
-    git(work, "add", "a")
+    run_git(work, "add", "a")
     commit(work, "-m", "a")
-    git(work, "checkout", "-q", "--detach")
+    run_git(work, "checkout", "-q", "--detach")
     write(work, "a", b"2")
     commit(work, "-a", "-m", "nobody's branch has this")
-    git(work, "reset", "-q", "--hard", "HEAD~1")
-    lost = git(work, "rev-parse", "HEAD@{1}")
+    run_git(work, "reset", "-q", "--hard", "HEAD~1")
+    lost = run_git(work, "rev-parse", "HEAD@{1}")
     before = state(work)
     assert fleet.destroy(["foo"], force=True)[0].ok
     collect(repo)
     assert fleet.undestroy(["foo"])[0].ok
     assert state(work) == before and before["branch"] == ""
     assert (
-        git(work, "log", "-1", "--format=%s", lost) == "nobody's branch has this"
+        run_git(work, "log", "-1", "--format=%s", lost) == "nobody's branch has this"
     )  # the reflog is part of the state
 
 
@@ -332,7 +326,7 @@ def test_another_umask_on_the_way_back_changes_no_mode(fleet: Fleet) -> None:
         before = state(work)
         assert before["tree"]["README.md"][1] == 0o664
         fleet.destroy(["foo"], force=True)
-        assert not (Path(fleet.graves()[0].place) / "work.tar").stat().st_size > 20480  # not the whole tree
+        assert not (Path(fleet.list_trash()[0].place) / "work.tar").stat().st_size > 20480  # not the whole tree
         os.umask(0o027)
         assert fleet.undestroy(["foo"])[0].ok
     finally:
@@ -344,12 +338,12 @@ def test_a_split_index_and_files_not_checked_out_come_back(fleet: Fleet) -> None
     work = make(fleet)
     for number in range(4):
         write(work, f"src/{number}", b"x")
-    git(work, "add", "-A")
+    run_git(work, "add", "-A")
     commit(work, "-m", "more")
-    git(work, "update-index", "--split-index")
+    run_git(work, "update-index", "--split-index")
     write(work, "src/0", b"staged")
-    git(work, "add", "src/0")
-    git(work, "update-index", "--skip-worktree", "src/1", "src/2")
+    run_git(work, "add", "src/0")
+    run_git(work, "update-index", "--skip-worktree", "src/1", "src/2")
     (work / "src" / "1").unlink()
     write(work, "src/2", b"changed behind git's back")
     round_trip(fleet, work)
@@ -357,8 +351,8 @@ def test_a_split_index_and_files_not_checked_out_come_back(fleet: Fleet) -> None
 
 def test_a_repository_with_sha256_comes_back(fleet: Fleet, repo: Path) -> None:
     shutil.rmtree(repo / ".git")
-    git(repo, "init", "-q", "-b", "main", "--object-format=sha256")
-    git(repo, "add", "-A")
+    run_git(repo, "init", "-q", "-b", "main", "--object-format=sha256")
+    run_git(repo, "add", "-A")
     commit(repo, "-m", "first")
     for name, mode in (("foo", "worktree"), ("bar", "mirror")):
         work = make(fleet, name, transfer=mode)
@@ -370,15 +364,15 @@ def test_a_repository_with_sha256_comes_back(fleet: Fleet, repo: Path) -> None:
 def test_saving_leaves_no_ref_and_no_object_in_the_users_repository(fleet: Fleet, repo: Path) -> None:
     work = make(fleet)
     make_nasty(work)
-    tip = git(work, "rev-parse", "HEAD")
-    objects = git(repo, "count-objects", "-v")
+    tip = run_git(work, "rev-parse", "HEAD")
+    objects = run_git(repo, "count-objects", "-v")
     fleet.destroy(["foo"], force=True)
-    assert git(repo, "count-objects", "-v") == objects
-    refs = git(repo, "for-each-ref", "--format=%(refname) %(objectname)").splitlines()
+    assert run_git(repo, "count-objects", "-v") == objects
+    refs = run_git(repo, "for-each-ref", "--format=%(refname) %(objectname)").splitlines()
     assert [ref.split()[0] for ref in refs] == ["refs/heads/main", "refs/heads/mngr/foo"]
     assert refs[1].split()[1] == tip
-    grave = fleet.graves()[0].place
-    git(repo, "bundle", "verify", "-q", f"{grave}/work.bundle")
+    grave = fleet.list_trash()[0].place
+    run_git(repo, "bundle", "verify", "-q", f"{grave}/work.bundle")
 
 
 def test_no_git_gc_reaches_the_graveyard(fleet: Fleet, repo: Path) -> None:
@@ -387,27 +381,25 @@ def test_no_git_gc_reaches_the_graveyard(fleet: Fleet, repo: Path) -> None:
     (work / "noise.log").unlink()
     before = state(work)
     fleet.destroy(["foo"], force=True)
-    git(repo, "branch", "-q", "-D", "mngr/foo")
+    run_git(repo, "branch", "-q", "-D", "mngr/foo")
     collect(repo)
     assert fleet.undestroy(["foo"])[0].ok
     assert state(work) == before
 
 
-def test_the_bundle_is_complete_when_no_branch_or_tag_holds_the_base(
-    fleet: Fleet, repo: Path, tmp_path: Path
-) -> None:
-    git(repo, "checkout", "-q", "--detach")
+def test_the_bundle_is_complete_when_no_branch_or_tag_holds_the_base(fleet: Fleet, repo: Path, tmp_path: Path) -> None:
+    run_git(repo, "checkout", "-q", "--detach")
     write(repo, "README.md", b"on no branch\n")
-    git(repo, "commit", "-q", "-a", "-m", "on no branch")
-    base = git(repo, "rev-parse", "HEAD")
+    run_git(repo, "commit", "-q", "-a", "-m", "on no branch")
+    base = run_git(repo, "rev-parse", "HEAD")
     work = make(fleet)
-    git(repo, "checkout", "-q", "main")
+    run_git(repo, "checkout", "-q", "main")
     before = state(work)
     outcome = fleet.destroy(["foo"], force=True)[0]
     assert outcome.extra["branch_kept"] == "mngr/foo"
-    grave = fleet.graves()[0].place
-    git(tmp_path, "clone", "-q", f"{grave}/work.bundle", "whole")
-    assert git(tmp_path / "whole", "rev-parse", "HEAD") == base
+    grave = fleet.list_trash()[0].place
+    run_git(tmp_path, "clone", "-q", f"{grave}/work.bundle", "whole")
+    assert run_git(tmp_path / "whole", "rev-parse", "HEAD") == base
     shutil.rmtree(repo)
     back = fleet.undestroy(["foo"])[0]
     assert back.ok, back.error
@@ -420,31 +412,31 @@ def test_the_bundle_is_complete_when_no_branch_or_tag_holds_the_base(
 def test_tags_of_any_kind_and_branches_that_go_are_no_matter_of_the_saved_work(
     fleet: Fleet, repo: Path, work_is: str
 ) -> None:
-    git(repo, "tag", "-a", "noted", "-m", "a note")
-    git(repo, "tag", "blob", "HEAD:README.md")
-    git(repo, "tag", "tree", "HEAD^{tree}")
-    git(repo, "checkout", "-q", "-b", "side")
+    run_git(repo, "tag", "-a", "noted", "-m", "a note")
+    run_git(repo, "tag", "blob", "HEAD:README.md")
+    run_git(repo, "tag", "tree", "HEAD^{tree}")
+    run_git(repo, "checkout", "-q", "-b", "side")
     write(repo, "side.txt", b"the same\n")
-    git(repo, "add", "-A")
+    run_git(repo, "add", "-A")
     commit(repo, "-m", "side")
-    git(repo, "checkout", "-q", "main")
+    run_git(repo, "checkout", "-q", "main")
     work = make(fleet, transfer="mirror")
     write(work, "mine.txt", b"the same\n")  # a blob that only the branch has that goes
-    git(work, "add", "-A")
+    run_git(work, "add", "-A")
     if work_is == "committed":
         commit(work, "-m", "mine")
-        git(work, "tag", "-a", "done", "-m", "mine")
+        run_git(work, "tag", "-a", "done", "-m", "mine")
     before = state(work)
     fleet.destroy(["foo"], force=True)
     assert fleet.undestroy(["foo"])[0].ok and state(work) == before
     fleet.destroy(["foo"], force=True)
-    git(repo, "branch", "-q", "-D", "side")
+    run_git(repo, "branch", "-q", "-D", "side")
     collect(repo)
     back = fleet.undestroy(["foo"])[0]
     assert back.ok, back.error
     assert list(back.notes) == ["refs/heads/side is left out: the source no longer has its commit"]
     assert state(work) == before
-    assert git(work, "fsck", "--connectivity-only") == ""
+    assert run_git(work, "fsck", "--connectivity-only") == ""
 
 
 def test_a_gone_source_that_the_work_needs_is_a_clear_error(fleet: Fleet, repo: Path) -> None:
@@ -454,7 +446,7 @@ def test_a_gone_source_that_the_work_needs_is_a_clear_error(fleet: Fleet, repo: 
     repo.rename(repo.with_name("moved"))
     back = fleet.undestroy(["foo"])[0]
     assert not back.ok and "the repository it was made from is gone" in (back.error or "")
-    assert fleet.list().agents == [] and len(fleet.graves()) == 1
+    assert fleet.list().agents == [] and len(fleet.list_trash()) == 1
     repo.with_name("moved").rename(repo)
     assert fleet.undestroy(["foo"])[0].ok
     assert (work / "a").read_bytes() == b"1"
@@ -463,12 +455,12 @@ def test_a_gone_source_that_the_work_needs_is_a_clear_error(fleet: Fleet, repo: 
 def test_a_source_that_lost_the_base_is_a_clear_error(fleet: Fleet, repo: Path) -> None:
     work = make(fleet)
     write(work, "a", b"1")
-    git(work, "add", "a")
+    run_git(work, "add", "a")
     commit(work, "-m", "a")
     fleet.destroy(["foo"], force=True)
     shutil.rmtree(repo)
     repo.mkdir()
-    git(repo, "init", "-q")
+    run_git(repo, "init", "-q")
     back = fleet.undestroy(["foo"])[0]
     assert not back.ok and "no longer has what the saved work builds on" in (back.error or "")
     assert fleet.list().agents == [] and not work.exists()
@@ -503,44 +495,42 @@ def test_a_work_tree_that_is_no_longer_one_is_saved_as_files(fleet: Fleet) -> No
     assert fleet.destroy(["foo"], force=True)[0].ok
     assert fleet.undestroy(["foo"])[0].ok
     assert tree(work) == before
-    assert git(work, "status", "--porcelain") == "?? a"
+    assert run_git(work, "status", "--porcelain") == "?? a"
 
 
 @pytest.mark.parametrize("mode", ["worktree", "mirror"])
-def test_a_damaged_index_is_no_reason_to_lose_or_to_keep_an_agent(
-    fleet: Fleet, repo: Path, mode: str
-) -> None:
+def test_a_damaged_index_is_no_reason_to_lose_or_to_keep_an_agent(fleet: Fleet, repo: Path, mode: str) -> None:
     work = make(fleet, transfer=mode)
     write(work, "a", b"1")
-    git(work, "add", "a")
+    run_git(work, "add", "a")
     commit(work, "-m", "a")
     write(work, "b", b"2")
-    tip = git(work, "rev-parse", "HEAD")
-    Path(git(work, "rev-parse", "--path-format=absolute", "--git-dir"), "index").write_bytes(
+    tip = run_git(work, "rev-parse", "HEAD")
+    Path(run_git(work, "rev-parse", "--path-format=absolute", "--git-dir"), "index").write_bytes(
         b"DIRC and then nothing"
     )
     before = tree(work)
     outcome = fleet.destroy(["foo"], force=True)[0]
     assert outcome.ok, outcome.error
     if mode == "worktree":
-        git(repo, "branch", "-q", "-D", "mngr/foo")
+        run_git(repo, "branch", "-q", "-D", "mngr/foo")
         collect(repo)
     back = fleet.undestroy(["foo"])[0]
     assert back.ok, back.error
-    assert tree(work) == before and git(work, "rev-parse", "HEAD") == tip
+    assert tree(work) == before and run_git(work, "rev-parse", "HEAD") == tip
 
 
 def test_a_work_dir_that_is_gone_leaves_its_branch(fleet: Fleet, repo: Path) -> None:
     work = make(fleet)
     write(work, "a", b"1")
-    git(work, "add", "a")
+    run_git(work, "add", "a")
     commit(work, "-m", "a")
-    tip = git(work, "rev-parse", "HEAD")
+    tip = run_git(work, "rev-parse", "HEAD")
     shutil.rmtree(work)
     assert fleet.destroy(["foo"], force=True)[0].ok
-    git(repo, "branch", "-q", "-D", "mngr/foo")
+    run_git(repo, "branch", "-q", "-D", "mngr/foo")
     assert fleet.undestroy(["foo"])[0].ok
-    assert git(work, "rev-parse", "HEAD") == tip and git(work, "status", "--porcelain") == ""
+    assert run_git(work, "rev-parse", "HEAD") == tip and run_git(work, "status", "--porcelain") == ""
 
 
 def test_an_archive_cannot_write_outside(tmp_path: Path) -> None:
@@ -555,7 +545,7 @@ def test_an_archive_cannot_write_outside(tmp_path: Path) -> None:
                 member.type, member.linkname = kind, link
                 file.addfile(member, io.BytesIO())
         try:
-            tar.check(str(path), refuse=(".git",))
+            tar.check_archive(str(path), refuse=(".git",))
         except MngrError:
             return True
         return False
@@ -572,9 +562,9 @@ def test_an_archive_cannot_write_outside(tmp_path: Path) -> None:
     )
 
 
-_names = st.text(
-    st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=8
-).filter(lambda name: name not in (".", "..") and name.lower() != ".git")
+_names = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=8).filter(
+    lambda name: name not in (".", "..") and name.lower() != ".git"
+)
 _leaves = st.one_of(
     st.tuples(st.just("file"), st.binary(max_size=40), st.sampled_from([0o644, 0o755, 0o600, 0o444, 0o777])),
     st.tuples(st.just("link"), _names, st.just(0)),
@@ -596,7 +586,7 @@ def _plant(where: Path, name: str, what: Any) -> None:
 
 
 @settings(
-    max_examples=200 if FULL else 6,
+    max_examples=200 if IS_FULL_SCALE else 6,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -609,19 +599,19 @@ def test_any_tree_comes_back(fleet: Fleet, first: dict[str, Any], then: dict[str
     """Some files committed, some of them replaced by others, some of that staged."""
     if any(agent.name == "any" for agent in fleet.list().agents):
         fleet.destroy(["any"], force=True)
-    for grave in fleet.graves():
+    for grave in fleet.list_trash():
         shutil.rmtree(grave.place)
     work = make(fleet, "any", branch=f":any-{os.urandom(4).hex()}")
     for place in (work / "area",):
         place.mkdir()
         for name, what in first.items():
             _plant(place, name, what)
-        git(work, "add", "-A", "-f")
+        run_git(work, "add", "-A", "-f")
         commit(work, "-m", "first", "--allow-empty")
         shutil.rmtree(place)
         place.mkdir()
         for name, what in then.items():
             _plant(place, name, what)
         if stage:
-            git(work, "add", "-A", "-f")
+            run_git(work, "add", "-A", "-f")
     round_trip(fleet, work, "any")

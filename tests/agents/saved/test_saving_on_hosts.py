@@ -22,14 +22,14 @@ from tests.agents.saved.test_save_restore import (
     tree,
     write,
 )
-from tests.conftest import FULL, Mngr, git
+from tests.conftest import IS_FULL_SCALE, MngrProgram, run_git
 from tests.support.hosts.sshd import Farm
 
 pytestmark = pytest.mark.hosts
 
 
 @pytest.fixture
-def fleet(mngr: Mngr, farm: Farm, monkeypatch: pytest.MonkeyPatch) -> Fleet:
+def fleet(mngr: MngrProgram, farm: Farm, monkeypatch: pytest.MonkeyPatch) -> Fleet:
     monkeypatch.setenv("MNGR__PROVIDERS__SSH__CONFIG", str(farm.config))
     mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
     return Fleet(str(mngr.home), cwd=str(mngr.repo))
@@ -56,43 +56,47 @@ def back(fleet: Fleet, name: str = "foo", **options: Any) -> Path:
 
 def facts(work: Path) -> tuple[str, ...]:
     """What a repository of its own holds beside the work tree."""
-    return git(work, "for-each-ref"), git(work, "stash", "list"), git(work, "config", "--local", "--list")
+    return (
+        run_git(work, "for-each-ref"),
+        run_git(work, "stash", "list"),
+        run_git(work, "config", "--local", "--list"),
+    )
 
 
 def make_full(work: Path) -> None:
     """A mirror with stashes, refs of every kind, a commit that only the reflog has, and a nasty work tree."""
     for number in (1, 2):
         write(work, "README.md", b"stashed %d\n" % number)
-        git(work, "-c", "user.name=A", "-c", "user.email=a@example.invalid", "stash", "-q")
-    git(work, "branch", "extra")
-    git(work, "tag", "-a", "-m", "t", "v1")
-    git(work, "update-ref", "refs/odd/place", "HEAD")
-    git(work, "config", "core.editor", "true")
+        run_git(work, "-c", "user.name=A", "-c", "user.email=a@example.invalid", "stash", "-q")
+    run_git(work, "branch", "extra")
+    run_git(work, "tag", "-a", "-m", "t", "v1")
+    run_git(work, "update-ref", "refs/odd/place", "HEAD")
+    run_git(work, "config", "core.editor", "true")
     commit(work, "--allow-empty", "-m", "only the reflog has this")
-    git(work, "reset", "-q", "--hard", "HEAD~1")
+    run_git(work, "reset", "-q", "--hard", "HEAD~1")
     make_nasty(work)
     (work / "noise.log").unlink()
 
 
-def test_a_nasty_mirror_comes_back_to_the_last_byte(fleet: Fleet, farm: Farm, mngr: Mngr) -> None:
+def test_a_nasty_mirror_comes_back_to_the_last_byte(fleet: Fleet, farm: Farm, mngr: MngrProgram) -> None:
     work = make(fleet)
     make_full(work)
-    lost = git(work, "rev-parse", "HEAD@{2}")
+    lost = run_git(work, "rev-parse", "HEAD@{2}")
     before = state(work), facts(work)
     away(fleet, "foo")
     assert not work.exists() and not list((farm.home("h1") / ".mngr" / "agents").iterdir())
     assert not list((farm.home("h1") / ".mngr" / "names").iterdir())
     assert back(fleet) == work
     assert (state(work), facts(work)) == before
-    git(work, "fsck", "--strict", "--no-dangling")
-    assert git(work, "log", "-1", "--format=%s", lost) == "only the reflog has this"
+    run_git(work, "fsck", "--strict", "--no-dangling")
+    assert run_git(work, "log", "-1", "--format=%s", lost) == "only the reflog has this"
     assert not (work / ".git" / "objects" / "info" / "alternates").exists()
     assert list((mngr.home / "cache" / "stage").iterdir()) == []
 
 
-def test_from_here_to_one_host_to_the_next_and_back(fleet: Fleet, farm: Farm, mngr: Mngr) -> None:
-    git(mngr.repo, "branch", "other")
-    git(mngr.repo, "config", "user.name", "Somebody")
+def test_from_here_to_one_host_to_the_next_and_back(fleet: Fleet, farm: Farm, mngr: MngrProgram) -> None:
+    run_git(mngr.repo, "branch", "other")
+    run_git(mngr.repo, "config", "user.name", "Somebody")
     work = make(fleet, "foo")
     make_nasty(work)
     (work / "noise.log").unlink()
@@ -107,16 +111,16 @@ def test_from_here_to_one_host_to_the_next_and_back(fleet: Fleet, farm: Farm, mn
         there = Path(view.work_dir)
         assert (view.id, view.name, view.branch) == (agent_id, "foo", "mngr/foo")
         assert there.is_relative_to(place) and state(there) == before
-        assert git(there, "branch", "--format=%(refname:short)").split() == ["main", "mngr/foo", "other"]
-        assert git(there, "config", "user.name") == "Somebody"
-        assert [agent.name for agent in fleet.list().agents] == ["foo"] and fleet.graves() == []
+        assert run_git(there, "branch", "--format=%(refname:short)").split() == ["main", "mngr/foo", "other"]
+        assert run_git(there, "config", "user.name") == "Somebody"
+        assert [agent.name for agent in fleet.list().agents] == ["foo"] and fleet.list_trash() == []
     assert [list((farm.home(name) / ".mngr" / "work").iterdir()) for name in ("h1", "h2")] == [[], []]
-    git(there, "fsck", "--strict", "--no-dangling")
-    assert git(mngr.repo, "worktree", "list").count("\n") == 0
+    run_git(there, "fsck", "--strict", "--no-dangling")
+    assert run_git(mngr.repo, "worktree", "list").count("\n") == 0
     assert fleet.gc() == []
 
 
-def test_a_clone_elsewhere_goes_its_own_way(fleet: Fleet, mngr: Mngr) -> None:
+def test_a_clone_elsewhere_goes_its_own_way(fleet: Fleet, mngr: MngrProgram) -> None:
     work = make(fleet, "foo")
     make_nasty(work)
     (work / "noise.log").unlink()
@@ -130,7 +134,7 @@ def test_a_clone_elsewhere_goes_its_own_way(fleet: Fleet, mngr: Mngr) -> None:
             key: before[key] for key in before if key != "branch"
         }
         assert after["branch"] == f"refs/heads/mngr/{name}\n"
-    assert "mngr/bar" not in git(mngr.repo, "branch", "--list")  # each has a repository of its own
+    assert "mngr/bar" not in run_git(mngr.repo, "branch", "--list")  # each has a repository of its own
 
 
 def test_a_snapshot_of_one_host_becomes_an_agent_of_another(fleet: Fleet) -> None:
@@ -147,7 +151,7 @@ def test_a_snapshot_of_one_host_becomes_an_agent_of_another(fleet: Fleet) -> Non
     assert state(Path(view.work_dir))["status"] == before["status"]
 
 
-def test_without_its_host_an_agent_comes_back_on_another(fleet: Fleet, farm: Farm, mngr: Mngr) -> None:
+def test_without_its_host_an_agent_comes_back_on_another(fleet: Fleet, farm: Farm, mngr: MngrProgram) -> None:
     work = make(fleet)
     write(work, "draft", b"mine")
     away(fleet, "foo")
@@ -181,11 +185,11 @@ def test_a_copy_comes_back_and_none_is_never_touched(fleet: Fleet, farm: Farm, t
     assert "the directory it worked in is gone" in (fleet.undestroy(["bar"])[0].error or "")
 
 
-def test_what_is_ignored_there_does_not_travel(fleet: Fleet, farm: Farm, mngr: Mngr) -> None:
+def test_what_is_ignored_there_does_not_travel(fleet: Fleet, farm: Farm, mngr: MngrProgram) -> None:
     """By the rules of the host, not by ours."""
     (mngr.home.parent / ".config" / "git").mkdir(parents=True)
     (mngr.home.parent / ".config" / "git" / "ignore").write_text("*.keep\n")
-    git(mngr.repo, "config", "--global", "core.excludesFile", str(mngr.home.parent / "ignored"))
+    run_git(mngr.repo, "config", "--global", "core.excludesFile", str(mngr.home.parent / "ignored"))
     (mngr.home.parent / "ignored").write_text("kept*\n")
     (farm.home("h1") / "rules").write_text("*.junk\n")
     with (farm.home("h1") / ".gitconfig").open("a") as file:
@@ -200,7 +204,7 @@ def test_what_is_ignored_there_does_not_travel(fleet: Fleet, farm: Farm, mngr: M
     write(work, "kept too", b"and this")
     (outcome,) = away(fleet, "foo")
     assert outcome.extra["ignored_bytes"] >= 200_000
-    assert not (Path(fleet.graves()[0].place) / "work.tar").stat().st_size > 100_000
+    assert not (Path(fleet.list_trash()[0].place) / "work.tar").stat().st_size > 100_000
     back(fleet)
     names = set(tree(work))
     assert {"z.keep", "kept too"} <= names and not {"y.junk", "build", "some dir*/x.junk"} & names
@@ -208,27 +212,27 @@ def test_what_is_ignored_there_does_not_travel(fleet: Fleet, farm: Farm, mngr: M
 
 
 def test_a_worktree_of_a_repository_there_comes_back_with_one_of_its_own(
-    fleet: Fleet, farm: Farm, mngr: Mngr
+    fleet: Fleet, farm: Farm, mngr: MngrProgram
 ) -> None:
     origin = farm.home("h1") / "origin"
     shutil.copytree(mngr.repo, origin)
     work = make(fleet, source=f"@h1:{origin}")
     assert (work / ".git").is_file()
     commit(work, "--allow-empty", "-m", "only the reflog has this")
-    git(work, "reset", "-q", "--hard", "HEAD~1")
-    lost = git(work, "rev-parse", "HEAD@{1}")
+    run_git(work, "reset", "-q", "--hard", "HEAD~1")
+    lost = run_git(work, "rev-parse", "HEAD@{1}")
     make_nasty(work)
     (work / "noise.log").unlink()
     before = state(work)
     view = fleet.clone("foo", "bar@local", start=False)
     assert state(Path(view.work_dir))["tree"] == before["tree"]
     away(fleet, "foo")
-    assert not work.exists() and git(origin, "worktree", "list").count("\n") == 0
-    assert git(origin, "branch", "--list", "mngr/foo") == "  mngr/foo".strip()  # its commit is on no other
+    assert not work.exists() and run_git(origin, "worktree", "list").count("\n") == 0
+    assert run_git(origin, "branch", "--list", "mngr/foo") == "  mngr/foo".strip()  # its commit is on no other
     assert back(fleet) == work
     assert state(work) == before and (work / ".git").is_dir()
-    git(work, "fsck", "--strict", "--no-dangling")
-    assert git(work, "log", "-1", "--format=%s", lost) == "only the reflog has this"
+    run_git(work, "fsck", "--strict", "--no-dangling")
+    assert run_git(work, "log", "-1", "--format=%s", lost) == "only the reflog has this"
 
 
 def test_a_repository_that_borrows_objects_is_saved_whole(fleet: Fleet, farm: Farm) -> None:
@@ -249,28 +253,28 @@ def test_a_repository_that_borrows_objects_is_saved_whole(fleet: Fleet, farm: Fa
     shutil.rmtree(lender)
     back(fleet)
     assert state(work) == before
-    git(work, "fsck", "--strict", "--no-dangling")
+    run_git(work, "fsck", "--strict", "--no-dangling")
 
 
 def test_the_conversation_and_the_variables_move_and_those_of_the_host_do_not(
-    fleet: Fleet, farm: Farm, mngr: Mngr
+    fleet: Fleet, farm: Farm, mngr: MngrProgram
 ) -> None:
     mngr("create", "foo@h1", "player", "--env", "GIVEN=it's $HOME", "--env", "TZ=Asia/Tokyo")
     mngr("message", "foo", "-m", "hello", "--wait")
     look = ("exec", "foo", "--", "sh", "-c", 'printf "%s|" "$HOME" "$GIVEN" "$TZ" "$MNGR_AGENT_DIR"')
     at_first = mngr(*look).out
     mngr("migrate", "foo", "@h2")
-    assert mngr.agent("foo")["state"] == "WAITING"
+    assert mngr.get_agent("foo")["state"] == "WAITING"
     assert mngr(*look).out == at_first.replace(str(farm.home("h1")), str(farm.home("h2")))
     mngr("message", "foo", "-m", "again", "--wait")
-    said = [row["text"] for row in mngr.json("transcript", "foo")["transcript"]]
+    said = [row["text"] for row in mngr.run_json("transcript", "foo")["transcript"]]
     assert said == ["hello", "ok: hello", "again", "ok: again"]
-    types = [row["type"] for row in mngr.json("events", "foo")["events"]]
+    types = [row["type"] for row in mngr.run_json("events", "foo")["events"]]
     assert types[0] == "created" and "migrate" in types
 
 
 @settings(
-    max_examples=40 if FULL else 3,
+    max_examples=40 if IS_FULL_SCALE else 3,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -282,21 +286,21 @@ def test_the_conversation_and_the_variables_move_and_those_of_the_host_do_not(
 def test_any_tree_comes_back(fleet: Fleet, first: dict[str, Any], then: dict[str, Any], stage: bool) -> None:
     if any(agent.name == "any" for agent in fleet.list().agents):
         away(fleet, "any")
-    for grave in fleet.graves():
+    for grave in fleet.list_trash():
         shutil.rmtree(grave.place)
     work = make(fleet, "any@h1")
     place = work / "area"
     place.mkdir()
     for name, what in first.items():
         _plant(place, name, what)
-    git(work, "add", "-A", "-f")
+    run_git(work, "add", "-A", "-f")
     commit(work, "-m", "first", "--allow-empty")
     shutil.rmtree(place)
     place.mkdir()
     for name, what in then.items():
         _plant(place, name, what)
     if stage:
-        git(work, "add", "-A", "-f")
+        run_git(work, "add", "-A", "-f")
     before = state(work)
     away(fleet, "any")
     assert back(fleet, "any") == work

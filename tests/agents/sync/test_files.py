@@ -39,12 +39,12 @@ def unpack(entries: list[tuple[str, str, str]], target: Path) -> None:
     take(data.getvalue(), target)
 
 
-def take(data: bytes, target: Path, most: transfer_limits.Limits | None = None) -> None:
+def take(data: bytes, target: Path, most: transfer_limits.TransferLimits | None = None) -> None:
     """Read an archive as it comes from an agent."""
     with tempfile.TemporaryFile() as file:
         file.write(data)
         file.seek(0)
-        for archive, member in files._members(file, most or transfer_limits.Limits()):
+        for archive, member in files._iter_members(file, most or transfer_limits.TransferLimits()):
             files._extract(archive, member, str(target))
 
 
@@ -108,14 +108,14 @@ def test_limits_stop_a_flood(tmp_path: Path) -> None:
     for number in range(20):
         (source / str(number)).write_text("x" * 100)
     host = LocalHost(Home(str(tmp_path / "home")))
-    assert files.receive(host, str(source), ["."], str(tmp_path / "a")) == 20
+    assert files.receive_files(host, str(source), ["."], str(tmp_path / "a")) == 20
     for most, said in (
-        (transfer_limits.Limits(files=10), "at most 10 files"),
-        (transfer_limits.Limits(bytes=1000), "at most 1 kB"),
-        (transfer_limits.Limits(file_bytes=99), "has 100 bytes, and at most 99 bytes"),
+        (transfer_limits.TransferLimits(files=10), "at most 10 files"),
+        (transfer_limits.TransferLimits(bytes=1000), "at most 1 kB"),
+        (transfer_limits.TransferLimits(file_bytes=99), "has 100 bytes, and at most 99 bytes"),
     ):
         with pytest.raises(MngrError, match=said):
-            files.receive(host, str(source), ["."], str(tmp_path / "b"), most)
+            files.receive_files(host, str(source), ["."], str(tmp_path / "b"), most)
 
 
 def test_git_of_the_agents_does_not_come_along(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_header_cannot_fill_the_memory(tmp_path: Path, kind: str) -> None:
         file.truncate(1 << 36)
         file.seek(0)
         with pytest.raises(MngrError, match="not one that tar makes"):
-            list(files._members(file, transfer_limits.Limits(bytes=1 << 40, file_bytes=1 << 40)))
+            list(files._iter_members(file, transfer_limits.TransferLimits(bytes=1 << 40, file_bytes=1 << 40)))
 
 
 def test_headers_without_end_are_no_bug_of_ours(tmp_path: Path) -> None:
@@ -182,4 +182,4 @@ def test_headers_without_end_are_no_bug_of_ours(tmp_path: Path) -> None:
 def test_a_host_that_says_nothing_is_left_in_time(tmp_path: Path) -> None:
     read, write = os.pipe()
     with os.fdopen(read, "rb") as stream, os.fdopen(write, "wb"), pytest.raises(TimedOut):
-        list(files._members(stream, transfer_limits.Limits(seconds=0.1)))
+        list(files._iter_members(stream, transfer_limits.TransferLimits(seconds=0.1)))

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Mngr, git
-from tests.support.repos import commit, refs
+from tests.conftest import MngrProgram, run_git
+from tests.support.repos import commit_file, list_refs
 from tests.support.traps import lay, sprung
 
 pytestmark = pytest.mark.hosts
@@ -26,7 +26,7 @@ BRANCH = "refs/heads/mngr/foo"
 class Agent:
     """An agent with a repository of its own, and where it keeps its files, which we see too."""
 
-    mngr: Mngr
+    mngr: MngrProgram
     home: Path
 
     @property
@@ -39,10 +39,10 @@ class Agent:
 
     def refused(self, *words: str) -> str:
         """Why `pull` takes nothing; and it has taken nothing."""
-        before = refs(self.mngr.repo), objects(self.mngr.repo)
+        before = list_refs(self.mngr.repo), objects(self.mngr.repo)
         ran = self.mngr(*words, "pull", "foo", code=1)
         assert "the work of foo was refused: " in ran.err and "nothing was changed here" in ran.err
-        assert (refs(self.mngr.repo), objects(self.mngr.repo)) == before
+        assert (list_refs(self.mngr.repo), objects(self.mngr.repo)) == before
         return ran.err
 
     def make(self, *entries: tuple[str, str, bytes]) -> None:
@@ -55,14 +55,19 @@ class Agent:
 
     def take(self, tree: str) -> None:
         """Move the agent's branch on to a tree."""
-        git(self.work, "update-ref", BRANCH, git(self.work, "commit-tree", tree, "-p", BRANCH, "-m", "evil"))
+        run_git(
+            self.work,
+            "update-ref",
+            BRANCH,
+            run_git(self.work, "commit-tree", tree, "-p", BRANCH, "-m", "evil"),
+        )
 
     @contextmanager
     def back(self) -> Iterator[None]:
         """Afterwards the branch is where it was."""
-        start = git(self.work, "rev-parse", BRANCH)
+        start = run_git(self.work, "rev-parse", BRANCH)
         yield
-        git(self.work, "update-ref", BRANCH, start)
+        run_git(self.work, "update-ref", BRANCH, start)
 
 
 def write(work: Path, kind: str, data: bytes) -> str:
@@ -77,7 +82,7 @@ def objects(repo: Path) -> set[str]:
 
 
 @pytest.fixture(params=["local", pytest.param("ssh", marks=pytest.mark.hosts)])
-def agent(request: pytest.FixtureRequest, mngr: Mngr, monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
+def agent(request: pytest.FixtureRequest, mngr: MngrProgram, monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
     """An agent here, and one on a host."""
     if request.param == "local":
         mngr("create", "foo", "--transfer", "mirror", *RUN)
@@ -127,24 +132,24 @@ def test_nothing_that_a_repository_is_set_to_run_runs(agent: Agent, tmp_path: Pa
     mngr, work, proof = agent.mngr, agent.work, tmp_path / "proof"
     (work / "a.two").write_text("two")
     (work / ".gitattributes").write_text("* filter=evil diff=evil merge=evil\n*.two filter=two\n")
-    done = commit(work, "one.txt")
+    done = commit_file(work, "one.txt")
     lay(work, proof)
     (work / "README.md").write_text("agent\n")
     (work / "new.two").write_text("new\n")
     for name in ("README.md", "src/app.py", "a.two"):
         os.utime(work / name, (1, 1))
-    assert mngr.json("list", "--git")["agents"][0]["dirty"] is True
+    assert mngr.run_json("list", "--git")["agents"][0]["dirty"] is True
     assert "+agent" in mngr("diff", "foo").out
     mngr("diff", "foo", "--committed")
-    git(mngr.repo, "fetch", "-q", "mngr::foo", "mngr/foo")
+    run_git(mngr.repo, "fetch", "-q", "mngr::foo", "mngr/foo")
     assert sprung(proof) == []
     mngr("pull", "foo")
-    assert git(mngr.repo, "rev-parse", "mngr/foo") == done
-    commit(mngr.repo, "README.md", "user\n")
+    assert run_git(mngr.repo, "rev-parse", "mngr/foo") == done
+    commit_file(mngr.repo, "README.md", "user\n")
     mngr("push", "foo", "--stash", code=1)
     (work / "README.md").write_text("hello\n")
     mngr("push", "foo", "--stash")
-    git(mngr.repo, "push", "-q", "mngr::foo", "main:refs/heads/sent")
+    run_git(mngr.repo, "push", "-q", "mngr::foo", "main:refs/heads/sent")
     mngr("pull", "foo:README.md", "got")
     assert sprung(proof) == []
     assert (work / "new.two").read_text() == "new\n"
@@ -154,21 +159,21 @@ def test_a_repository_inside_is_not_asked(agent: Agent, tmp_path: Path) -> None:
     mngr, work, proof = agent.mngr, agent.work, tmp_path / "proof"
     names = ("linked", "plain", "loose")
     for name in names:
-        git(work, "init", "-q", name)
-        commit(work / name, "x.txt")
-    git(work, "-c", "advice.addEmbeddedRepo=false", "add", "linked", "plain")
+        run_git(work, "init", "-q", name)
+        commit_file(work / name, "x.txt")
+    run_git(work, "-c", "advice.addEmbeddedRepo=false", "add", "linked", "plain")
     (work / ".gitmodules").write_text('[submodule "linked"]\n\tpath = linked\n\turl = ./x\n\tignore = none\n')
-    git(work, "add", ".gitmodules")
-    git(work, "commit", "-q", "-m", "inside")
+    run_git(work, "add", ".gitmodules")
+    run_git(work, "commit", "-q", "-m", "inside")
     for name in names:
         lay(work / name, proof / name)
         os.utime(work / name / "x.txt", (1, 1))
     (work / "README.md").write_text("agent\n")
     mngr("list", "--git")
     mngr("diff", "foo")
-    commit(mngr.repo, "mine.txt")
+    commit_file(mngr.repo, "mine.txt")
     assert "has a repository inside" in mngr("push", "foo", "--stash", code=1).err
-    git(work, "checkout", "-q", "README.md")
+    run_git(work, "checkout", "-q", "README.md")
     os.utime(work / "linked/x.txt", (2, 2))
     mngr("push", "foo", code=None)
     mngr("pull", "foo")
@@ -178,17 +183,17 @@ def test_a_repository_inside_is_not_asked(agent: Agent, tmp_path: Path) -> None:
 def test_git_works_nowhere_but_in_the_work_dir(agent: Agent, tmp_path: Path) -> None:
     mngr, work = agent.mngr, agent.work
     precious = tmp_path / "precious"
-    git(tmp_path, "init", "-q", str(precious))
-    commit(precious, "mine.txt", "mine\n")
+    run_git(tmp_path, "init", "-q", str(precious))
+    commit_file(precious, "mine.txt", "mine\n")
     (precious / "draft.txt").write_text("draft\n")
-    commit(mngr.repo, "pushed.txt")
-    git(work, "config", "core.worktree", str(precious))
+    commit_file(mngr.repo, "pushed.txt")
+    run_git(work, "config", "core.worktree", str(precious))
     (work / "README.md").write_text("agent\n")
     assert mngr("diff", "foo", "--name-only").out == "README.md\n"
     mngr("push", "foo", "--stash")
     assert (work / "pushed.txt").exists() and (work / "README.md").read_text() == "agent\n"
-    git(work, "config", "--unset", "core.worktree")
-    before = refs(precious)
+    run_git(work, "config", "--unset", "core.worktree")
+    before = list_refs(precious)
     for trap in ("commondir", "file"):
         if trap == "commondir":
             (work / ".git/commondir").write_text(str(precious / ".git"))
@@ -197,10 +202,10 @@ def test_git_works_nowhere_but_in_the_work_dir(agent: Agent, tmp_path: Path) -> 
             (work / ".git").write_text(f"gitdir: {precious}/.git\n")
         mngr("diff", "foo", code=1)
         mngr("push", "foo", "--stash", code=1)
-        (agent_row,) = mngr.json("list", "--git")["agents"]
+        (agent_row,) = mngr.run_json("list", "--git")["agents"]
         assert agent_row["dirty"] is None
     assert sorted(p.name for p in precious.iterdir()) == [".git", "draft.txt", "mine.txt"]
-    assert {name for name in refs(precious) if name.startswith("refs/heads/")} == set(before)
+    assert {name for name in list_refs(precious) if name.startswith("refs/heads/")} == set(before)
 
 
 # ---- refs, records and alternates
@@ -208,7 +213,7 @@ def test_git_works_nowhere_but_in_the_work_dir(agent: Agent, tmp_path: Path) -> 
 
 def test_only_the_agents_branch_comes_whatever_refs_there_are(agent: Agent) -> None:
     work = agent.work
-    done = commit(work, "one.txt")
+    done = commit_file(work, "one.txt")
     names = [
         "-x",
         "--upload-pack=x",
@@ -222,27 +227,25 @@ def test_only_the_agents_branch_comes_whatever_refs_there_are(agent: Agent) -> N
         "x.lock",
         *map(str, range(3000)),
     ]
-    rows = "".join(
-        f"{done} refs/heads/{name}\n{done} refs/mngr/{name}\n{done} refs/tags/{name}\n" for name in names
-    )
+    rows = "".join(f"{done} refs/heads/{name}\n{done} refs/mngr/{name}\n{done} refs/tags/{name}\n" for name in names)
     (work / ".git/packed-refs").write_text("# pack-refs with: peeled \n" + rows)
     (work / ".git/refs/heads/main").unlink()
     (work / ".git/refs/heads/mngr/loop").write_text("ref: refs/heads/mngr/loop\n")
     (work / ".git/refs/heads/mngr/passwd").symlink_to("/etc/passwd")
-    before = refs(agent.mngr.repo)
-    assert agent.mngr.json("pull", "foo")["results"][0]["commit"] == done
-    assert refs(agent.mngr.repo) == {**before, BRANCH: done}
+    before = list_refs(agent.mngr.repo)
+    assert agent.mngr.run_json("pull", "foo")["results"][0]["commit"] == done
+    assert list_refs(agent.mngr.repo) == {**before, BRANCH: done}
 
 
 def test_a_ref_that_leads_upwards_brings_nothing(agent: Agent) -> None:
-    done, before = commit(agent.work, "one.txt"), refs(agent.mngr.repo)
+    done, before = commit_file(agent.work, "one.txt"), list_refs(agent.mngr.repo)
     (agent.work / ".git/packed-refs").write_text(f"# pack-refs with: peeled \n{done} refs/heads/..\n")
     was_refused = "the work of foo was refused" in agent.mngr("pull", "foo", code=None).err
-    assert refs(agent.mngr.repo) == (before if was_refused else {**before, BRANCH: done})
+    assert list_refs(agent.mngr.repo) == (before if was_refused else {**before, BRANCH: done})
 
 
 def test_a_record_cannot_give_git_options(agent: Agent, tmp_path: Path) -> None:
-    path, before = agent.dir / "agent.json", refs(agent.mngr.repo)
+    path, before = agent.dir / "agent.json", list_refs(agent.mngr.repo)
     record = json.loads(path.read_text())
     for key, value, words in (
         ("base", f"--output={tmp_path}/out", ("diff", "foo")),
@@ -257,7 +260,7 @@ def test_a_record_cannot_give_git_options(agent: Agent, tmp_path: Path) -> None:
     ):
         path.write_text(json.dumps({**record, key: value}) + "\n")
         agent.mngr(*words, code=0 if words[0] == "list" else 1)
-        assert not (tmp_path / "out").exists() and refs(agent.mngr.repo) == before
+        assert not (tmp_path / "out").exists() and list_refs(agent.mngr.repo) == before
 
 
 def test_an_agent_does_not_pass_for_another(agent: Agent) -> None:
@@ -272,17 +275,15 @@ def test_an_agent_does_not_pass_for_another(agent: Agent) -> None:
 
 
 def test_alternates_lead_to_nothing_of_ours(agent: Agent, tmp_path: Path) -> None:
-    done = commit(agent.work, "one.txt")
+    done = commit_file(agent.work, "one.txt")
     other = tmp_path / "other"
-    git(tmp_path, "init", "-q", str(other))
-    commit(other, "other.txt")
-    (agent.work / ".git/objects/info/alternates").write_text(
-        f"/etc\n/dev/zero\n{other}/.git/objects\n../../../..\n"
-    )
+    run_git(tmp_path, "init", "-q", str(other))
+    commit_file(other, "other.txt")
+    (agent.work / ".git/objects/info/alternates").write_text(f"/etc\n/dev/zero\n{other}/.git/objects\n../../../..\n")
     agent.mngr("pull", "foo")
-    assert git(agent.mngr.repo, "rev-parse", "mngr/foo") == done
+    assert run_git(agent.mngr.repo, "rev-parse", "mngr/foo") == done
     assert not (agent.mngr.repo / ".git/objects/info/alternates").exists()
-    git(agent.mngr.repo, "fsck", "--strict")
+    run_git(agent.mngr.repo, "fsck", "--strict")
 
 
 # ---- what commits hold
@@ -317,9 +318,7 @@ def test_submodules_that_would_run_something_are_refused(agent: Agent) -> None:
         ("x", "x", 'url = "http://a/\\n\\nhost=b"'),
     ):
         with agent.back():
-            agent.make(
-                ("100644", ".gitmodules", f'[submodule "{name}"]\n\tpath = {path}\n\t{more}\n'.encode())
-            )
+            agent.make(("100644", ".gitmodules", f'[submodule "{name}"]\n\tpath = {path}\n\t{more}\n'.encode()))
             agent.refused()
 
 
@@ -346,45 +345,42 @@ def test_a_link_out_of_the_tree_is_refused_even_from_the_past(agent: Agent) -> N
     ):
         with agent.back():
             blob = write(work, "blob", target.encode())
-            git(work, "update-index", "--add", "--cacheinfo", f"120000,{blob},{name}")
-            agent.take(git(work, "write-tree"))
-            git(work, "update-index", "--force-remove", name)
-            agent.take(git(work, "write-tree"))
+            run_git(work, "update-index", "--add", "--cacheinfo", f"120000,{blob},{name}")
+            agent.take(run_git(work, "write-tree"))
+            run_git(work, "update-index", "--force-remove", name)
+            agent.take(run_git(work, "write-tree"))
             assert "link" in agent.refused()
 
 
-def test_links_inside_the_tree_come_and_those_that_were_here_stay(mngr: Mngr) -> None:
+def test_links_inside_the_tree_come_and_those_that_were_here_stay(mngr: MngrProgram) -> None:
     (mngr.repo / "to-etc").symlink_to("/etc")
-    mine = commit(mngr.repo, "mine.txt")
+    mine = commit_file(mngr.repo, "mine.txt")
     mngr("create", "foo", "--transfer", "mirror", *RUN)
-    work = mngr.work("foo")
+    work = mngr.get_work_dir("foo")
     (work / "src/up").symlink_to("../README.md")
-    commit(work, "one.txt")
-    git(work, "checkout", "-q", "-b", "side", mine)
+    commit_file(work, "one.txt")
+    run_git(work, "checkout", "-q", "-b", "side", mine)
     (work / "down").symlink_to("src/app.py")
-    commit(work, "two.txt")
-    git(work, "checkout", "-q", "mngr/foo")
-    git(work, "merge", "-q", "-m", "both", "side")
+    commit_file(work, "two.txt")
+    run_git(work, "checkout", "-q", "mngr/foo")
+    run_git(work, "merge", "-q", "-m", "both", "side")
     mngr("pull", "foo", "--merge")
-    assert (
-        os.readlink(mngr.repo / "src/up") == "../README.md"
-        and os.readlink(mngr.repo / "down") == "src/app.py"
-    )
+    assert os.readlink(mngr.repo / "src/up") == "../README.md" and os.readlink(mngr.repo / "down") == "src/app.py"
 
 
-def test_a_link_that_only_a_merge_adds_is_refused(mngr: Mngr) -> None:
+def test_a_link_that_only_a_merge_adds_is_refused(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--transfer", "mirror", *RUN)
     agent = Agent(mngr, mngr.home)
-    one = commit(agent.work, "one.txt")
-    git(agent.work, "checkout", "-q", "-b", "side", "main")
-    two = commit(agent.work, "two.txt")
+    one = commit_file(agent.work, "one.txt")
+    run_git(agent.work, "checkout", "-q", "-b", "side", "main")
+    two = commit_file(agent.work, "two.txt")
     blob = write(agent.work, "blob", b"/etc/passwd")
-    git(agent.work, "update-index", "--add", "--cacheinfo", f"120000,{blob},x")
-    tree = git(agent.work, "write-tree")
-    git(
+    run_git(agent.work, "update-index", "--add", "--cacheinfo", f"120000,{blob},x")
+    tree = run_git(agent.work, "write-tree")
+    run_git(
         agent.work,
         "update-ref",
         BRANCH,
-        git(agent.work, "commit-tree", tree, "-p", one, "-p", two, "-m", "both"),
+        run_git(agent.work, "commit-tree", tree, "-p", one, "-p", two, "-m", "both"),
     )
     assert "'x' is a link to '/etc/passwd'" in agent.refused()

@@ -6,120 +6,120 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Mngr, git
+from tests.conftest import MngrProgram, run_git
 from tests.support.hosts.sshd import Farm
-from tests.support.repos import commit, refs, status
+from tests.support.repos import commit_file, list_refs, status
 
 RUN = ("--", "sleep", "1000")
 MODES = pytest.mark.parametrize("mode", ["worktree", "mirror"])
 
 
-def agent(mngr: Mngr, mode: str) -> Path:
+def agent(mngr: MngrProgram, mode: str) -> Path:
     mngr("create", "foo", "--transfer", mode, *RUN)
-    return mngr.work("foo")
+    return mngr.get_work_dir("foo")
 
 
 @MODES
-def test_commits_go_fast_forward_or_in_a_merge(mngr: Mngr, mode: str) -> None:
+def test_commits_go_fast_forward_or_in_a_merge(mngr: MngrProgram, mode: str) -> None:
     work = agent(mngr, mode)
-    assert mngr.json("push", "foo")["results"][0]["how"] == "up_to_date"
-    mine = commit(mngr.repo, "mine.txt")
-    (row,) = mngr.json("push", "foo")["results"]
+    assert mngr.run_json("push", "foo")["results"][0]["how"] == "up_to_date"
+    mine = commit_file(mngr.repo, "mine.txt")
+    (row,) = mngr.run_json("push", "foo")["results"]
     assert (row["how"], row["commit"], row["branch"]) == ("fast_forward", mine, "mngr/foo")
-    assert git(work, "rev-parse", "mngr/foo") == mine and (work / "mine.txt").exists()
-    theirs = commit(work, "theirs.txt")
-    again = commit(mngr.repo, "again.txt")
-    assert mngr.json("push", "foo")["results"][0]["how"] == "merge"
-    assert git(work, "log", "-1", "--format=%P").split() == [theirs, again]
-    assert status(work) == [""] and git(work, "symbolic-ref", "--short", "HEAD") == "mngr/foo"
-    assert [ref for ref in refs(work) if not ref.startswith("refs/heads/")] == []
+    assert run_git(work, "rev-parse", "mngr/foo") == mine and (work / "mine.txt").exists()
+    theirs = commit_file(work, "theirs.txt")
+    again = commit_file(mngr.repo, "again.txt")
+    assert mngr.run_json("push", "foo")["results"][0]["how"] == "merge"
+    assert run_git(work, "log", "-1", "--format=%P").split() == [theirs, again]
+    assert status(work) == [""] and run_git(work, "symbolic-ref", "--short", "HEAD") == "mngr/foo"
+    assert [ref for ref in list_refs(work) if not ref.startswith("refs/heads/")] == []
 
 
 @MODES
-def test_a_conflict_is_undone(mngr: Mngr, mode: str) -> None:
+def test_a_conflict_is_undone(mngr: MngrProgram, mode: str) -> None:
     work = agent(mngr, mode)
-    theirs = commit(work, "README.md", "theirs\n")
-    commit(mngr.repo, "README.md", "mine\n")
+    theirs = commit_file(work, "README.md", "theirs\n")
+    commit_file(mngr.repo, "README.md", "mine\n")
     ran = mngr("push", "foo", code=1)
     assert "conflicts with that of foo in README.md; undone" in ran.err and "mngr message foo" in ran.err
-    assert git(work, "rev-parse", "HEAD") == theirs and status(work) == [""]
-    assert not Path(git(work, "rev-parse", "--path-format=absolute", "--git-path", "MERGE_HEAD")).exists()
+    assert run_git(work, "rev-parse", "HEAD") == theirs and status(work) == [""]
+    assert not Path(run_git(work, "rev-parse", "--path-format=absolute", "--git-path", "MERGE_HEAD")).exists()
     mngr("stop", "foo")  # nobody is there to be told
     said = mngr("push", "foo", code=1).err
     assert "mngr message" not in said and "mngr pull foo, then git merge mngr/foo" in said
-    assert [ref for ref in refs(work) if not ref.startswith("refs/heads/")] == []
+    assert [ref for ref in list_refs(work) if not ref.startswith("refs/heads/")] == []
 
 
 @MODES
-def test_a_dirty_work_dir_is_refused_or_stashed(mngr: Mngr, mode: str) -> None:
+def test_a_dirty_work_dir_is_refused_or_stashed(mngr: MngrProgram, mode: str) -> None:
     work = agent(mngr, mode)
-    commit(mngr.repo, "mine.txt")
+    commit_file(mngr.repo, "mine.txt")
     (work / "README.md").write_text("unstaged")
     (work / "new.txt").write_text("new")
     (work / "src/app.py").write_text("staged")
-    git(work, "add", "src/app.py")
+    run_git(work, "add", "src/app.py")
     before = status(work)
     assert "foo has uncommitted changes" in mngr("push", "foo", code=1).err
     assert status(work) == before and not (work / "mine.txt").exists()
     mngr("push", "foo", "--stash")
     assert (work / "mine.txt").exists() and status(work) == before
     assert (work / "README.md").read_text() == "unstaged" and (work / "new.txt").read_text() == "new"
-    assert git(work, "stash", "list") == ""
+    assert run_git(work, "stash", "list") == ""
 
 
-def test_a_stash_of_somebody_else_stays(mngr: Mngr) -> None:
+def test_a_stash_of_somebody_else_stays(mngr: MngrProgram) -> None:
     """Worktrees share one list of stashes with the user."""
     work = agent(mngr, "worktree")
     (mngr.repo / "README.md").write_text("the user's")
-    git(mngr.repo, "stash", "push", "-q")
-    commit(mngr.repo, "mine.txt")
+    run_git(mngr.repo, "stash", "push", "-q")
+    commit_file(mngr.repo, "mine.txt")
     (work / "README.md").write_text("the agent's")
     mngr("push", "foo", "--stash")
     assert (work / "README.md").read_text() == "the agent's"
-    assert git(mngr.repo, "stash", "list").count("\n") == 0
-    git(mngr.repo, "stash", "pop", "-q")
+    assert run_git(mngr.repo, "stash", "list").count("\n") == 0
+    run_git(mngr.repo, "stash", "pop", "-q")
     assert (mngr.repo / "README.md").read_text() == "the user's"
 
 
 @pytest.mark.parametrize("staged", [False, True])
-def test_changes_that_would_conflict_undo_the_push(mngr: Mngr, staged: bool) -> None:
+def test_changes_that_would_conflict_undo_the_push(mngr: MngrProgram, staged: bool) -> None:
     work = agent(mngr, "worktree")
-    before = git(work, "rev-parse", "HEAD")
+    before = run_git(work, "rev-parse", "HEAD")
     (mngr.repo / "new.txt").write_text("the user's")
-    commit(mngr.repo, "README.md", "mine\n")
+    commit_file(mngr.repo, "README.md", "mine\n")
     (work / "README.md").write_text("the agent's\n")
     if staged:
-        git(work, "add", "README.md")
+        run_git(work, "add", "README.md")
     (work / "other.txt").write_text("other")
     dirty = status(work)
     assert "conflicts with uncommitted changes of foo; undone" in mngr("push", "foo", "--stash", code=1).err
-    assert git(work, "rev-parse", "HEAD") == before and status(work) == dirty
+    assert run_git(work, "rev-parse", "HEAD") == before and status(work) == dirty
     assert (work / "README.md").read_text() == "the agent's\n" and (work / "other.txt").read_text() == "other"
-    assert git(work, "stash", "list") == ""
+    assert run_git(work, "stash", "list") == ""
 
 
-def test_an_agent_that_left_its_branch_is_refused(mngr: Mngr) -> None:
+def test_an_agent_that_left_its_branch_is_refused(mngr: MngrProgram) -> None:
     work = agent(mngr, "worktree")
-    git(work, "checkout", "-q", "-b", "elsewhere")
-    commit(mngr.repo, "mine.txt")
+    run_git(work, "checkout", "-q", "-b", "elsewhere")
+    commit_file(mngr.repo, "mine.txt")
     assert "not on its branch 'mngr/foo'" in mngr("push", "foo", code=1).err
     assert not (work / "mine.txt").exists()
 
 
-def test_what_has_no_repository_of_its_own_is_refused(mngr: Mngr, tmp_path: Path) -> None:
+def test_what_has_no_repository_of_its_own_is_refused(mngr: MngrProgram, tmp_path: Path) -> None:
     mngr("create", "copied", "--transfer", "copy", *RUN)
     mngr("create", "itself", "--transfer", "none", *RUN)
     for name in ("copied", "itself"):
         assert "no repository of its own" in mngr("push", name, code=1).err
     agent(mngr, "worktree")
     other = tmp_path / "other"
-    git(tmp_path, "init", "-q", str(other))
+    run_git(tmp_path, "init", "-q", str(other))
     assert "not in a git repository with commits" in mngr("push", "foo", cwd=other, code=1).err
-    commit(other, "x.txt")
+    commit_file(other, "x.txt")
     assert "works in another repository" in mngr("push", "foo", cwd=other, code=1).err
 
 
-def test_files_and_directories_are_copied_like_cp(mngr: Mngr, tmp_path: Path) -> None:
+def test_files_and_directories_are_copied_like_cp(mngr: MngrProgram, tmp_path: Path) -> None:
     work = agent(mngr, "worktree")
     here = tmp_path / "here"
     (here / "data/é\n-x").mkdir(parents=True)
@@ -144,14 +144,14 @@ def test_files_and_directories_are_copied_like_cp(mngr: Mngr, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("source", "target"), [("nowhere", "foo:x"), ("README.md", "foo:../x"), ("README.md", "foo:/tmp/x")]
 )
-def test_paths_that_cannot_be_pushed(mngr: Mngr, source: str, target: str) -> None:
+def test_paths_that_cannot_be_pushed(mngr: MngrProgram, source: str, target: str) -> None:
     agent(mngr, "worktree")
     ran = mngr("push", source, target, code=1)
     assert ran.err.startswith("Error:") and "Hint:" in ran.err
     mngr("push", "README.md", "foo", code=2)
 
 
-def test_a_link_of_the_agents_leads_nowhere_else(mngr: Mngr, tmp_path: Path) -> None:
+def test_a_link_of_the_agents_leads_nowhere_else(mngr: MngrProgram, tmp_path: Path) -> None:
     work = agent(mngr, "worktree")
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -164,34 +164,34 @@ def test_a_link_of_the_agents_leads_nowhere_else(mngr: Mngr, tmp_path: Path) -> 
     assert list(outside.iterdir()) == [] and (work / "file").read_text() == "hello\n"
 
 
-def test_a_directory_is_not_written_through_a_link_of_the_agents(mngr: Mngr, tmp_path: Path) -> None:
+def test_a_directory_is_not_written_through_a_link_of_the_agents(mngr: MngrProgram, tmp_path: Path) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
     precious = tmp_path / "precious"
     precious.write_text("mine")
-    (mngr.work("foo") / "conf").mkdir()
-    (mngr.work("foo") / "conf" / "a").symlink_to(precious)
+    (mngr.get_work_dir("foo") / "conf").mkdir()
+    (mngr.get_work_dir("foo") / "conf" / "a").symlink_to(precious)
     (mngr.repo / "conf").mkdir()
     (mngr.repo / "conf" / "a").write_text("theirs")
     mngr("push", "conf", "foo:")
     assert precious.read_text() == "mine"
-    assert (mngr.work("foo") / "conf" / "a").read_text() == "theirs"
+    assert (mngr.get_work_dir("foo") / "conf" / "a").read_text() == "theirs"
 
 
-def test_a_worktree_of_a_repository_on_a_host_gets_commits_from_here(mngr: Mngr, farm: Farm) -> None:
+def test_a_worktree_of_a_repository_on_a_host_gets_commits_from_here(mngr: MngrProgram, farm: Farm) -> None:
     mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
     there = farm.home("h1") / "project"
-    git(mngr.repo, "clone", "-q", str(mngr.repo), str(there))
+    run_git(mngr.repo, "clone", "-q", str(mngr.repo), str(there))
     mngr("create", "foo@h1", "--from", f"@h1:{there}", "--transfer", "worktree", *RUN)
-    mine = commit(mngr.repo, "mine.txt")
-    assert mngr.json("push", "foo")["results"][0]["how"] == "fast_forward"
-    assert git(there, "rev-parse", "mngr/foo") == mine
-    theirs = commit(farm.home("h1") / ".mngr/work/foo", "theirs.txt")
-    assert mngr.json("list", "--git")["agents"][0]["unpulled"] == 2
-    assert mngr.json("pull", "foo")["results"][0]["commit"] == theirs
-    assert [ref for ref in refs(there) if ref.startswith("refs/mngr")] == []
+    mine = commit_file(mngr.repo, "mine.txt")
+    assert mngr.run_json("push", "foo")["results"][0]["how"] == "fast_forward"
+    assert run_git(there, "rev-parse", "mngr/foo") == mine
+    theirs = commit_file(farm.home("h1") / ".mngr/work/foo", "theirs.txt")
+    assert mngr.run_json("list", "--git")["agents"][0]["unpulled"] == 2
+    assert mngr.run_json("pull", "foo")["results"][0]["commit"] == theirs
+    assert [ref for ref in list_refs(there) if ref.startswith("refs/mngr")] == []
 
 
-def test_what_cannot_be_read_to_its_end_leaves_nothing_there(mngr: Mngr) -> None:
+def test_what_cannot_be_read_to_its_end_leaves_nothing_there(mngr: MngrProgram) -> None:
     work = agent(mngr, "worktree")
     before = status(work)
     ran = mngr("push", "/sys/devices/system/cpu/online", "foo:x", code=1)  # has less than its size says

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.agents.sync.test_hostile import BRANCH, Agent, agent, objects, write
-from tests.conftest import FULL, git
-from tests.support.repos import commit, refs
+from tests.conftest import IS_FULL_SCALE, run_git
+from tests.support.repos import commit_file, list_refs
 
 pytestmark = pytest.mark.hosts
 
@@ -37,20 +37,20 @@ def test_more_than_the_limit_is_stopped_whether_in_one_file_or_in_many(agent: Ag
         with agent.back():
             for number in range(count):
                 (agent.work / f"f{number}").write_bytes(NOISE.randbytes(size))
-            commit(agent.work)
+            commit_file(agent.work)
             assert "more than 1 MB of new objects" in agent.refused(*limit(max_bytes=1_000_000))
     agent.mngr("pull", "foo")
 
 
 def test_a_large_file_is_refused_by_name_however_small_it_travels(agent: Agent) -> None:
-    size = 2 * 1024**3 if FULL else 20_000_000
+    size = 2 * 1024**3 if IS_FULL_SCALE else 20_000_000
     with (agent.work / "large.bin").open("wb") as file:
         file.truncate(size)
-    commit(agent.work)
-    said = agent.refused(*([] if FULL else limit(max_file_bytes=10_000_000)))
-    most = "1.074 GB" if FULL else "10 MB"
+    commit_file(agent.work)
+    said = agent.refused(*([] if IS_FULL_SCALE else limit(max_file_bytes=10_000_000)))
+    most = "1.074 GB" if IS_FULL_SCALE else "10 MB"
     assert (
-        f"'large.bin' has {'2.147 GB' if FULL else '20 MB'}, and the most that a file may have is {most}"
+        f"'large.bin' has {'2.147 GB' if IS_FULL_SCALE else '20 MB'}, and the most that a file may have is {most}"
         in said
     )
     assert f"-S pull.max_file_bytes={size}" in said
@@ -73,7 +73,7 @@ def test_a_file_that_grows_out_of_a_few_bytes_does_not_fill_the_memory(agent: Ag
         check=True,
     ).stdout.split("\n")
     (large,) = [row.split()[0] for row in grown if row.endswith(str(len(base) * times))]
-    git(
+    run_git(
         agent.work,
         "update-index",
         "--add",
@@ -82,7 +82,7 @@ def test_a_file_that_grows_out_of_a_few_bytes_does_not_fill_the_memory(agent: Ag
         "--cacheinfo",
         f"100644,{oid},base",
     )
-    agent.take(git(agent.work, "write-tree"))
+    agent.take(run_git(agent.work, "write-tree"))
     assert "memory" in agent.refused(*limit(max_file_bytes=1_000_000))
 
 
@@ -105,15 +105,15 @@ def entry(kind: int, size: int) -> bytes:
 
 
 def test_a_repository_that_never_answers_is_left_in_time(agent: Agent) -> None:
-    commit(agent.work)
+    commit_file(agent.work)
     head = agent.work / ".git/refs/heads/mngr/foo"
     old = head.read_text()
     head.unlink()
     os.mkfifo(head)
-    before = refs(agent.mngr.repo), objects(agent.mngr.repo)
+    before = list_refs(agent.mngr.repo), objects(agent.mngr.repo)
     ran = agent.mngr(*limit(timeout="1s"), "pull", "foo", code=5)
     assert "did not come within 1s" in ran.err
-    assert (refs(agent.mngr.repo), objects(agent.mngr.repo)) == before
+    assert (list_refs(agent.mngr.repo), objects(agent.mngr.repo)) == before
     head.unlink()
     head.write_text(old)
     agent.mngr("pull", "foo")
@@ -122,10 +122,10 @@ def test_a_repository_that_never_answers_is_left_in_time(agent: Agent) -> None:
 def test_only_what_is_new_travels(agent: Agent) -> None:
     for number in range(3):
         (agent.work / f"f{number}").write_bytes(NOISE.randbytes(600_000))
-        done = commit(agent.work)
+        done = commit_file(agent.work)
         agent.mngr(*limit(max_bytes=1_000_000), "pull", "foo")
-        assert refs(agent.mngr.repo)[BRANCH] == done
-    git(agent.mngr.repo, "fsck", "--strict")
+        assert list_refs(agent.mngr.repo)[BRANCH] == done
+    run_git(agent.mngr.repo, "fsck", "--strict")
     assert not list((agent.mngr.repo / ".git/objects").glob("tmp_*"))
 
 
@@ -133,9 +133,9 @@ def test_limits_of_the_project_do_not_count(agent: Agent) -> None:
     """It is what agents write."""
     (agent.mngr.repo / ".mngr").mkdir()
     (agent.mngr.repo / ".mngr/settings.toml").write_text("[pull]\nmax_bytes = 1\n")
-    done = commit(agent.work)
+    done = commit_file(agent.work)
     agent.mngr("pull", "foo")
-    assert refs(agent.mngr.repo)[BRANCH] == done
+    assert list_refs(agent.mngr.repo)[BRANCH] == done
 
 
 # ---- outputs
@@ -177,9 +177,7 @@ def hostile(place: Path, how: str) -> None:
 )
 def test_outputs_that_are_too_much_or_lead_elsewhere_are_refused(agent: Agent, how: str, said: str) -> None:
     hostile(agent.dir / "outputs", how)
-    most = (
-        limit(max_files=20) if how == "too many" else limit(max_bytes=1_000_000) if how == "too much" else []
-    )
+    most = limit(max_files=20) if how == "too many" else limit(max_bytes=1_000_000) if how == "too much" else []
     ran = agent.mngr(*most, "pull", "foo", code=1)
     assert ran.err.startswith("Error: refused: ") and said in ran.err
     landed = agent.mngr.repo / ".mngr/outputs/foo"

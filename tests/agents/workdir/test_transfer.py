@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Mngr, git
-from tests.support.repos import commit, plant, refs, status, tree
+from tests.conftest import MngrProgram, run_git
+from tests.support.repos import commit_file, list_refs, plant, read_tree, status
 
 RUN = ("--", "sleep", "1000")
 
 
-def create(mngr: Mngr, name: str, *words: str, cwd: Path | None = None) -> Path:
+def create(mngr: MngrProgram, name: str, *words: str, cwd: Path | None = None) -> Path:
     """Make an agent; its work dir."""
     mngr("create", name, *words, *RUN, cwd=cwd)
-    return mngr.work(name)
+    return mngr.get_work_dir(name)
 
 
 # ---- mirror
@@ -30,103 +30,103 @@ def is_independent(work: Path, source: Path) -> bool:
     assert own.is_dir()
     assert not (own / "objects/info/alternates").exists()
     assert not (own / "hooks").exists() or list((own / "hooks").iterdir()) == []
-    assert git(work, "remote") == ""
+    assert run_git(work, "remote") == ""
     assert all(path.stat().st_nlink == 1 for path in own.rglob("*") if path.is_file())
-    git(work, "fsck", "--strict")
+    run_git(work, "fsck", "--strict")
     shutil.move(source, source.with_name("away"))  # it must stand alone
-    git(work, "log", "--all")
-    git(work, "fsck", "--strict")
+    run_git(work, "log", "--all")
+    run_git(work, "fsck", "--strict")
     shutil.move(source.with_name("away"), source)
     return True
 
 
-def test_a_mirror_has_all_branches_and_tags_and_nothing_else(mngr: Mngr) -> None:
+def test_a_mirror_has_all_branches_and_tags_and_nothing_else(mngr: MngrProgram) -> None:
     repo = mngr.repo
-    git(repo, "branch", "side")
-    git(repo, "tag", "-a", "v1", "-m", "one")
-    git(repo, "tag", "light")
-    git(repo, "update-ref", "refs/notes/x", "HEAD")
-    git(repo, "update-ref", "refs/remotes/origin/main", "HEAD")
-    git(repo, "config", "core.sshCommand", "secret")
-    git(repo, "remote", "add", "origin", "ssh://example.invalid/x")
-    git(repo, "config", "user.name", "Local Name")
+    run_git(repo, "branch", "side")
+    run_git(repo, "tag", "-a", "v1", "-m", "one")
+    run_git(repo, "tag", "light")
+    run_git(repo, "update-ref", "refs/notes/x", "HEAD")
+    run_git(repo, "update-ref", "refs/remotes/origin/main", "HEAD")
+    run_git(repo, "config", "core.sshCommand", "secret")
+    run_git(repo, "remote", "add", "origin", "ssh://example.invalid/x")
+    run_git(repo, "config", "user.name", "Local Name")
     hook = repo / ".git/hooks/post-checkout"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text("#!/bin/sh\ntouch ran\n")
     hook.chmod(0o755)
     work = create(mngr, "foo", "--transfer", "mirror")
-    kept = {k: v for k, v in refs(repo).items() if k.startswith(("refs/heads/", "refs/tags/"))}
-    assert refs(work) == {**kept, "refs/heads/mngr/foo": git(repo, "rev-parse", "HEAD")}
-    assert git(work, "symbolic-ref", "HEAD") == "refs/heads/mngr/foo"
-    settings = git(work, "config", "--local", "--name-only", "--list").splitlines()
+    kept = {k: v for k, v in list_refs(repo).items() if k.startswith(("refs/heads/", "refs/tags/"))}
+    assert list_refs(work) == {**kept, "refs/heads/mngr/foo": run_git(repo, "rev-parse", "HEAD")}
+    assert run_git(work, "symbolic-ref", "HEAD") == "refs/heads/mngr/foo"
+    settings = run_git(work, "config", "--local", "--name-only", "--list").splitlines()
     assert {key for key in settings if not key.startswith("core.")} == {"user.name"}
-    assert "core.sshcommand" not in settings and git(work, "config", "user.name") == "Local Name"
-    assert tree(work) == tree(repo) and status(work) == [""]
+    assert "core.sshcommand" not in settings and run_git(work, "config", "user.name") == "Local Name"
+    assert read_tree(work) == read_tree(repo) and status(work) == [""]
     assert not (work / "ran").exists()
     assert is_independent(work, repo)
-    assert "mngr/foo" not in git(repo, "branch", "--list", "--all")
+    assert "mngr/foo" not in run_git(repo, "branch", "--list", "--all")
 
 
-def test_a_mirror_of_a_detached_head_that_no_branch_has(mngr: Mngr) -> None:
-    git(mngr.repo, "checkout", "-q", "--detach")
-    lonely = commit(mngr.repo)
+def test_a_mirror_of_a_detached_head_that_no_branch_has(mngr: MngrProgram) -> None:
+    run_git(mngr.repo, "checkout", "-q", "--detach")
+    lonely = commit_file(mngr.repo)
     work = create(mngr, "foo", "--transfer", "mirror")
-    assert git(work, "rev-parse", "HEAD") == lonely == mngr.agent("foo")["base"]
-    assert refs(work) == {**refs(mngr.repo), "refs/heads/mngr/foo": lonely}
+    assert run_git(work, "rev-parse", "HEAD") == lonely == mngr.get_agent("foo")["base"]
+    assert list_refs(work) == {**list_refs(mngr.repo), "refs/heads/mngr/foo": lonely}
     assert is_independent(work, mngr.repo)
 
 
-def test_a_mirror_of_a_shallow_clone_and_its_work_comes_back(mngr: Mngr, tmp_path: Path) -> None:
+def test_a_mirror_of_a_shallow_clone_and_its_work_comes_back(mngr: MngrProgram, tmp_path: Path) -> None:
     for number in range(3):
-        commit(mngr.repo, f"{number}.txt")
+        commit_file(mngr.repo, f"{number}.txt")
     shallow = tmp_path / "shallow"
-    git(tmp_path, "clone", "-q", "--depth", "2", f"file://{mngr.repo}", str(shallow))
+    run_git(tmp_path, "clone", "-q", "--depth", "2", f"file://{mngr.repo}", str(shallow))
     work = create(mngr, "foo", "--transfer", "mirror", cwd=shallow)
-    assert git(work, "rev-list", "--count", "HEAD") == "2"
+    assert run_git(work, "rev-list", "--count", "HEAD") == "2"
     assert status(work) == [""]
-    done = commit(work, "done.txt")
+    done = commit_file(work, "done.txt")
     mngr("pull", "foo", cwd=shallow)
-    assert git(shallow, "rev-parse", "mngr/foo") == done
+    assert run_git(shallow, "rev-parse", "mngr/foo") == done
     mngr("push", "foo", cwd=shallow)
 
 
-def test_a_mirror_from_inside_a_linked_worktree_and_a_subdirectory(mngr: Mngr, tmp_path: Path) -> None:
+def test_a_mirror_from_inside_a_linked_worktree_and_a_subdirectory(mngr: MngrProgram, tmp_path: Path) -> None:
     linked = tmp_path / "linked"
-    git(mngr.repo, "worktree", "add", "-q", "-b", "side", str(linked))
-    ahead = commit(linked)
+    run_git(mngr.repo, "worktree", "add", "-q", "-b", "side", str(linked))
+    ahead = commit_file(linked)
     work = create(mngr, "foo", "--transfer", "mirror", cwd=linked / "src")
-    assert git(work, "rev-parse", "HEAD") == ahead
-    assert tree(work) == tree(linked)
+    assert run_git(work, "rev-parse", "HEAD") == ahead
+    assert read_tree(work) == read_tree(linked)
     assert is_independent(work, mngr.repo)
-    assert mngr.agent("foo")["project"] == "repo"
+    assert mngr.get_agent("foo")["project"] == "repo"
 
 
 # ---- worktree
 
 
-def test_a_worktree_made_in_a_linked_worktree_outlives_it(mngr: Mngr, tmp_path: Path) -> None:
+def test_a_worktree_made_in_a_linked_worktree_outlives_it(mngr: MngrProgram, tmp_path: Path) -> None:
     linked = tmp_path / "linked"
-    git(mngr.repo, "worktree", "add", "-q", "-b", "side", str(linked))
-    ahead = commit(linked)
+    run_git(mngr.repo, "worktree", "add", "-q", "-b", "side", str(linked))
+    ahead = commit_file(linked)
     work = create(mngr, "foo", cwd=linked / "src")
-    assert git(work, "rev-parse", "HEAD") == ahead
-    assert mngr.agent("foo")["project"] == "repo"
-    git(mngr.repo, "worktree", "remove", "--force", str(linked))
+    assert run_git(work, "rev-parse", "HEAD") == ahead
+    assert mngr.get_agent("foo")["project"] == "repo"
+    run_git(mngr.repo, "worktree", "remove", "--force", str(linked))
     mngr("stop", "foo")
     mngr("destroy", "foo")
-    assert git(mngr.repo, "worktree", "list").count("\n") == 0
-    assert "mngr/foo" not in git(mngr.repo, "branch", "--list")
+    assert run_git(mngr.repo, "worktree", "list").count("\n") == 0
+    assert "mngr/foo" not in run_git(mngr.repo, "branch", "--list")
 
 
-def test_a_worktree_of_a_detached_head(mngr: Mngr) -> None:
-    git(mngr.repo, "checkout", "-q", "--detach")
-    lonely = commit(mngr.repo)
+def test_a_worktree_of_a_detached_head(mngr: MngrProgram) -> None:
+    run_git(mngr.repo, "checkout", "-q", "--detach")
+    lonely = commit_file(mngr.repo)
     work = create(mngr, "foo")
-    assert git(work, "rev-parse", "mngr/foo") == lonely
-    assert git(work, "rev-parse", "--path-format=absolute", "--git-common-dir") == str(mngr.repo / ".git")
+    assert run_git(work, "rev-parse", "mngr/foo") == lonely
+    assert run_git(work, "rev-parse", "--path-format=absolute", "--git-common-dir") == str(mngr.repo / ".git")
 
 
-def test_hooks_of_the_user_do_not_run_while_a_worktree_is_made(mngr: Mngr) -> None:
+def test_hooks_of_the_user_do_not_run_while_a_worktree_is_made(mngr: MngrProgram) -> None:
     hook = mngr.repo / ".git/hooks/post-checkout"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text("#!/bin/sh\ntouch ran\n")
@@ -137,7 +137,7 @@ def test_hooks_of_the_user_do_not_run_while_a_worktree_is_made(mngr: Mngr) -> No
 # ---- copy, none
 
 
-def test_a_copy_has_the_files_without_git_and_what_it_ignores(mngr: Mngr) -> None:
+def test_a_copy_has_the_files_without_git_and_what_it_ignores(mngr: MngrProgram) -> None:
     (mngr.repo / "noise.log").write_text("ignored")
     (mngr.repo / "new é\n.txt").write_text("untracked")
     (mngr.repo / "README.md").write_text("changed")
@@ -146,66 +146,66 @@ def test_a_copy_has_the_files_without_git_and_what_it_ignores(mngr: Mngr) -> Non
     shelf.mkdir(parents=True)
     (shelf / "x").write_text("x")
     work = create(mngr, "foo", "--transfer", "copy", cwd=mngr.repo / "src")
-    assert set(tree(work)) == {".gitignore", "README.md", "new é\n.txt"}
+    assert set(read_tree(work)) == {".gitignore", "README.md", "new é\n.txt"}
     assert (work / "README.md").read_text() == "changed"
-    agent = mngr.agent("foo")
+    agent = mngr.get_agent("foo")
     assert (agent["branch"], agent["base"], agent["project"]) == (None, None, "repo")
 
 
-def test_a_directory_that_is_no_repository_is_copied_without_our_home(mngr: Mngr, tmp_path: Path) -> None:
+def test_a_directory_that_is_no_repository_is_copied_without_our_home(mngr: MngrProgram, tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     (plain / "a/b").mkdir(parents=True)
     (plain / "empty").mkdir()
     (plain / "a/b/run").write_text("#!/bin/sh\n")
     (plain / "a/b/run").chmod(0o755)
     (plain / "link").symlink_to("a/b/run")
-    before = tree(plain)
+    before = read_tree(plain)
     for home in (plain / ".mngr", plain / "a/home"):
         mngr("--home", str(home), "create", "foo", *RUN, cwd=plain)
-        assert tree(home / "work/foo") == before
+        assert read_tree(home / "work/foo") == before
         (home / "work/foo/mark").write_text("")
         mngr("--home", str(home), "stop", "foo")
         os.unlink(os.readlink(home / "tmux.socket"))
         shutil.rmtree(home)
 
 
-def test_none_is_the_directory_itself_and_is_never_deleted(mngr: Mngr) -> None:
+def test_none_is_the_directory_itself_and_is_never_deleted(mngr: MngrProgram) -> None:
     where = mngr.repo / "src"
     assert create(mngr, "foo", "--transfer", "none", cwd=where) == where
-    agent = mngr.agent("foo")
-    assert (agent["branch"], agent["base"]) == ("main", git(mngr.repo, "rev-parse", "HEAD"))
+    agent = mngr.get_agent("foo")
+    assert (agent["branch"], agent["base"]) == ("main", run_git(mngr.repo, "rev-parse", "HEAD"))
     mngr("stop", "foo")
     mngr("destroy", "foo")
-    assert (where / "app.py").exists() and git(mngr.repo, "branch", "--list").count("\n") == 0
+    assert (where / "app.py").exists() and run_git(mngr.repo, "branch", "--list").count("\n") == 0
 
 
 # ---- from
 
 
-def test_from_a_path(mngr: Mngr, tmp_path: Path) -> None:
+def test_from_a_path(mngr: MngrProgram, tmp_path: Path) -> None:
     for given in (str(mngr.repo), "../repo", "../repo/src"):
         name = f"n{len(given)}"
         elsewhere = tmp_path / "user"
-        assert tree(create(mngr, name, "--from", given, cwd=elsewhere)) == tree(mngr.repo)
+        assert read_tree(create(mngr, name, "--from", given, cwd=elsewhere)) == read_tree(mngr.repo)
 
 
-def test_from_an_agent_goes_on_where_it_stands(mngr: Mngr) -> None:
+def test_from_an_agent_goes_on_where_it_stands(mngr: MngrProgram) -> None:
     first = create(mngr, "one")
-    ahead = commit(first)
+    ahead = commit_file(first)
     second = create(mngr, "two", "--from", "one")
-    assert git(second, "rev-parse", "mngr/two") == ahead == mngr.agent("two")["base"]
-    assert mngr.agent("two")["project"] == "repo"
+    assert run_git(second, "rev-parse", "mngr/two") == ahead == mngr.get_agent("two")["base"]
+    assert mngr.get_agent("two")["project"] == "repo"
     (first / "dirty.txt").write_text("d")
     assert "uncommitted" in mngr("create", "three", "--from", "one", *RUN, code=1).err
     assert (create(mngr, "three", "--from", "one", "--dirty", "include") / "dirty.txt").read_text() == "d"
     mngr("destroy", "--force", "one")
     mngr("destroy", "--force", "two", "three")
-    assert git(mngr.repo, "worktree", "list").count("\n") == 0
+    assert run_git(mngr.repo, "worktree", "list").count("\n") == 0
 
 
-def test_from_an_agent_with_a_repository_of_its_own_nothing_it_set_runs(mngr: Mngr, tmp_path: Path) -> None:
+def test_from_an_agent_with_a_repository_of_its_own_nothing_it_set_runs(mngr: MngrProgram, tmp_path: Path) -> None:
     first = create(mngr, "one", "--transfer", "mirror")
-    commit(first, ".gitattributes", "* filter=evil\n")
+    commit_file(first, ".gitattributes", "* filter=evil\n")
     plant(first, tmp_path / "ran")
     (first / "README.md").write_text("changed")
     second = create(mngr, "two", "--from", "one", "--dirty", "include")
@@ -216,40 +216,40 @@ def test_from_an_agent_with_a_repository_of_its_own_nothing_it_set_runs(mngr: Mn
     assert is_independent(second, first)
 
 
-def test_from_a_url(mngr: Mngr, tmp_path: Path) -> None:
+def test_from_a_url(mngr: MngrProgram, tmp_path: Path) -> None:
     elsewhere = tmp_path / "user"
     url = f"file://{mngr.repo}"
     (mngr.repo / ".mngr").mkdir()
     (mngr.repo / ".mngr/settings.toml").write_text('[project]\nsetup = "echo made >made.log"\n')
-    first = commit(mngr.repo)
-    git(mngr.repo, "branch", "side")
+    first = commit_file(mngr.repo)
+    run_git(mngr.repo, "branch", "side")
     one = create(mngr, "one", "--from", url, cwd=elsewhere)
-    assert git(one, "rev-parse", "HEAD") == first and (one / ".git").is_dir()
+    assert run_git(one, "rev-parse", "HEAD") == first and (one / ".git").is_dir()
     assert (one / "made.log").read_text() == "made\n"
-    assert mngr.agent("one")["project"] == "repo"
-    kept = commit(one, "work.txt")
-    git(mngr.repo, "branch", "-D", "side")
-    second = commit(mngr.repo, "second.txt")
+    assert mngr.get_agent("one")["project"] == "repo"
+    kept = commit_file(one, "work.txt")
+    run_git(mngr.repo, "branch", "-D", "side")
+    second = commit_file(mngr.repo, "second.txt")
     two = create(mngr, "two", "--from", url, "--branch", "main:mngr/one", cwd=elsewhere)
-    assert git(two, "rev-parse", "mngr/one") == second
-    assert "refs/heads/side" not in refs(two)
-    assert git(one, "rev-parse", "mngr/one") == kept
+    assert run_git(two, "rev-parse", "mngr/one") == second
+    assert "refs/heads/side" not in list_refs(two)
+    assert run_git(one, "rev-parse", "mngr/one") == kept
     for mode in ("worktree", "copy", "none"):
         mngr("create", "x", "--from", url, "--transfer", mode, *RUN, cwd=elsewhere, code=2)
     gone = mngr("create", "x", "--from", f"file://{tmp_path}/nowhere", *RUN, cwd=elsewhere, code=1)
     assert "cannot fetch" in gone.err and "Hint:" in gone.err
-    assert sorted(a["name"] for a in mngr.agents()) == ["one", "two"]
+    assert sorted(a["name"] for a in mngr.list_agents()) == ["one", "two"]
 
 
 # ---- branch
 
 
 @pytest.mark.parametrize("mode", ["worktree", "mirror"])
-def test_branches_by_base_and_new(mngr: Mngr, mode: str) -> None:
-    first = git(mngr.repo, "rev-parse", "HEAD")
-    git(mngr.repo, "branch", "old")
-    git(mngr.repo, "tag", "v1")
-    ahead = commit(mngr.repo)
+def test_branches_by_base_and_new(mngr: MngrProgram, mode: str) -> None:
+    first = run_git(mngr.repo, "rev-parse", "HEAD")
+    run_git(mngr.repo, "branch", "old")
+    run_git(mngr.repo, "tag", "v1")
+    ahead = commit_file(mngr.repo)
     for number, (text, branch, at) in enumerate(
         (
             ("old", "old", first),
@@ -260,8 +260,11 @@ def test_branches_by_base_and_new(mngr: Mngr, mode: str) -> None:
         )
     ):
         work = create(mngr, f"n{number}", "--branch", text, "--transfer", mode)
-        assert (git(work, "symbolic-ref", "--short", "HEAD"), git(work, "rev-parse", "HEAD")) == (branch, at)
-        agent = mngr.agent(f"n{number}")
+        assert (run_git(work, "symbolic-ref", "--short", "HEAD"), run_git(work, "rev-parse", "HEAD")) == (
+            branch,
+            at,
+        )
+        agent = mngr.get_agent(f"n{number}")
         assert (agent["branch"], agent["base"]) == (branch, at)
 
 
@@ -276,18 +279,18 @@ def test_branches_by_base_and_new(mngr: Mngr, mode: str) -> None:
         (":main/x", 1, "cannot be a branch here"),
     ],
 )
-def test_branches_that_cannot_be(mngr: Mngr, text: str, code: int, said: str) -> None:
+def test_branches_that_cannot_be(mngr: MngrProgram, text: str, code: int, said: str) -> None:
     ran = mngr("create", "foo", "--branch", text, *RUN, code=code)
     assert said in ran.err and "Hint:" in ran.err
-    assert list(refs(mngr.repo)) == ["refs/heads/main"]
-    assert git(mngr.repo, "worktree", "list").count("\n") == 0 and mngr.agents() == []
+    assert list(list_refs(mngr.repo)) == ["refs/heads/main"]
+    assert run_git(mngr.repo, "worktree", "list").count("\n") == 0 and mngr.list_agents() == []
 
 
-def test_a_branch_of_the_users_that_is_in_the_way_stays(mngr: Mngr) -> None:
-    git(mngr.repo, "branch", "mngr/foo")
+def test_a_branch_of_the_users_that_is_in_the_way_stays(mngr: MngrProgram) -> None:
+    run_git(mngr.repo, "branch", "mngr/foo")
     for mode in ("worktree", "mirror"):
         assert "already a branch 'mngr/foo'" in mngr("create", "foo", "--transfer", mode, *RUN, code=1).err
-    assert "refs/heads/mngr/foo" in refs(mngr.repo)
+    assert "refs/heads/mngr/foo" in list_refs(mngr.repo)
 
 
 # ---- dirty
@@ -312,13 +315,13 @@ def make_a_mess(repo: Path) -> None:
     (repo / "dir-to-file").mkdir()
     (repo / "dir-to-file/x").write_text("x")
     (repo / "link-to-dir").symlink_to("/tmp")
-    git(repo, "add", "-A")
-    git(repo, "commit", "-q", "-m", "second")
+    run_git(repo, "add", "-A")
+    run_git(repo, "commit", "-q", "-m", "second")
     (repo / "gone.txt").unlink()
-    git(repo, "rm", "-q", "gone-staged.txt")
-    git(repo, "mv", "renamed.txt", "new name.txt")
+    run_git(repo, "rm", "-q", "gone-staged.txt")
+    run_git(repo, "mv", "renamed.txt", "new name.txt")
     (repo / "both.txt").write_text("staged\n")
-    git(repo, "add", "both.txt")
+    run_git(repo, "add", "both.txt")
     (repo / "both.txt").write_text("unstaged\n")
     (repo / "mode.sh").chmod(0o755)
     (repo / "to-link").unlink()
@@ -352,27 +355,27 @@ def make_a_mess(repo: Path) -> None:
     (repo / "un/tracked/deep/tool").chmod(0o755)
     (repo / "un/link").symlink_to("tracked")
     (repo / "staged-new.txt").write_text("s")
-    git(repo, "add", "staged-new.txt")
+    run_git(repo, "add", "staged-new.txt")
     (repo / "empty").write_text("")
     (repo / "noise.log").write_text("ignored")
 
 
 @pytest.mark.parametrize("mode", ["worktree", "mirror"])
-def test_dirty_include_carries_everything_over_exactly(mngr: Mngr, mode: str) -> None:
+def test_dirty_include_carries_everything_over_exactly(mngr: MngrProgram, mode: str) -> None:
     make_a_mess(mngr.repo)
     before = status(mngr.repo)
     work = create(mngr, "foo", "--dirty", "include", "--transfer", mode)
-    expected = tree(mngr.repo)
+    expected = read_tree(mngr.repo)
     del expected["noise.log"]
-    assert tree(work) == expected
+    assert read_tree(work) == expected
     assert status(work) == before == status(mngr.repo)
-    assert git(work, "diff", "--cached") == git(mngr.repo, "diff", "--cached")
-    assert git(work, "diff") == git(mngr.repo, "diff")
-    assert [ref for ref in refs(work) if ref.startswith("refs/mngr")] == []
-    git(work, "fsck", "--strict")
+    assert run_git(work, "diff", "--cached") == run_git(mngr.repo, "diff", "--cached")
+    assert run_git(work, "diff") == run_git(mngr.repo, "diff")
+    assert [ref for ref in list_refs(work) if ref.startswith("refs/mngr")] == []
+    run_git(work, "fsck", "--strict")
 
 
-def test_dirty_ignore_leaves_everything_behind(mngr: Mngr) -> None:
+def test_dirty_ignore_leaves_everything_behind(mngr: MngrProgram) -> None:
     make_a_mess(mngr.repo)
     work = create(mngr, "foo", "--dirty", "ignore")
     assert status(work) == [""]
@@ -380,16 +383,16 @@ def test_dirty_ignore_leaves_everything_behind(mngr: Mngr) -> None:
 
 
 @pytest.mark.parametrize("how", ["untracked", "changed", "staged"])
-def test_dirty_fails_by_itself_and_names_the_files(mngr: Mngr, how: str) -> None:
+def test_dirty_fails_by_itself_and_names_the_files(mngr: MngrProgram, how: str) -> None:
     (mngr.repo / ("new.txt" if how == "untracked" else "README.md")).write_text("changed")
     if how == "staged":
-        git(mngr.repo, "add", "-A")
+        run_git(mngr.repo, "add", "-A")
     ran = mngr("create", "foo", *RUN, code=1)
     assert ("new.txt" if how == "untracked" else "README.md") in ran.err and "--dirty include" in ran.err
-    assert mngr.agents() == []
+    assert mngr.list_agents() == []
 
 
-def test_what_mngr_itself_keeps_in_the_project_is_never_dirty(mngr: Mngr) -> None:
+def test_what_mngr_itself_keeps_in_the_project_is_never_dirty(mngr: MngrProgram) -> None:
     shelf = mngr.repo / ".mngr/runs/x"
     shelf.mkdir(parents=True)
     (shelf / "run.json").write_text("{}")
@@ -398,12 +401,12 @@ def test_what_mngr_itself_keeps_in_the_project_is_never_dirty(mngr: Mngr) -> Non
     assert ".mngr/settings.toml" in mngr("create", "bar", *RUN, code=1).err
 
 
-def test_an_unfinished_merge_cannot_be_carried(mngr: Mngr) -> None:
-    git(mngr.repo, "checkout", "-q", "-b", "side")
-    commit(mngr.repo, "README.md", "side\n")
-    git(mngr.repo, "checkout", "-q", "main")
-    commit(mngr.repo, "README.md", "main\n")
+def test_an_unfinished_merge_cannot_be_carried(mngr: MngrProgram) -> None:
+    run_git(mngr.repo, "checkout", "-q", "-b", "side")
+    commit_file(mngr.repo, "README.md", "side\n")
+    run_git(mngr.repo, "checkout", "-q", "main")
+    commit_file(mngr.repo, "README.md", "main\n")
     subprocess.run(["git", "-C", str(mngr.repo), "merge", "-q", "side"], capture_output=True, check=False)
     assert "unmerged" in mngr("create", "foo", "--dirty", "include", *RUN, code=1).err
-    assert mngr.agents() == []
-    assert "mngr/foo" not in git(mngr.repo, "branch", "--list")
+    assert mngr.list_agents() == []
+    assert "mngr/foo" not in run_git(mngr.repo, "branch", "--list")

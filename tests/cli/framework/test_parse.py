@@ -9,23 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mngr.base.errors import UsageError
-from mngr.cli.framework.parse import parse
-from mngr.cli.framework.spec import Argument, Command, Option
+from mngr.cli.framework.parse import parse_words
+from mngr.cli.framework.spec import Argument, CommandSpec, Option
 
-SAY = Command(
+SAY = CommandSpec(
     name="say",
     summary="for these tests",
     arguments=(Argument(name="WHO", help="", required=False), Argument(name="WHAT", help="", required=False)),
     options=(
         Option(flags=("-m", "--message"), metavar="TEXT", help=""),
-        Option(flags=("-w", "--window"), metavar="K=V", many=True, help=""),
+        Option(flags=("-w", "--window"), metavar="K=V", is_repeatable=True, help=""),
         Option(flags=("--count",), metavar="N", kind="int", default=1, help=""),
         Option(flags=("--after",), metavar="TIME", kind="length", help=""),
         Option(flags=("--mode",), metavar="MODE", choices=("soft", "loud"), help=""),
         Option(flags=("-f", "--force"), help=""),
         Option(flags=("--all-of-it",), help=""),
     ),
-    rest="CMD",
+    trailing_help="CMD",
 )
 
 
@@ -69,7 +69,7 @@ SAY = Command(
     ],
 )
 def test_the_forms_of_a_command_line(line: str, values: dict[str, Any]) -> None:
-    args = parse(SAY, line.split())
+    args = parse_words(SAY, line.split())
     assert {key: args[key] for key in values} == values
     assert args.rest is None
 
@@ -96,7 +96,7 @@ def test_the_forms_of_a_command_line(line: str, values: dict[str, Any]) -> None:
 )
 def test_what_does_not_fit_is_named(line: str, said: str, hint: str | None) -> None:
     with pytest.raises(UsageError) as caught:
-        parse(SAY, line.split())
+        parse_words(SAY, line.split())
     assert said in caught.value.message
     if hint is not None:
         assert hint in (caught.value.hint or "")
@@ -106,12 +106,10 @@ WORD = st.text().filter(lambda word: not word.startswith("-"))
 
 
 @given(st.text(), st.lists(st.text()), st.none() | WORD)
-def test_values_and_the_rest_arrive_as_they_were_given(
-    message: str, rest: list[str], who: str | None
-) -> None:
+def test_values_and_the_rest_arrive_as_they_were_given(message: str, rest: list[str], who: str | None) -> None:
     plain = [] if who is None else [who]
     for words in (["--message", message, *plain], [f"--message={message}", *plain], [*plain, "-m", message]):
-        args = parse(SAY, [*words, "--", *rest])
+        args = parse_words(SAY, [*words, "--", *rest])
         assert (args["message"], args["who"], args.rest) == (message, who, rest)
         assert args.given == {"message"} | set(() if who is None else ("who",))
 
@@ -119,7 +117,7 @@ def test_values_and_the_rest_arrive_as_they_were_given(
 @given(st.lists(st.text()))
 def test_any_words_give_values_or_wrong_usage(words: list[str]) -> None:
     try:
-        args = parse(SAY, words)
+        args = parse_words(SAY, words)
     except UsageError:
         return
     assert set(args.values) >= {"who", "what", "message", "format", "help"}
@@ -127,7 +125,7 @@ def test_any_words_give_values_or_wrong_usage(words: list[str]) -> None:
 
 @given(st.permutations([["-m", "x"], ["--count=3"], ["-w", "a=1"], ["-f"], ["one"]]))
 def test_the_order_of_different_options_does_not_matter(parts: list[list[str]]) -> None:
-    args = parse(SAY, [word for part in parts for word in part])
+    args = parse_words(SAY, [word for part in parts for word in part])
     assert (args["message"], args["count"], args["window"], args["force"], args["who"]) == (
         "x",
         3,
@@ -138,27 +136,27 @@ def test_the_order_of_different_options_does_not_matter(parts: list[list[str]]) 
 
 
 def test_without_a_rest_what_follows_the_dashes_is_arguments() -> None:
-    command = Command(name="show", summary="", arguments=(Argument(name="NAME", help="", many=True),))
-    args = parse(command, ["a", "--", "-b", "--", "c"])
+    command = CommandSpec(name="show", summary="", arguments=(Argument(name="NAME", help="", is_repeatable=True),))
+    args = parse_words(command, ["a", "--", "-b", "--", "c"])
     assert (args["name"], args.rest) == (["a", "-b", "--", "c"], None)
 
 
 def test_required_arguments_take_before_optional_ones_and_after_many() -> None:
     source = Argument(name="SOURCE", help="", required=False)
-    many = Argument(name="FILE", help="", many=True, required=False)
+    many = Argument(name="FILE", help="", is_repeatable=True, required=False)
     target = Argument(name="TARGET", help="")
-    one = Command(name="one", summary="", arguments=(source, target))
-    assert [parse(one, words)["source"] for words in (["t"], ["s", "t"])] == [None, "s"]
-    copy = Command(name="copy", summary="", arguments=(many, target))
-    args = parse(copy, ["a", "b", "c"])
+    one = CommandSpec(name="one", summary="", arguments=(source, target))
+    assert [parse_words(one, words)["source"] for words in (["t"], ["s", "t"])] == [None, "s"]
+    copy = CommandSpec(name="copy", summary="", arguments=(many, target))
+    args = parse_words(copy, ["a", "b", "c"])
     assert (args["file"], args["target"]) == (["a", "b"], "c")
     with pytest.raises(UsageError, match="mngr copy needs TARGET"):
-        parse(copy, [])
+        parse_words(copy, [])
 
 
 def test_help_wants_no_arguments() -> None:
     assert (
-        parse(Command(name="one", summary="", arguments=(Argument(name="A", help=""),)), ["--help"])["help"]
+        parse_words(CommandSpec(name="one", summary="", arguments=(Argument(name="A", help=""),)), ["--help"])["help"]
         is True
     )
 
@@ -172,13 +170,13 @@ def test_settings_are_defaults_that_the_command_line_replaces() -> None:
         "message": "hi",
         "after": "2m",
     }
-    args = parse(SAY, [], defaults)
+    args = parse_words(SAY, [], defaults)
     assert (args["count"], args["window"], args["force"], args["all_of_it"]) == (5, ["a=1"], True, True)
     assert (args["message"], args["after"], args.given) == ("hi", 120.0, set())
     assert args.chosen == {"count", "window", "force", "all_of_it", "message", "after"}
-    assert parse(SAY, [], {"what": "tea"})["what"] == "tea"
-    assert parse(SAY, ["me", "milk"], {"what": "tea"})["what"] == "milk"
-    args = parse(SAY, ["-w", "b=2", "-w", "c=3", "--no-force", "--count", "1"], defaults)
+    assert parse_words(SAY, [], {"what": "tea"})["what"] == "tea"
+    assert parse_words(SAY, ["me", "milk"], {"what": "tea"})["what"] == "milk"
+    args = parse_words(SAY, ["-w", "b=2", "-w", "c=3", "--no-force", "--count", "1"], defaults)
     assert (args["window"], args["force"], args["count"]) == (["b=2", "c=3"], False, 1)
     assert args.given == {"window", "force", "count"}
 
@@ -194,4 +192,4 @@ def test_settings_are_defaults_that_the_command_line_replaces() -> None:
 )
 def test_a_setting_that_does_not_fit_is_named(defaults: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        parse(SAY, [], defaults)
+        parse_words(SAY, [], defaults)

@@ -6,43 +6,43 @@ import subprocess
 
 import pytest
 
-from tests.conftest import Mngr, git
+from tests.conftest import MngrProgram, run_git
 from tests.support.hosts.sshd import Farm
-from tests.support.repos import commit
+from tests.support.repos import commit_file
 
 RUN = ("--", "sleep", "1000")
 
 
-def failing(mngr: Mngr, *words: str) -> str:
+def failing(mngr: MngrProgram, *words: str) -> str:
     done = subprocess.run(["git", "-C", str(mngr.repo), *words], capture_output=True, text=True, check=False)
     assert done.returncode != 0
     return done.stderr
 
 
 @pytest.mark.parametrize("mode", ["worktree", "mirror"])
-def test_git_fetches_clones_and_pushes(mngr: Mngr, mode: str) -> None:
+def test_git_fetches_clones_and_pushes(mngr: MngrProgram, mode: str) -> None:
     mngr("create", "foo", "--transfer", mode, *RUN)
-    done = commit(mngr.work("foo"))
-    for address in ("mngr::foo", "mngr://foo", f"mngr::{mngr.agent('foo')['id']}"):
-        git(mngr.repo, "fetch", "-q", address, "+mngr/foo:refs/fetched")
-        assert git(mngr.repo, "rev-parse", "refs/fetched") == done
-        git(mngr.repo, "update-ref", "-d", "refs/fetched")
-    git(mngr.repo, "clone", "-q", "-b", "mngr/foo", "mngr::foo", "../cloned")
-    assert git(mngr.repo.parent / "cloned", "rev-parse", "HEAD") == done
-    git(mngr.repo, "push", "-q", "mngr::foo", "main:refs/heads/sent")
-    assert git(mngr.work("foo"), "rev-parse", "sent") == git(mngr.repo, "rev-parse", "main")
+    done = commit_file(mngr.get_work_dir("foo"))
+    for address in ("mngr::foo", "mngr://foo", f"mngr::{mngr.get_agent('foo')['id']}"):
+        run_git(mngr.repo, "fetch", "-q", address, "+mngr/foo:refs/fetched")
+        assert run_git(mngr.repo, "rev-parse", "refs/fetched") == done
+        run_git(mngr.repo, "update-ref", "-d", "refs/fetched")
+    run_git(mngr.repo, "clone", "-q", "-b", "mngr/foo", "mngr::foo", "../cloned")
+    assert run_git(mngr.repo.parent / "cloned", "rev-parse", "HEAD") == done
+    run_git(mngr.repo, "push", "-q", "mngr::foo", "main:refs/heads/sent")
+    assert run_git(mngr.get_work_dir("foo"), "rev-parse", "sent") == run_git(mngr.repo, "rev-parse", "main")
     assert "checked out" in failing(mngr, "push", "-q", "mngr::foo", "main:mngr/foo", "--force")
 
 
-def test_a_remote_can_be_kept(mngr: Mngr) -> None:
+def test_a_remote_can_be_kept(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--transfer", "mirror", *RUN)
-    git(mngr.repo, "remote", "add", "foo", "mngr::foo")
-    done = commit(mngr.work("foo"))
-    git(mngr.repo, "fetch", "-q", "foo")
-    assert git(mngr.repo, "rev-parse", "foo/mngr/foo") == done
+    run_git(mngr.repo, "remote", "add", "foo", "mngr::foo")
+    done = commit_file(mngr.get_work_dir("foo"))
+    run_git(mngr.repo, "fetch", "-q", "foo")
+    assert run_git(mngr.repo, "rev-parse", "foo/mngr/foo") == done
 
 
-def test_what_cannot_be_reached_is_said_without_a_traceback(mngr: Mngr) -> None:
+def test_what_cannot_be_reached_is_said_without_a_traceback(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--transfer", "copy", *RUN)
     for address, said in (
         ("mngr::nobody", "there is no agent 'nobody'"),
@@ -55,20 +55,20 @@ def test_what_cannot_be_reached_is_said_without_a_traceback(mngr: Mngr) -> None:
 
 
 def test_an_agent_on_a_host_is_reached_by_its_address(
-    mngr: Mngr, farm: Farm, monkeypatch: pytest.MonkeyPatch
+    mngr: MngrProgram, farm: Farm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
     monkeypatch.setenv("MNGR__PROVIDERS__SSH__CONFIG", str(farm.config))
     mngr("create", "foo@h1", *RUN)
     work = farm.home("h1") / ".mngr/work/foo"
-    done = commit(work)
-    for address in ("foo", "foo@h1", "foo@h1.ssh", mngr.agent("foo")["id"]):
-        git(mngr.repo, "fetch", "-q", f"mngr::{address}", "+mngr/foo:refs/fetched")
-        assert git(mngr.repo, "rev-parse", "refs/fetched") == done
-        git(mngr.repo, "update-ref", "-d", "refs/fetched")
-    git(mngr.repo, "clone", "-q", "-b", "mngr/foo", "mngr::foo@h1", "../cloned")
-    git(mngr.repo, "push", "-q", "mngr::foo@h1", "main:refs/heads/sent")
-    assert git(work, "rev-parse", "sent") == git(mngr.repo, "rev-parse", "main")
+    done = commit_file(work)
+    for address in ("foo", "foo@h1", "foo@h1.ssh", mngr.get_agent("foo")["id"]):
+        run_git(mngr.repo, "fetch", "-q", f"mngr::{address}", "+mngr/foo:refs/fetched")
+        assert run_git(mngr.repo, "rev-parse", "refs/fetched") == done
+        run_git(mngr.repo, "update-ref", "-d", "refs/fetched")
+    run_git(mngr.repo, "clone", "-q", "-b", "mngr/foo", "mngr::foo@h1", "../cloned")
+    run_git(mngr.repo, "push", "-q", "mngr::foo@h1", "main:refs/heads/sent")
+    assert run_git(work, "rev-parse", "sent") == run_git(mngr.repo, "rev-parse", "main")
     farm.cut("h1")
     text = failing(mngr, "fetch", "mngr::foo")
     assert "Error: h1" in text and "there is no agent" not in text and "Traceback" not in text

@@ -7,22 +7,20 @@ from pathlib import Path
 
 from hatchling.builders.wheel import WheelBuilder
 
-from tests.conftest import Mngr
+from tests.conftest import MngrProgram
 from tests.support.paths import ROOT
 
 
-def test_what_is_there_is_left_alone(mngr: Mngr) -> None:
+def test_what_is_there_is_left_alone(mngr: MngrProgram) -> None:
     (mngr.repo / "mngr-demo").mkdir()
     (mngr.repo / "mngr-demo" / "mine.txt").write_text("mine\n")
-    assert (
-        f"{mngr.repo}/mngr-demo is not empty\nHint: name another place with --dir" in mngr("demo", code=1).err
-    )
+    assert f"{mngr.repo}/mngr-demo is not empty\nHint: name another place with --dir" in mngr("demo", code=1).err
     assert f"{mngr.repo}/README.md is no directory" in mngr("demo", "--dir", "README.md", code=1).err
     assert [path.name for path in (mngr.repo / "mngr-demo").iterdir()] == ["mine.txt"]
     assert not mngr.home.exists()
 
 
-def test_without_pytest_nothing_is_begun(mngr: Mngr, tmp_path: Path) -> None:
+def test_without_pytest_nothing_is_begun(mngr: MngrProgram, tmp_path: Path) -> None:
     site = tmp_path / "site"
     site.mkdir()
     (site / "sitecustomize.py").write_text("import sys\nsys.modules['pytest'] = None\n")
@@ -32,12 +30,12 @@ def test_without_pytest_nothing_is_begun(mngr: Mngr, tmp_path: Path) -> None:
     assert not (mngr.repo / "mngr-demo").exists()
 
 
-def test_a_test_that_there_is_not(mngr: Mngr) -> None:
+def test_a_test_that_there_is_not(mngr: MngrProgram) -> None:
     place = mngr.repo / "there" / "demo"
     ran = mngr("demo", "tests/test_none.py", "--dir", "there/demo", code=1)
     assert "tests/test_none.py" in ran.err.partition("Error: ")[2]
     assert f"can go: (cd {place} && mngr tmr clean) && rm -r {place}\n" in ran.err
-    assert mngr.agents() == []
+    assert mngr.list_agents() == []
 
 
 def test_a_wheel_has_the_sample() -> None:

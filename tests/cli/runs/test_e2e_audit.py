@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.conftest import Mngr, git
+from tests.conftest import MngrProgram, run_git
 
 pytestmark = pytest.mark.agents
 
@@ -27,7 +27,7 @@ BAD = "def test_bad():\n" + CALL.format(words='"--loud"') + "    assert out is n
 
 
 @pytest.fixture
-def project(mngr: Mngr) -> Mngr:
+def project(mngr: MngrProgram) -> MngrProgram:
     """A program of one line, and two tests of it."""
     mngr.env["MNGR__PROJECT__PYTEST"] = f"{sys.executable} -m pytest -q"
     mngr.env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
@@ -36,51 +36,45 @@ def project(mngr: Mngr) -> Mngr:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
         path.chmod(0o755)
-    git(mngr.repo, "add", "-A")
-    git(mngr.repo, "commit", "-qm", "a note")
+    run_git(mngr.repo, "add", "-A")
+    run_git(mngr.repo, "commit", "-qm", "a note")
     return mngr
 
 
 AUDIT = ("e2e", "audit", "--modes", "nop,drop", "--format", "json")
 
 
-def test_what_is_known_is_not_run_again(project: Mngr) -> None:
-    found = project(*AUDIT, code=4).json()
+def test_what_is_known_is_not_run_again(project: MngrProgram) -> None:
+    found = project(*AUDIT, code=4).parse_json()
     rows = [(row["test"], row["mode"], row["line"], row["option"]) for row in found["findings"]]
     test, line = "tests/test_note.py::test_bad", f"{HEAD}{GOOD}\n\n".count("\n") + 2
     assert rows == [(test, "nop", line, ""), (test, "drop", line, "--loud")]
     assert found["counts"] == {
         "tests": 2, "vacuous": 1, "failing": 0, "unclear": 0, "left": 0, "no_command": 0, "unguarded_commands": 0, "unguarded_options": 1, "cached": 0,
     }  # fmt: skip
-    assert project(*AUDIT, code=4).json()["counts"] == {**found["counts"], "cached": 2}
-    assert (
-        git(project.repo, "status", "--short", "--ignored", "-uall")
-        .split("\n")[0]
-        .startswith("!! .mngr/cache")
-    )
+    assert project(*AUDIT, code=4).parse_json()["counts"] == {**found["counts"], "cached": 2}
+    assert run_git(project.repo, "status", "--short", "--ignored", "-uall").split("\n")[0].startswith("!! .mngr/cache")
     (project.repo / "bin/note").write_text(NOTE.replace("[--loud]", "[--low]"))
-    changed = project(*AUDIT, code=4).json()["counts"]
+    changed = project(*AUDIT, code=4).parse_json()["counts"]
     assert (changed["cached"], changed["failing"]) == (0, 1)
 
 
-def test_those_that_have_changed_and_a_sample(project: Mngr) -> None:
+def test_those_that_have_changed_and_a_sample(project: MngrProgram) -> None:
     quick = [*AUDIT, "--modes", "nop"]
-    none = project(*quick, "--changed-since", "HEAD").json()
+    none = project(*quick, "--changed-since", "HEAD").parse_json()
     assert none["tests"] == []
     path = project.repo / "tests/test_note.py"
     path.write_text(path.read_text().replace("is not None", "!= ''"))
-    mended = project(*quick, "--changed-since", "HEAD").json()
-    assert [(row["test"], row["outcome"]) for row in mended["tests"]] == [
-        ("tests/test_note.py::test_bad", "guarded")
-    ]
-    both = project(*quick, "--changed-since", "HEAD", "--sample", "5").json()
+    mended = project(*quick, "--changed-since", "HEAD").parse_json()
+    assert [(row["test"], row["outcome"]) for row in mended["tests"]] == [("tests/test_note.py::test_bad", "guarded")]
+    both = project(*quick, "--changed-since", "HEAD", "--sample", "5").parse_json()
     assert [row["test"] for row in both["tests"]] == [
         "tests/test_note.py::test_bad",
         "tests/test_note.py::test_good",
     ]
 
 
-def test_what_cannot_be_asked(project: Mngr) -> None:
+def test_what_cannot_be_asked(project: MngrProgram) -> None:
     project("e2e", "audit", "--modes", "nap", code=2)
     assert "tests/none.py" in project(*AUDIT, "tests/none.py", code=1).err
     assert "nowhere" in project(*AUDIT, "--changed-since", "nowhere", code=1).err

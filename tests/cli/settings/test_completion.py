@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from mngr.cli.framework.table import COMMANDS
-from tests.conftest import Mngr
+from mngr.cli.framework.command_table import COMMANDS
+from tests.conftest import MngrProgram
 
 
 class Terminal:
@@ -49,7 +49,7 @@ class Terminal:
 
 
 @pytest.fixture
-def fleet(mngr: Mngr) -> Mngr:
+def fleet(mngr: MngrProgram) -> MngrProgram:
     """Names as agents have them, without the cost of agents."""
     (mngr.home / "names").mkdir(parents=True)
     for name in ("otter", "owl", "wren"):
@@ -61,7 +61,7 @@ def fleet(mngr: Mngr) -> Mngr:
 
 
 @pytest.fixture(params=["bash", "zsh"])
-def terminal(request: pytest.FixtureRequest, fleet: Mngr, tmp_path: Path) -> Iterator[Terminal]:
+def terminal(request: pytest.FixtureRequest, fleet: MngrProgram, tmp_path: Path) -> Iterator[Terminal]:
     """A shell that has read our script."""
     script = tmp_path / "script"
     script.write_text(fleet("completion", request.param).out)
@@ -96,7 +96,7 @@ def test_a_shell_completes_commands_options_names_and_files(terminal: Terminal) 
         terminal.type("\x15")  # clear the line
 
 
-def test_fish_completes_with_descriptions(fleet: Mngr, tmp_path: Path) -> None:
+def test_fish_completes_with_descriptions(fleet: MngrProgram, tmp_path: Path) -> None:
     script = tmp_path / "mngr.fish"
     script.write_text(fleet("completion", "fish").out)
 
@@ -112,7 +112,7 @@ def test_fish_completes_with_descriptions(fleet: Mngr, tmp_path: Path) -> None:
     assert [line.split("\t")[0] for line in complete("mngr list --state=RUN")] == ["--state=RUNNING"]
 
 
-def ask(mngr: Mngr, *words: str, shell: str = "fish") -> list[str]:
+def ask(mngr: MngrProgram, *words: str, shell: str = "fish") -> list[str]:
     out = mngr("completion", shell, "--index", str(len(words)), "--", "mngr", *words).out
     return [line.split("\t")[0] for line in out.splitlines()]
 
@@ -138,7 +138,7 @@ def ask(mngr: Mngr, *words: str, shell: str = "fish") -> list[str]:
         (["list", "--home", ""], [":files"]),
     ],
 )
-def test_what_fits_where(fleet: Mngr, words: list[str], found: list[str]) -> None:
+def test_what_fits_where(fleet: MngrProgram, words: list[str], found: list[str]) -> None:
     assert ask(fleet, *words) == found
 
 
@@ -151,16 +151,16 @@ def test_what_fits_where(fleet: Mngr, words: list[str], found: list[str]) -> Non
         (["stop", "ow"], ["owl"], ["zzz", "ow"]),
     ],
 )
-def test_what_does_not_fit_any_more(fleet: Mngr, some: list[str], found: list[str], none: list[str]) -> None:
+def test_what_does_not_fit_any_more(fleet: MngrProgram, some: list[str], found: list[str], none: list[str]) -> None:
     assert ask(fleet, *some) == found
     assert ask(fleet, *none) == []
 
 
-def test_every_command_can_be_completed(fleet: Mngr) -> None:
+def test_every_command_can_be_completed(fleet: MngrProgram) -> None:
     assert set(ask(fleet, "")) == {name.split()[0] for name in COMMANDS}
 
 
-def test_graves_and_snapshots_are_known_by_their_names(mngr: Mngr) -> None:
+def test_graves_and_snapshots_are_known_by_their_names(mngr: MngrProgram) -> None:
     mngr("create", "heron", "--", "sleep", "1000")
     mngr("snapshot", "create", "heron", "monday")
     mngr("destroy", "--force", "heron")
@@ -169,17 +169,17 @@ def test_graves_and_snapshots_are_known_by_their_names(mngr: Mngr) -> None:
     assert ask(mngr, "stop", "") == []
 
 
-def test_bash_gets_back_only_what_follows_its_equals_sign(fleet: Mngr) -> None:
+def test_bash_gets_back_only_what_follows_its_equals_sign(fleet: MngrProgram) -> None:
     assert ask(fleet, "list", "--state", "=", "RUN", shell="bash") == ["RUNNING"]
     assert ask(fleet, "list", "--state", "=", shell="bash")[0] == "STARTING"
 
 
-def test_words_after_the_cursor_do_not_matter(fleet: Mngr) -> None:
+def test_words_after_the_cursor_do_not_matter(fleet: MngrProgram) -> None:
     out = fleet("completion", "bash", "--index", "1", "--", "mngr", "destr", "owl", "--force").out
     assert out == "destroy\n"
 
 
-def test_broken_settings_and_a_home_that_is_not_there_do_not_disturb(fleet: Mngr, tmp_path: Path) -> None:
+def test_broken_settings_and_a_home_that_is_not_there_do_not_disturb(fleet: MngrProgram, tmp_path: Path) -> None:
     (fleet.repo / ".mngr/settings.toml").write_text("[broken\n")
     assert ask(fleet, "create", "-t", "") == []
     assert ask(fleet, "stop", "ow") == ["owl"]
@@ -197,11 +197,11 @@ def test_broken_settings_and_a_home_that_is_not_there_do_not_disturb(fleet: Mngr
     assert out == ""
 
 
-def test_an_unknown_shell_is_refused(mngr: Mngr) -> None:
+def test_an_unknown_shell_is_refused(mngr: MngrProgram) -> None:
     assert "one of: bash, zsh, fish" in mngr("completion", "tcsh", code=2).err
 
 
-def test_a_tab_imports_no_third_party_package(fleet: Mngr) -> None:
+def test_a_tab_imports_no_third_party_package(fleet: MngrProgram) -> None:
     code = (
         "import sys; before = set(sys.modules)\n"
         "from mngr.cli.main import main\n"

@@ -7,16 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Mngr
+from tests.conftest import MngrProgram
 
 
-def test_every_value_is_listed_with_its_source(mngr: Mngr) -> None:
+def test_every_value_is_listed_with_its_source(mngr: MngrProgram) -> None:
     mngr("config", "set", "project.setup", "make it")
     mngr("config", "set", "stop.grace", "3s")
     mngr("config", "set", "project.pytest", "pytest -x", "--local")
-    listed = mngr.json("config", "list", "-S", "tutorial.tests=t", env={"MNGR__TUTORIAL__FILE": "t.sh"})[
-        "settings"
-    ]
+    listed = mngr.run_json("config", "list", "-S", "tutorial.tests=t", env={"MNGR__TUTORIAL__FILE": "t.sh"})["settings"]
     project, local, user = (
         mngr.repo / ".mngr/settings.toml",
         mngr.repo / ".mngr/settings.local.toml",
@@ -38,17 +36,14 @@ def test_every_value_is_listed_with_its_source(mngr: Mngr) -> None:
     assert f"make it      project ({project})" in mngr("config", "list").out
 
 
-def test_get_prints_the_value_alone(mngr: Mngr) -> None:
+def test_get_prints_the_value_alone(mngr: MngrProgram) -> None:
     mngr("config", "set", "project.carry", '[".env", "a b"]')
     assert mngr("config", "get", "project.carry").out == '[".env", "a b"]\n'
     assert mngr("config", "get", "stop.grace").out == "2s\n"
-    assert (
-        mngr("config", "get", "stop.grace", "--format", "{key} from {source}").out
-        == "stop.grace from default\n"
-    )
+    assert mngr("config", "get", "stop.grace", "--format", "{key} from {source}").out == "stop.grace from default\n"
 
 
-def test_what_is_not_set_and_what_does_not_exist_are_told_apart(mngr: Mngr) -> None:
+def test_what_is_not_set_and_what_does_not_exist_are_told_apart(mngr: MngrProgram) -> None:
     assert "project.setup is not set" in mngr("config", "get", "project.setup", code=1).err
     ran = mngr("config", "get", "project.setpu", code=2)
     assert "there is no setting 'project.setpu'" in ran.err
@@ -56,7 +51,7 @@ def test_what_is_not_set_and_what_does_not_exist_are_told_apart(mngr: Mngr) -> N
     assert "there is no setting" in mngr("config", "unset", "project.setpu", code=2).err
 
 
-def test_comments_and_order_of_a_file_stay(mngr: Mngr) -> None:
+def test_comments_and_order_of_a_file_stay(mngr: MngrProgram) -> None:
     path = mngr.repo / ".mngr/settings.toml"
     path.parent.mkdir()
     path.write_text('# mine\n[project]\nsetup = "x"  # why\ncarry = ["a"]\n\n[tutorial]\nfile = "t.sh"\n')
@@ -70,19 +65,19 @@ def test_comments_and_order_of_a_file_stay(mngr: Mngr) -> None:
     assert path.read_text() == '# mine\n[project]\nsetup = "y"  # why\ncarry = ["a", "b"]\n\n[tutorial]\n'
 
 
-def test_plus_equals_extends_what_another_file_says(mngr: Mngr) -> None:
+def test_plus_equals_extends_what_another_file_says(mngr: MngrProgram) -> None:
     mngr("config", "set", "project.carry", "['a']", "--user")
     mngr("config", "set", "project.carry+=", "b", "--project")
     mngr("config", "set", "project.carry+=c", "--project")
-    assert mngr.json("config", "get", "project.carry")["value"] == ["a", "b", "c"]
+    assert mngr.run_json("config", "get", "project.carry")["value"] == ["a", "b", "c"]
     mngr("config", "set", "project.carry", "['d']", "--project")
-    assert mngr.json("config", "get", "project.carry")["value"] == ["d"]
+    assert mngr.run_json("config", "get", "project.carry")["value"] == ["d"]
     assert "+=" not in (mngr.repo / ".mngr/settings.toml").read_text()
     mngr("config", "unset", "project.carry", "--project")
-    assert mngr.json("config", "get", "project.carry")["value"] == ["a"]
+    assert mngr.run_json("config", "get", "project.carry")["value"] == ["a"]
 
 
-def test_unset_takes_the_one_in_effect_first(mngr: Mngr) -> None:
+def test_unset_takes_the_one_in_effect_first(mngr: MngrProgram) -> None:
     for scope in ("--user", "--project", "--local"):
         mngr("config", "set", "project.setup", scope[2:], scope)
     seen = []
@@ -111,14 +106,14 @@ def test_unset_takes_the_one_in_effect_first(mngr: Mngr) -> None:
     ],
 )
 def test_what_cannot_be_set_is_refused_and_nothing_is_written(
-    mngr: Mngr, words: list[str], code: int, said: str
+    mngr: MngrProgram, words: list[str], code: int, said: str
 ) -> None:
     assert said in mngr("config", "set", *words, code=code).err
     assert not (mngr.repo / ".mngr").exists()
     assert not mngr.home.exists()
 
 
-def test_an_option_has_the_default_that_was_set(mngr: Mngr) -> None:
+def test_an_option_has_the_default_that_was_set(mngr: MngrProgram) -> None:
     mngr("config", "set", "commands.list.format", "json")
     assert mngr("list").out.startswith('{"v": 1')
     assert not mngr("list", "--format", "human").out.startswith("{")
@@ -129,7 +124,7 @@ def test_an_option_has_the_default_that_was_set(mngr: Mngr) -> None:
     ]  # fmt: skip
 
 
-def test_outside_a_project_there_is_only_the_users_file(mngr: Mngr, tmp_path: Path) -> None:
+def test_outside_a_project_there_is_only_the_users_file(mngr: MngrProgram, tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.mkdir()
     assert mngr("config", "path", cwd=plain).out.split()[3:] == [
@@ -143,11 +138,11 @@ def test_outside_a_project_there_is_only_the_users_file(mngr: Mngr, tmp_path: Pa
     assert mngr("config", "get", "stop.grace", cwd=plain).out == "9s\n"
 
 
-def test_path_prints_one_path_alone(mngr: Mngr) -> None:
+def test_path_prints_one_path_alone(mngr: MngrProgram) -> None:
     assert mngr("config", "path", "--project").out == f"{mngr.repo}/.mngr/settings.toml\n"
     (mngr.repo / ".mngr").mkdir()
     (mngr.repo / ".mngr/settings.toml").write_text("")
-    rows = mngr.json("config", "path")["paths"]
+    rows = mngr.run_json("config", "path")["paths"]
     assert [(row["source"], row["exists"]) for row in rows] == [
         ("user", False),
         ("project", True),
@@ -155,7 +150,7 @@ def test_path_prints_one_path_alone(mngr: Mngr) -> None:
     ]
 
 
-def test_a_broken_file_is_named_and_can_be_mended(mngr: Mngr) -> None:
+def test_a_broken_file_is_named_and_can_be_mended(mngr: MngrProgram) -> None:
     path = mngr.repo / ".mngr/settings.toml"
     path.parent.mkdir()
     path.write_text('[project]\nsetpu = "x"\n')
@@ -169,7 +164,7 @@ def test_a_broken_file_is_named_and_can_be_mended(mngr: Mngr) -> None:
     assert f"cannot read {path}" in mngr("config", "unset", "project.setup", code=1).err
 
 
-def test_a_settings_file_that_is_a_link_stays_one(mngr: Mngr, tmp_path: Path) -> None:
+def test_a_settings_file_that_is_a_link_stays_one(mngr: MngrProgram, tmp_path: Path) -> None:
     dotfile = tmp_path / "dotfile.toml"
     dotfile.write_text("# kept elsewhere\n")
     dotfile.chmod(0o600)
@@ -181,16 +176,15 @@ def test_a_settings_file_that_is_a_link_stays_one(mngr: Mngr, tmp_path: Path) ->
     assert dotfile.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_length_of_time_must_be_one(mngr: Mngr) -> None:
+def test_a_length_of_time_must_be_one(mngr: MngrProgram) -> None:
     ran = mngr("config", "set", "stop.grace", "soon", code=2)
     assert ran.err == (
-        "Error: config set: stop.grace: 'soon' is not a length of time\n"
-        "Hint: write it as 90s, 10m, 1h30m or 2d\n"
+        "Error: config set: stop.grace: 'soon' is not a length of time\nHint: write it as 90s, 10m, 1h30m or 2d\n"
     )
     assert mngr("config", "get", "stop.grace").out == "2s\n"
 
 
-def test_an_option_of_a_run_that_there_is_not_is_refused(mngr: Mngr) -> None:
+def test_an_option_of_a_run_that_there_is_not_is_refused(mngr: MngrProgram) -> None:
     assert "has no option 'nosuch' (tmr.nosuch)" in mngr("config", "set", "tmr.nosuch", "3", code=2).err
     assert "--max-agents wants a whole number" in mngr("config", "set", "tmr.max_agents", "x", code=2).err
     assert "(templates.t.nosuch)" in mngr("config", "set", "templates.t.nosuch", "1", code=2).err

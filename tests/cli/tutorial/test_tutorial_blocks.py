@@ -6,13 +6,13 @@ import hashlib
 
 import pytest
 
-from tests.conftest import Mngr
+from tests.conftest import MngrProgram
 
 SCRIPT = "#!/bin/sh\n\n### Talk\n\n# say\necho hi \\\n  there\n\n# to fill\n"
 SAY = hashlib.sha256(b"# say\necho hi \\\nthere").hexdigest()[:12]
 
 
-def test_the_blocks_of_this_projects_tutorial(mngr: Mngr) -> None:
+def test_the_blocks_of_this_projects_tutorial(mngr: MngrProgram) -> None:
     (mngr.repo / "tutorial.sh").write_text(SCRIPT)
     shown = mngr("tutorial", "blocks").out.splitlines()
     assert [line.split() for line in shown[:3]] == [
@@ -24,9 +24,9 @@ def test_the_blocks_of_this_projects_tutorial(mngr: Mngr) -> None:
     assert not mngr.home.exists()
 
 
-def test_as_json_and_by_a_template(mngr: Mngr) -> None:
+def test_as_json_and_by_a_template(mngr: MngrProgram) -> None:
     (mngr.repo / "tour.sh").write_text(SCRIPT)
-    told = mngr.json("tutorial", "blocks", "tour.sh")
+    told = mngr.run_json("tutorial", "blocks", "tour.sh")
     assert told == {
         "v": 1,
         "blocks": [
@@ -53,7 +53,7 @@ def test_as_json_and_by_a_template(mngr: Mngr) -> None:
     assert mngr("tutorial", "blocks", "tour.sh", "--format", "{line} {slug}").out == "1 bin-sh\n5 say\n"
 
 
-def test_the_settings_say_where_it_is_from_every_directory(mngr: Mngr) -> None:
+def test_the_settings_say_where_it_is_from_every_directory(mngr: MngrProgram) -> None:
     below = mngr.repo / "docs"
     below.mkdir()
     (below / "tour.sh").write_text("ls\n")
@@ -62,11 +62,11 @@ def test_the_settings_say_where_it_is_from_every_directory(mngr: Mngr) -> None:
     assert mngr("tutorial", "blocks", "tour.sh", "--format", "{slug}", cwd=below).out == "ls\n"
 
 
-def test_what_is_never_closed_is_named_and_the_rest_is_shown(mngr: Mngr) -> None:
+def test_what_is_never_closed_is_named_and_the_rest_is_shown(mngr: MngrProgram) -> None:
     (mngr.repo / "tutorial.sh").write_text("one\n\ncat <<EOF\n\ntwo\n")
     done = mngr("--format", "json", "tutorial", "blocks", code=1)
-    assert [block["slug"] for block in done.json()["blocks"]] == ["one", "cat-eof", "two"]
-    assert done.json()["problems"] == [
+    assert [block["slug"] for block in done.parse_json()["blocks"]] == ["one", "cat-eof", "two"]
+    assert done.parse_json()["problems"] == [
         {"path": "tutorial.sh", "line": 3, "message": "the here-document 'EOF' has no end"}
     ]
     assert "tutorial.sh:3: the here-document 'EOF' has no end" in done.err
@@ -88,7 +88,7 @@ def test_what_is_never_closed_is_named_and_the_rest_is_shown(mngr: Mngr) -> None
         (None, "there is no script t"),
     ],
 )
-def test_what_is_no_script_is_refused(mngr: Mngr, data: bytes | None, said: str) -> None:
+def test_what_is_no_script_is_refused(mngr: MngrProgram, data: bytes | None, said: str) -> None:
     if data is not None:
         (mngr.repo / "t").write_bytes(data)
     done = mngr("tutorial", "blocks", "t", code=1)
@@ -96,7 +96,7 @@ def test_what_is_no_script_is_refused(mngr: Mngr, data: bytes | None, said: str)
     assert done.out == ""
 
 
-def test_nothing_in_a_script_reaches_the_terminal_raw(mngr: Mngr) -> None:
+def test_nothing_in_a_script_reaches_the_terminal_raw(mngr: MngrProgram) -> None:
     (mngr.repo / "tutorial.sh").write_text("### a\x1b[31mb\n\nls\n\n# c\x1b]0;d\x07\n")
     out = mngr("tutorial", "blocks").out
     assert "a?[31mb" in out and "c?]0;d?\n" in out and "\x1b" not in out

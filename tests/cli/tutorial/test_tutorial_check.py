@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Mngr
+from tests.conftest import MngrProgram
 
 SCRIPT = "#!/bin/sh\n\n# see it\nmngr list\n\n# end it\nmngr stop foo\n"
 TESTS = '''\
@@ -29,7 +29,7 @@ class TestLife:
 
 
 @pytest.fixture
-def project(mngr: Mngr) -> Path:
+def project(mngr: MngrProgram) -> Path:
     (mngr.repo / "tutorial.sh").write_text(SCRIPT)
     (mngr.repo / "tests").mkdir()
     (mngr.repo / "tests" / "test_it.py").write_text(TESTS)
@@ -41,9 +41,9 @@ def change(path: Path, old: str, new: str) -> None:
     path.write_text(path.read_text().replace(old, new))
 
 
-def test_all_is_well(mngr: Mngr, project: Path) -> None:
+def test_all_is_well(mngr: MngrProgram, project: Path) -> None:
     assert mngr("tutorial", "check").out == "2 of 2 blocks are cited\n"
-    told = mngr.json("tutorial", "check", "tutorial.sh", "tests/test_it.py")
+    told = mngr.run_json("tutorial", "check", "tutorial.sh", "tests/test_it.py")
     assert (told["ok"], told["findings"], told["counts"]["cited"]) == (True, [], 2)
     assert [block["tests"] for block in told["blocks"]] == [
         ["tests/test_it.py::test_list"],
@@ -52,7 +52,7 @@ def test_all_is_well(mngr: Mngr, project: Path) -> None:
     assert not mngr.home.exists()
 
 
-def test_everything_that_is_wrong_is_shown(mngr: Mngr, project: Path) -> None:
+def test_everything_that_is_wrong_is_shown(mngr: MngrProgram, project: Path) -> None:
     change(project / "tutorial.sh", "mngr list", "mngr list --all")
     change(
         project / "tests/test_it.py",
@@ -75,16 +75,14 @@ def test_everything_that_is_wrong_is_shown(mngr: Mngr, project: Path) -> None:
         "and none is near",
         "0 of 2 blocks are cited",
     ]
-    assert done.err.startswith(
-        "Error: tutorial.sh is not what its tests say: 2 gaps, 1 stale, 1 orphan\nHint: "
-    )
-    rows = [one["kind"] for one in mngr.json("tutorial", "check", code=1)["findings"]]
+    assert done.err.startswith("Error: tutorial.sh is not what its tests say: 2 gaps, 1 stale, 1 orphan\nHint: ")
+    rows = [one["kind"] for one in mngr.run_json("tutorial", "check", code=1)["findings"]]
     assert rows == ["gap", "gap", "stale", "orphan"]
     lines = mngr("tutorial", "check", "--format", "{kind} {path} {line}", code=1).out.splitlines()
     assert lines[-1] == "orphan tests/test_it.py 13"
 
 
-def test_fix_rewrites_what_is_stale(mngr: Mngr, project: Path) -> None:
+def test_fix_rewrites_what_is_stale(mngr: MngrProgram, project: Path) -> None:
     change(project / "tutorial.sh", "mngr list", "mngr list --all")
     change(project / "tutorial.sh", "mngr stop foo", "mngr stop foo --timeout 5s")
     below = project / "tests"
@@ -99,16 +97,14 @@ def test_fix_rewrites_what_is_stale(mngr: Mngr, project: Path) -> None:
     assert mngr("tutorial", "check", "--fix").out == "2 of 2 blocks are cited\n"
 
 
-def test_fix_leaves_what_is_in_doubt(mngr: Mngr, project: Path) -> None:
-    (project / "tutorial.sh").write_text(
-        SCRIPT.replace("mngr list", "mngr list -a\n\n# see it\nmngr list -b")
-    )
+def test_fix_leaves_what_is_in_doubt(mngr: MngrProgram, project: Path) -> None:
+    (project / "tutorial.sh").write_text(SCRIPT.replace("mngr list", "mngr list -a\n\n# see it\nmngr list -b"))
     done = mngr("tutorial", "check", "--fix", code=1)
     assert "test_list left as it is: the block in line 6 is as near as the one in line 3" in done.out
     assert (project / "tests/test_it.py").read_text() == TESTS
 
 
-def test_annotations_for_github(mngr: Mngr, project: Path) -> None:
+def test_annotations_for_github(mngr: MngrProgram, project: Path) -> None:
     (project / "a,b:100%").mkdir()
     (project / "a,b:100%" / "test_it.py").write_text(TESTS + "def test_x(:\n")
     done = mngr("tutorial", "check", "tutorial.sh", "a,b:100%", "--format", "github", code=1)
@@ -124,23 +120,20 @@ def test_annotations_for_github(mngr: Mngr, project: Path) -> None:
     assert lines[1].endswith("%0A # see it%0A-mngr list%0A+mngr list --100%25")
 
 
-def test_a_file_that_cannot_be_read_is_named_and_the_rest_goes_on(mngr: Mngr, project: Path) -> None:
+def test_a_file_that_cannot_be_read_is_named_and_the_rest_goes_on(mngr: MngrProgram, project: Path) -> None:
     (project / "tests" / "test_broken.py").write_text("\n\ndef test_x(:\n")
     done = mngr("tutorial", "check", code=1)
-    assert (
-        "tests/test_broken.py:3: unreadable: does not parse: invalid syntax\n2 of 2 blocks are cited"
-        in done.out
-    )
+    assert "tests/test_broken.py:3: unreadable: does not parse: invalid syntax\n2 of 2 blocks are cited" in done.out
     done = mngr("tutorial", "check", "tutorial.sh", "nowhere", code=1)
     assert done.err.startswith("Error: there are no tests at nowhere\nHint: ")
     (project / "x.py").write_bytes(b"import os\n")
     assert "x.py:1: this is Python" in mngr("tutorial", "check", "x.py", code=1).err
 
 
-def test_observed_tests_are_counted_apart(mngr: Mngr, project: Path) -> None:
+def test_observed_tests_are_counted_apart(mngr: MngrProgram, project: Path) -> None:
     change(project / "tests/test_it.py", "def test_list", "@pytest.mark.observed\ndef test_list")
     assert mngr("tutorial", "check").out == "2 of 2 blocks are cited; 1 observed, not reviewed\n"
 
 
-def test_no_other_command_has_githubs_format(mngr: Mngr) -> None:
+def test_no_other_command_has_githubs_format(mngr: MngrProgram) -> None:
     assert "--format cannot be 'github'" in mngr("tutorial", "blocks", "--format", "github", code=2).err

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Mngr
+from tests.conftest import MngrProgram
 
 PROGRAM = """#!/bin/sh
 case "$1" in
@@ -32,7 +32,7 @@ def test_other(e2e):
 
 
 @pytest.fixture
-def project(mngr: Mngr) -> Path:
+def project(mngr: MngrProgram) -> Path:
     files = {"tutorial.sh": SCRIPT, "tests/test_it.py": TESTS, "app": PROGRAM}
     for name, text in files.items():
         (mngr.repo / name).parent.mkdir(exist_ok=True)
@@ -49,7 +49,7 @@ def leave(project: Path, run: str, test: str, transcript: str, **about: Any) -> 
     (place / "meta.json").write_text(json.dumps({"v": 1, "test": f"tests/test_it.py::{test}", **about}))
 
 
-def test_what_is_shown_and_what_is_run(mngr: Mngr, project: Path) -> None:
+def test_what_is_shown_and_what_is_run(mngr: MngrProgram, project: Path) -> None:
     leave(project, "1", "test_list", "$ app new\n? 0\n")
     os.utime(project / ".mngr/e2e/1", (1, 1))
     leave(
@@ -60,7 +60,7 @@ def test_what_is_shown_and_what_is_run(mngr: Mngr, project: Path) -> None:
     )
     leave(project, "2", "test_rm[x]", "$ app rm -fq x\n  $ app new\n? 0\n")
     leave(project, "2", "test_other", "$ app new\n? 1\n")
-    told = mngr.json("tutorial", "coverage")
+    told = mngr.run_json("tutorial", "coverage")
     assert (told["program"], told["run"], told["problems"]) == ("./app", "2", [])
     rows = {one["command"].removeprefix("./app").strip(): one for one in told["commands"]}
     assert {name: (len(one["shown"]), one["run"]) for name, one in rows.items()} == {
@@ -70,9 +70,7 @@ def test_what_is_shown_and_what_is_run(mngr: Mngr, project: Path) -> None:
         "new": (0, []),
     }
     options = {
-        option["flags"][-1]: (option["shown"], option["run"])
-        for one in rows.values()
-        for option in one["options"]
+        option["flags"][-1]: (option["shown"], option["run"]) for one in rows.values() for option in one["options"]
     }
     assert options == {
         "--quiet": (True, True),
@@ -99,40 +97,41 @@ def test_what_is_shown_and_what_is_run(mngr: Mngr, project: Path) -> None:
     ]
 
 
-def test_a_test_may_say_by_itself_which_block_it_is_about(mngr: Mngr, project: Path) -> None:
-    ids = [block["id"] for block in mngr.json("tutorial", "blocks")["blocks"]]
+def test_a_test_may_say_by_itself_which_block_it_is_about(mngr: MngrProgram, project: Path) -> None:
+    ids = [block["id"] for block in mngr.run_json("tutorial", "blocks")["blocks"]]
     leave(project, "1", "test_a", "$ app new\n? 2\n", blocks=[ids[1]])
     leave(project, "1", "test_b", "$ app list\n? 0\n", blocks=["  # see all\n  app ls --all"])
-    told = mngr.json("tutorial", "coverage")
+    told = mngr.run_json("tutorial", "coverage")
     assert {one["command"]: bool(one["run"]) for one in told["commands"]} == {
         "./app": False, "./app list": True, "./app rm": False, "./app new": True,
     }  # fmt: skip
     assert [block["unhappy"] for block in told["blocks"]] == [False, True]
 
 
-def test_what_does_not_answer_is_named_and_the_rest_goes_on(mngr: Mngr, project: Path) -> None:
+def test_what_does_not_answer_is_named_and_the_rest_goes_on(mngr: MngrProgram, project: Path) -> None:
     leave(project, "1", "test_list", "$ app list\n? 3\n")
     (project / ".mngr/e2e/1/broken").mkdir()
     (project / ".mngr/e2e/1/broken/transcript.txt").write_text("$ app new\n")
     (project / ".mngr/e2e/1/broken/meta.json").write_text("{")
     done = mngr("tutorial", "coverage", "--program", "no-such-thing", "--format", "json", code=1)
-    assert [block["unhappy"] for block in done.json()["blocks"]] == [True, False]
-    assert [problem["path"] for problem in done.json()["problems"]] == [".mngr/e2e/1/broken", "no-such-thing"]
+    assert [block["unhappy"] for block in done.parse_json()["blocks"]] == [True, False]
+    assert [problem["path"] for problem in done.parse_json()["problems"]] == [
+        ".mngr/e2e/1/broken",
+        "no-such-thing",
+    ]
     assert "no-such-thing: the program no-such-thing is not installed" in done.err
 
 
-def test_without_a_run_or_a_program(mngr: Mngr, project: Path) -> None:
+def test_without_a_run_or_a_program(mngr: MngrProgram, project: Path) -> None:
     assert "there is no transcript in .mngr/e2e" in mngr("tutorial", "coverage").err
     mngr("config", "unset", "--project", "project.program")
     done = mngr("tutorial", "coverage", code=2)
-    assert done.err.startswith(
-        "Error: which program the tutorial is about is not known\nHint: --program NAME"
-    )
+    assert done.err.startswith("Error: which program the tutorial is about is not known\nHint: --program NAME")
     assert "--source" in mngr("tutorial", "coverage", "--source", "guess", code=2).err
 
 
-def test_our_own_commands_are_all_known(mngr: Mngr, project: Path) -> None:
-    from mngr.cli.framework.table import COMMANDS
+def test_our_own_commands_are_all_known(mngr: MngrProgram, project: Path) -> None:
+    from mngr.cli.framework.command_table import COMMANDS
 
-    told = mngr.json("tutorial", "coverage", "--program", "mngr")
+    told = mngr.run_json("tutorial", "coverage", "--program", "mngr")
     assert {f"mngr {name}" for name in COMMANDS} == {one["command"] for one in told["commands"]} - {"mngr"}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mngr.testkit.contract.terminal import Terminal
-from tests.conftest import BIN, Mngr, git
+from mngr.testkit.contract.terminal import PtyTerminal
+from tests.conftest import BIN_DIR, MngrProgram, run_git
 
 pytestmark = pytest.mark.agents
 
@@ -41,7 +41,7 @@ esac
 
 
 @pytest.fixture
-def project(mngr: Mngr, tmp_path: Path) -> Mngr:
+def project(mngr: MngrProgram, tmp_path: Path) -> MngrProgram:
     """A tutorial with two blanks, of a program that is installed."""
     program = tmp_path / "bin" / "greet"
     program.parent.mkdir()
@@ -50,8 +50,8 @@ def project(mngr: Mngr, tmp_path: Path) -> Mngr:
     mngr.env["PATH"] = f"{program.parent}:{mngr.env['PATH']}"
     mngr.env["MNGR__PROJECT__PROGRAM"] = "greet"
     (mngr.repo / "tutorial.sh").write_text(SCRIPT)
-    git(mngr.repo, "add", "-A")
-    git(mngr.repo, "commit", "-qm", "a tutorial")
+    run_git(mngr.repo, "add", "-A")
+    run_git(mngr.repo, "commit", "-qm", "a tutorial")
     return mngr
 
 
@@ -76,8 +76,8 @@ def with_undo(text: str = UNDO) -> str:
 WORDS = ("tutorial", "fill", "--agent", "player", "--section", "undo")
 
 
-def test_a_patch_with_the_outcome_of_each_block(project: Mngr) -> None:
-    found = project(*WORDS, "--format", "json", "--", scenario(with_undo())).json()
+def test_a_patch_with_the_outcome_of_each_block(project: MngrProgram) -> None:
+    found = project(*WORDS, "--format", "json", "--", scenario(with_undo())).parse_json()
     assert [(one["heading"], one["text"], one["ok"]) for one in found["proposals"]] == [
         ("Undo", "# say it backwards\ngreet olleh", True),
         ("Undo", "# this fails\ngreet --fail", False),
@@ -88,30 +88,30 @@ def test_a_patch_with_the_outcome_of_each_block(project: Mngr) -> None:
     assert (project.repo / "tutorial.sh").read_text() == SCRIPT
     subprocess.run(["git", "apply"], input=found["patch"], text=True, cwd=project.repo, check=True)
     assert (project.repo / "tutorial.sh").read_text() == with_undo()
-    assert {agent["state"] for agent in project.agents()} == {"STOPPED"}
+    assert {agent["state"] for agent in project.list_agents()} == {"STOPPED"}
 
 
-def test_the_brief_has_the_help_and_only_the_blanks_that_are_wanted(project: Mngr) -> None:
-    found = project(*WORDS, "--format", "json", "--", scenario(with_undo())).json()
-    said = project.json("transcript", found["agent"])["transcript"][0]["text"]
+def test_the_brief_has_the_help_and_only_the_blanks_that_are_wanted(project: MngrProgram) -> None:
+    found = project(*WORDS, "--format", "json", "--", scenario(with_undo())).parse_json()
+    said = project.run_json("transcript", found["agent"])["transcript"][0]["text"]
     assert "usage: greet [--fail] WORD" in said
     assert "Undo" in said and "Lists" not in said
 
 
-def test_what_is_wrong_is_told(project: Mngr) -> None:
+def test_what_is_wrong_is_told(project: MngrProgram) -> None:
     words = (*WORDS, "--rounds", "2", "--format", "json", "--")
-    found = project(*words, scenario(with_undo().replace("greet hello", "greet hi"), with_undo())).json()
-    rows = project.json("transcript", found["agent"])["transcript"]
+    found = project(*words, scenario(with_undo().replace("greet hello", "greet hi"), with_undo())).parse_json()
+    rows = project.run_json("transcript", found["agent"])["transcript"]
     told = [row["text"] for row in rows if row["role"] == "user"]
     assert len(told) == 2 and "tutorial.sh:8: this line was changed or taken away: greet hello" in told[1]
     assert len(found["proposals"]) == 2
 
 
-def test_what_else_was_changed_is_told_reported_and_not_in_the_patch(project: Mngr) -> None:
+def test_what_else_was_changed_is_told_reported_and_not_in_the_patch(project: MngrProgram) -> None:
     """Not under the blank, another blank, another file; and the heading may become the comment of the first block."""
     tail = "\n# by number\n\n# list them\ngreet 1"
     (project.repo / "tutorial.sh").write_text(SCRIPT + tail)
-    git(project.repo, "commit", "-qam", "more")
+    run_git(project.repo, "commit", "-qam", "more")
     more = (
         with_undo("greet olleh\n")
         .replace("##\n\ngreet", "##\ngreet")
@@ -127,59 +127,67 @@ def test_what_else_was_changed_is_told_reported_and_not_in_the_patch(project: Mn
     assert "tutorial.sh:26: this was added where no blank is to be filled: greet 3\n" in ran.err
     assert "README.md was changed, and nothing but tutorial.sh is yours to change" in ran.err
     assert "Error: more was changed than the blanks" in ran.err
-    git(project.repo, "apply", "fill.patch")
+    run_git(project.repo, "apply", "fill.patch")
     wanted = SCRIPT.replace(
         "# Undo\n##############################\n", "# Undo\n##############################\ngreet olleh\n"
     )
     assert (project.repo / "tutorial.sh").read_text() == wanted + tail
 
 
-def test_under_the_last_line(project: Mngr) -> None:
+def test_under_the_last_line(project: MngrProgram) -> None:
     for end in ("", "\r\n"):
         text = (SCRIPT + "\n# by number").replace("\n", end or "\n") + end
         (project.repo / "tutorial.sh").write_bytes(text.encode())
-        git(project.repo, "commit", "-qam", "other ends")
+        run_git(project.repo, "commit", "-qam", "other ends")
         more = text.rstrip() + "\n\n# three\ngreet 3\n"
         words = ("tutorial", "fill", "--agent", "player", "--section", "number", "--output", "fill.patch")
         project(*words, "--", scenario(more))
-        git(project.repo, "apply", "fill.patch")
+        run_git(project.repo, "apply", "fill.patch")
         ending = end or "\n"
         wanted = text.rstrip() + f"{ending}{ending}# three{ending}greet 3{ending}"
         assert (project.repo / "tutorial.sh").read_bytes().decode() == wanted
 
 
-def test_a_file_for_the_patch(project: Mngr) -> None:
+def test_a_file_for_the_patch(project: MngrProgram) -> None:
     ran = project(*WORDS, "--output", "fill.patch", "--", scenario(with_undo()))
     assert "Undo: # say it backwards: works" in ran.err
     assert "Undo: # this fails: does not work: it ends with 3" in ran.err
     assert ran.out == "wrote fill.patch; then: git apply fill.patch\n"
-    git(project.repo, "apply", "fill.patch")
+    run_git(project.repo, "apply", "fill.patch")
 
 
-def test_block_by_block(project: Mngr) -> None:
-    argv = [str(BIN / "mngr"), *WORDS, "--interactive", "--output", "fill.patch", "--", scenario(with_undo())]
+def test_block_by_block(project: MngrProgram) -> None:
+    argv = [
+        str(BIN_DIR / "mngr"),
+        *WORDS,
+        "--interactive",
+        "--output",
+        "fill.patch",
+        "--",
+        scenario(with_undo()),
+    ]
     env = {**project.env, "TERM": "xterm-256color", "EDITOR": "sed -i s/--fail/again/"}
-    with Terminal(argv, project.repo, env) as terminal:
-        terminal.see("[k]eep, [e]dit or [d]rop?", timeout=60)
+    with PtyTerminal(argv, project.repo, env) as terminal:
+        terminal.wait_for_text("[k]eep, [e]dit or [d]rop?", timeout=60)
         terminal.type("d\r")
-        terminal.see("does not work: it ends with 3")
-        terminal.see("[k]eep, [e]dit or [d]rop?")
+        terminal.wait_for_text("does not work: it ends with 3")
+        terminal.wait_for_text("[k]eep, [e]dit or [d]rop?")
         terminal.type("e\r")
-        terminal.see("changed by you, and not tried")
-        terminal.see("[k]eep, [e]dit or [d]rop?")
+        terminal.wait_for_text("changed by you, and not tried")
+        terminal.wait_for_text("[k]eep, [e]dit or [d]rop?")
         terminal.type("k\r")
-        assert terminal.end() == 0
-    git(project.repo, "apply", "fill.patch")
+        assert terminal.wait_for_exit() == 0
+    run_git(project.repo, "apply", "fill.patch")
     assert (project.repo / "tutorial.sh").read_text() == with_undo("# this fails\ngreet again\n")
 
 
-def test_bad_input(project: Mngr) -> None:
+def test_bad_input(project: MngrProgram) -> None:
     assert "cannot think of commands" in project("tutorial", "fill", "--agent", "mechanic", code=1).err
     assert "there is no blank to fill" in project("tutorial", "fill", "--section", "nothing such").out
     assert "needs a terminal" in project("tutorial", "fill", "--interactive", code=2).err
     assert "is no amount of money" in project("tutorial", "fill", "--budget", "much", code=2).err
     words = ("tutorial", "fill", "--agent", "player", "--program", "no-such-thing")
     assert "the program no-such-thing is not installed" in project(*words, code=1).err
-    assert project.agents() == []
+    assert project.list_agents() == []
     ran = project(*WORDS, "--rounds", "1", "--", "[]", code=1)
     assert "proposed nothing that can be taken" in ran.err

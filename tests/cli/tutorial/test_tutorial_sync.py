@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import BIN, Mngr, git, wait_for
+from tests.conftest import BIN_DIR, MngrProgram, run_git, wait_for
 
 pytestmark = pytest.mark.agents
 
@@ -38,23 +38,23 @@ def test_{name}(e2e: E2eSession) -> None:
 
 
 @pytest.fixture
-def project(mngr: Mngr) -> Mngr:
+def project(mngr: MngrProgram) -> MngrProgram:
     """A tutorial of two blocks, of which one has a test."""
     tests = mngr.repo / "tests"
     tests.mkdir()
     (mngr.repo / "tutorial.sh").write_text(SCRIPT)
     (tests / "test_hello.py").write_text(CITES.format(name="hello", comment="say hello"))
-    git(mngr.repo, "add", "-A")
-    git(mngr.repo, "commit", "-qm", "a tutorial")
+    run_git(mngr.repo, "add", "-A")
+    run_git(mngr.repo, "commit", "-qm", "a tutorial")
     mngr.env["MNGR__PROJECT__PYTEST"] = f"{sys.executable} -m pytest -p no:cacheprovider"
     return mngr
 
 
-def play(project: Mngr, *turns: list[object], code: int, rounds: int = 3) -> dict[str, object]:
+def play(project: MngrProgram, *turns: list[object], code: int, rounds: int = 3) -> dict[str, object]:
     """By an agent that does so much in each turn."""
     steps = [step for turn in turns for step in [*turn, "wait"]]
     words = ["tutorial", "sync", "--agent", "player", "--rounds", str(rounds), "--format", "json"]
-    found: dict[str, object] = project(*words, "--", json.dumps(steps), code=code).json()
+    found: dict[str, object] = project(*words, "--", json.dumps(steps), code=code).parse_json()
     return found
 
 
@@ -63,20 +63,20 @@ def write(name: str, comment: str, path: str = "tests/test_new.py") -> list[obje
     return [{"write": {"path": path, "content": content}}, {"commit": f"[ADD_TEST] {name}"}]
 
 
-def said_to(project: Mngr, name: object) -> list[str]:
-    rows = project.json("transcript", str(name))["transcript"]
+def said_to(project: MngrProgram, name: object) -> list[str]:
+    rows = project.run_json("transcript", str(name))["transcript"]
     return [row["text"] for row in rows if row["role"] == "user"]
 
 
-def test_the_mechanic_needs_no_model(project: Mngr) -> None:
-    found = project("tutorial", "sync", "--format", "json").json()
+def test_the_mechanic_needs_no_model(project: MngrProgram) -> None:
+    found = project("tutorial", "sync", "--format", "json").parse_json()
     assert [(row["slug"], row["tests"], row["observed"]) for row in found["blocks"]] == [
         ("say-hello", ["tests/test_hello.py::test_hello"], False),
         ("and-bye", ["tests/test_observed.py::test_and_bye"], True),
     ]
-    assert git(project.repo, "branch", "--show-current").strip() == "main"
+    assert run_git(project.repo, "branch", "--show-current").strip() == "main"
     assert not (project.repo / "tests" / "test_observed.py").exists()
-    git(project.repo, "merge", "-q", "--ff-only", found["branch"])
+    run_git(project.repo, "merge", "-q", "--ff-only", found["branch"])
     assert "2 of 2 blocks are cited; 1 observed, not reviewed" in project("tutorial", "check").out
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
@@ -85,11 +85,11 @@ def test_the_mechanic_needs_no_model(project: Mngr) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout
-    assert project.agent(found["agent"])["state"] == "STOPPED"
+    assert project.get_agent(found["agent"])["state"] == "STOPPED"
     assert "every block has a test" in project("tutorial", "sync").out
 
 
-def test_an_agent_is_told_what_is_missing_and_what_is_still_wrong(project: Mngr) -> None:
+def test_an_agent_is_told_what_is_missing_and_what_is_still_wrong(project: MngrProgram) -> None:
     found = play(project, [], write("bye", "and by"), write("bye", "and bye"), code=0)
     assert found["rounds"] == 3 and found["problems"] == []
     first, second, third = said_to(project, found["agent"])
@@ -100,7 +100,7 @@ def test_an_agent_is_told_what_is_missing_and_what_is_still_wrong(project: Mngr)
     assert "tests/test_new.py:5: stale: " in third and "tutorial.sh:8: gap: " in third
 
 
-def test_what_cannot_be_loaded_is_told(project: Mngr) -> None:
+def test_what_cannot_be_loaded_is_told(project: MngrProgram) -> None:
     broken = [
         {"write": {"path": "tests/test_x.py", "content": "import not_there\n"}},
         {"commit": "[ADD_TEST] x"},
@@ -110,7 +110,7 @@ def test_what_cannot_be_loaded_is_told(project: Mngr) -> None:
     assert found["problems"] == [said]
 
 
-def test_what_is_not_its_to_change_is_told_and_reported(project: Mngr) -> None:
+def test_what_is_not_its_to_change_is_told_and_reported(project: MngrProgram) -> None:
     also: list[object] = [
         {"write": {"path": "README.md", "content": "mine\n"}},
         {"write": {"path": "tutorial.sh", "content": SCRIPT.replace("bye", "by")}},
@@ -122,7 +122,7 @@ def test_what_is_not_its_to_change_is_told_and_reported(project: Mngr) -> None:
         {"commit": "[FIX_TEST] back"},
     ]
     found = play(project, also, back, code=1, rounds=2)
-    base = git(project.repo, "rev-parse", "HEAD").strip()[:12]
+    base = run_git(project.repo, "rev-parse", "HEAD").strip()[:12]
     other = "README.md was changed, and nothing but tests is yours to change: make it as it is in " + base
     assert found["problems"] == [other]
     told = said_to(project, found["agent"])[1]
@@ -130,22 +130,22 @@ def test_what_is_not_its_to_change_is_told_and_reported(project: Mngr) -> None:
     assert "tests/more.py has changes that are not committed" in told
 
 
-def test_what_of_the_script_cannot_be_read_is_named_and_the_rest_goes_on(project: Mngr) -> None:
+def test_what_of_the_script_cannot_be_read_is_named_and_the_rest_goes_on(project: MngrProgram) -> None:
     (project.repo / "tutorial.sh").write_text(SCRIPT + "\n# and this\necho 'so\n")
     (project.repo / "tests" / "test_broken.py").write_text("\ndef test_x(:\n")
-    git(project.repo, "add", "-A")
-    git(project.repo, "commit", "-qm", "worse")
+    run_git(project.repo, "add", "-A")
+    run_git(project.repo, "commit", "-qm", "worse")
     ran = project("tutorial", "sync", code=1)
     assert "and-bye: tests/test_observed.py::test_and_bye (observed)" in ran.out
     assert "tests/test_broken.py:2: unreadable: does not parse: invalid syntax\n" in ran.err
     assert "tutorial.sh:12: unreadable: the ' is never closed\n" in ran.err
-    git(project.repo, "rm", "-q", "tests/test_broken.py")
+    run_git(project.repo, "rm", "-q", "tests/test_broken.py")
     (project.repo / "tests" / "test_bye.py").write_text(CITES.format(name="bye", comment="and bye"))
     cited = CITES.format(name="this", comment="and this").replace("echo this", "echo 'so", 1)
     (project.repo / "tests" / "test_this.py").write_text(cited)
     ran = project("tutorial", "sync", code=1)
     assert "tutorial.sh:12: unreadable" in ran.err and "mend the script" in ran.err
-    assert len(project.agents()) == 1
+    assert len(project.list_agents()) == 1
 
 
 BAD = """#!/bin/sh
@@ -167,11 +167,11 @@ echo bye
 """
 
 
-def test_blocks_of_which_no_test_can_be_made_are_named_with_the_reason(project: Mngr) -> None:
+def test_blocks_of_which_no_test_can_be_made_are_named_with_the_reason(project: MngrProgram) -> None:
     (project.repo / "tutorial.sh").write_text(BAD)
-    git(project.repo, "rm", "-q", "tests/test_hello.py")
+    run_git(project.repo, "rm", "-q", "tests/test_hello.py")
     (project.repo / "tests").mkdir()
-    git(project.repo, "commit", "-qam", "bad blocks")
+    run_git(project.repo, "commit", "-qam", "bad blocks")
     project.env["MNGR__TUTORIAL__TIMEOUT"] = "1s"
     ran = project("tutorial", "sync", code=1)
     assert "and-bye: tests/test_observed.py::test_and_bye (observed)\n" in ran.out
@@ -186,24 +186,24 @@ def test_blocks_of_which_no_test_can_be_made_are_named_with_the_reason(project: 
     ]
 
 
-def test_a_job_that_was_cut_short_is_done_after_the_next_start(project: Mngr) -> None:
+def test_a_job_that_was_cut_short_is_done_after_the_next_start(project: MngrProgram) -> None:
     """Whoever told it is gone by then; its work is on its branch all the same, once."""
     gate = project.repo.parent / "gate"
     gate.touch()
     block = f"# and bye\nwhile [ -e {gate} ]; do sleep 0.1; done; echo bye\n"
     (project.repo / "tutorial.sh").write_text(f"# one\necho 1\n\n{block}")
-    git(project.repo, "rm", "-q", "tests/test_hello.py")
+    run_git(project.repo, "rm", "-q", "tests/test_hello.py")
     (project.repo / "tests").mkdir()
-    git(project.repo, "commit", "-qam", "slow")
+    run_git(project.repo, "commit", "-qam", "slow")
 
     def blocks() -> list[str]:
         found = subprocess.run(["pgrep", "-f", f"while . -e {gate}"], capture_output=True, check=False)
         return found.stdout.decode().split()
 
-    argv = [str(BIN / "mngr"), "tutorial", "sync"]
+    argv = [str(BIN_DIR / "mngr"), "tutorial", "sync"]
     with subprocess.Popen(argv, cwd=project.repo, env=project.env, stderr=subprocess.PIPE) as sync:
         wait_for(blocks)
-        (agent,) = project.agents()
+        (agent,) = project.list_agents()
         name = agent["name"]
         project("stop", name)
         said = sync.communicate()[1].decode()
@@ -211,56 +211,56 @@ def test_a_job_that_was_cut_short_is_done_after_the_next_start(project: Mngr) ->
     assert blocks() == []
     project("start", name)
     wait_for(blocks)
-    os.kill(project.agent(name)["pid"], signal.SIGKILL)
-    wait_for(lambda: project.agent(name)["state"] == "FAILED")
+    os.kill(project.get_agent(name)["pid"], signal.SIGKILL)
+    wait_for(lambda: project.get_agent(name)["state"] == "FAILED")
     gate.unlink()
     project("start", name)
     project("wait", name, "--timeout", "30")
-    made = git(project.repo, "show", f"{agent['branch']}:tests/test_observed.py")
+    made = run_git(project.repo, "show", f"{agent['branch']}:tests/test_observed.py")
     assert made.count("def test_one(") == made.count("def test_and_bye(") == 1
     project("message", name, "--wait", stdin=said_to(project, name)[0])
-    assert "- one: has a test already" in project.json("transcript", name)["transcript"][-1]["text"]
-    assert git(project.repo, "show", f"{agent['branch']}:tests/test_observed.py") == made
+    assert "- one: has a test already" in project.run_json("transcript", name)["transcript"][-1]["text"]
+    assert run_git(project.repo, "show", f"{agent['branch']}:tests/test_observed.py") == made
 
 
-def test_what_is_left_is_named(project: Mngr) -> None:
+def test_what_is_left_is_named(project: MngrProgram) -> None:
     ran = project("tutorial", "sync", "--agent", "player", "--rounds", "1", "--", '[{"reply": "no"}]', code=1)
     assert "things are still wrong" in ran.err and "mngr connect sync-" in ran.err
 
 
-def test_a_project_in_a_part_of_its_repository(project: Mngr) -> None:
+def test_a_project_in_a_part_of_its_repository(project: MngrProgram) -> None:
     place = project.repo / "shop"
     (place / ".mngr").mkdir(parents=True)
     (place / ".mngr" / "settings.toml").write_text("")
-    git(project.repo, "mv", "tutorial.sh", "tests", "shop")
-    git(project.repo, "add", "-Af")
-    git(project.repo, "commit", "-qm", "moved")
-    found = project("tutorial", "sync", "--format", "json", cwd=place).json()
+    run_git(project.repo, "mv", "tutorial.sh", "tests", "shop")
+    run_git(project.repo, "add", "-Af")
+    run_git(project.repo, "commit", "-qm", "moved")
+    found = project("tutorial", "sync", "--format", "json", cwd=place).parse_json()
     assert [row["tests"] for row in found["blocks"]][1] == ["tests/test_observed.py::test_and_bye"]
-    assert git(project.repo, "diff", "--name-only", f"...{found['branch']}") == "shop/tests/test_observed.py"
+    assert run_git(project.repo, "diff", "--name-only", f"...{found['branch']}") == "shop/tests/test_observed.py"
     assert "All of this is in shop/ of the repository" in said_to(project, found["agent"])[0]
 
 
-def test_stale_citations_are_not_for_the_mechanic(project: Mngr) -> None:
+def test_stale_citations_are_not_for_the_mechanic(project: MngrProgram) -> None:
     path = project.repo / "tests" / "test_bye.py"
     path.write_text(CITES.format(name="bye", comment="and by"))
-    git(project.repo, "add", "-A")
-    git(project.repo, "commit", "-qm", "stale")
+    run_git(project.repo, "add", "-A")
+    run_git(project.repo, "commit", "-qm", "stale")
     script = project.repo / "tutorial.sh"
     script.write_text(SCRIPT.replace("# and bye\necho bye\n", ""))
-    git(project.repo, "commit", "-qam", "shorter")
+    run_git(project.repo, "commit", "-qam", "shorter")
     assert "there is no such block" in project("tutorial", "sync", code=1).err
-    assert project.agents() == []
+    assert project.list_agents() == []
 
 
-def test_what_is_not_committed(project: Mngr) -> None:
+def test_what_is_not_committed(project: MngrProgram) -> None:
     (project.repo / "tutorial.sh").write_text(SCRIPT + "\n# more\necho more\n")
     assert "changes that are not committed" in project("tutorial", "sync", code=1).err
-    assert project.agents() == []
+    assert project.list_agents() == []
 
 
-def test_behind_walls(project: Mngr) -> None:
+def test_behind_walls(project: MngrProgram) -> None:
     found = project("tutorial", "sync", "--sandbox", "--format", "json", code=None)
-    rows = found.json()["blocks"]
+    rows = found.parse_json()["blocks"]
     assert [row["tests"] for row in rows][1] == ["tests/test_observed.py::test_and_bye"], found.err
     assert Path(project.home, "agents").is_dir()

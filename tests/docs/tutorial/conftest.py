@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from mngr.base.paths import socket_for
+from mngr.base.paths import build_socket_path
 from mngr.e2e import E2eSession, expect
-from tests.conftest import end_servers
+from tests.conftest import kill_tmux_servers
 from tests.support.hosts.sshd import Farm
 
 PLACE = """\
@@ -31,8 +31,8 @@ def shop(e2e: E2eSession) -> Iterator[Path]:
     expect(e2e.run(PLACE, comment="a place to play")).to_succeed()
     e2e.cd("shop")
     yield e2e.cwd
-    end_servers(e2e.root)  # their sockets are elsewhere, and would stay
-    Path(socket_for(home, os.getuid())).unlink(missing_ok=True)  # where the test took its home away
+    kill_tmux_servers(e2e.root)  # their sockets are elsewhere, and would stay
+    Path(build_socket_path(home, os.getuid())).unlink(missing_ok=True)  # where the test took its home away
 
 
 @pytest.fixture

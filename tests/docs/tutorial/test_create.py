@@ -177,9 +177,7 @@ def test_variables(e2e: E2eSession) -> None:
     expect(e2e.run(create, comment="one given, one of yours passed on, some from a file")).to_succeed()
     result = e2e.run("""mngr exec vars -- sh -c 'echo "$MODE, $GREETING, ${#TOKEN} characters"'""")
     expect(result).to_succeed().to_equal("fast, moin, 26 characters")
-    expect(e2e.run("cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '").stdout).not_to_contain(
-        "a secret with"
-    )
+    expect(e2e.run("cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '").stdout).not_to_contain("a secret with")
 
 
 def test_attach_as_soon_as_it_runs(e2e: E2eSession) -> None:
@@ -226,17 +224,13 @@ def test_behind_walls(e2e: E2eSession) -> None:
     if command -v bwrap; then mngr create walled --sandbox -- sleep 1000; fi
     """)
     (e2e.home / "diary.txt").write_text("dear diary\n")
-    result = e2e.run(
-        "if command -v bwrap; then mngr create walled --sandbox -- sleep 1000; fi", comment="behind walls"
-    )
+    result = e2e.run("if command -v bwrap; then mngr create walled --sandbox -- sleep 1000; fi", comment="behind walls")
     expect(result).to_succeed().to_match_lines("""
         .../bwrap
         walled runs in <work_dir> on mngr/walled
     """)
     look = 'cat README.md; cat "$HOME/diary.txt"; cat /proc/net/dev | grep -vc lo:'
-    result = e2e.run(
-        f"mngr exec walled -- sh -c '{look}'", comment="it sees its own copy and nothing of yours"
-    )
+    result = e2e.run(f"mngr exec walled -- sh -c '{look}'", comment="it sees its own copy and nothing of yours")
     expect(result.stdout).to_match_lines("""
         a shop
         2
@@ -269,9 +263,7 @@ def test_from_a_repository_elsewhere(e2e: E2eSession) -> None:
     mngr create remote --from "file://$PWD/../elsewhere.git" -- sleep 1000
     """)
     run_all(e2e, "git clone -q --bare . ../elsewhere.git")
-    result = e2e.run(
-        'mngr create remote --from "file://$PWD/../elsewhere.git" -- sleep 1000', comment="by its URL"
-    )
+    result = e2e.run('mngr create remote --from "file://$PWD/../elsewhere.git" -- sleep 1000', comment="by its URL")
     expect(result).to_succeed()
     assert agents(e2e)["remote"]["project"] == "elsewhere"
     expect(work(e2e, "remote")).to_match_tree({"README.md": "a shop\n"})

@@ -208,9 +208,7 @@ def test_back_under_another_name(e2e: E2eSession) -> None:
     mngr destroy --force seen
     mngr undestroy seen --as seen-again
     """)
-    run_all(
-        e2e, "mngr create seen -- sleep 1000", "mngr destroy --force seen", "mngr create seen -- sleep 1000"
-    )
+    run_all(e2e, "mngr create seen -- sleep 1000", "mngr destroy --force seen", "mngr create seen -- sleep 1000")
     expect(e2e.run("mngr undestroy seen", comment="the name is taken by now")).to_fail(1).to_match_lines("""
         Error: there is another agent called 'seen' by now
         Hint: mngr undestroy [ID] --as NAME

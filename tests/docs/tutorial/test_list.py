@@ -55,13 +55,9 @@ def test_the_fields_you_want(e2e: E2eSession) -> None:
     mngr list --fields name,state,labels,branch --sort -name
     """)
     run_all(e2e, TEAM)
-    result = e2e.run(
-        "mngr list --fields name,state,labels,branch --sort -name", comment="the fields you want"
-    )
+    result = e2e.run("mngr list --fields name,state,labels,branch --sort -name", comment="the fields you want")
     expect(result).to_succeed().to_equal(
-        "NAME  STATE    LABELS    BRANCH\n"
-        "w-2   RUNNING  team=red  mngr/w-2\n"
-        "w-1   RUNNING  team=red  mngr/w-1\n"
+        "NAME  STATE    LABELS    BRANCH\nw-2   RUNNING  team=red  mngr/w-2\nw-1   RUNNING  team=red  mngr/w-1\n"
     )
     expect(e2e.run("mngr list --fields name,colour")).to_fail(2).to_match_lines("""
         Error: there is no field 'colour'
@@ -101,9 +97,7 @@ def test_for_programs(e2e: E2eSession) -> None:
     said = json.loads(result.stdout)
     (foo,) = said["agents"]
     assert (said["v"], said["errors"], foo["state"], foo["project"]) == (1, [], "RUNNING", "shop")
-    result = e2e.run(
-        "mngr list --format '{name} is {state} on {branch}'", comment="a line of your own making"
-    )
+    result = e2e.run("mngr list --format '{name} is {state} on {branch}'", comment="a line of your own making")
     expect(result).to_succeed().to_equal("foo is RUNNING on mngr/foo")
     expect(e2e.run("mngr list --ids", comment="ids")).to_succeed().to_equal(foo["id"])
     expect(e2e.run("mngr list --format '{nam}'")).to_fail(2).to_match_lines("""
@@ -143,9 +137,7 @@ def test_a_change_is_shown_when_it_happens(e2e: E2eSession) -> None:
     timeout 1 mngr list --watch --format '{name} {state}' || test $? -eq 124
     """)
     run_all(e2e, "mngr create foo -- sleep 1000")
-    terminal = e2e.tty(
-        "mngr list --watch --format '{name} {state}'", name="watch", comment="show every change"
-    )
+    terminal = e2e.tty("mngr list --watch --format '{name} {state}'", name="watch", comment="show every change")
     terminal.wait_for("foo RUNNING")
     run_all(e2e, "mngr stop foo")
     terminal.wait_for("foo STOPPED")

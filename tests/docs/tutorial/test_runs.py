@@ -163,29 +163,19 @@ def test_a_run_and_all_that_can_be_done_with_it(e2e: E2eSession, toy: Path) -> N
     result = e2e.run(f"mngr tmr integrate greet --with {one}", comment="yes, after all")
     expect(result).to_succeed().to_contain("mngr/greet/integrated: green")
     expect(e2e.run("git log --oneline mngr/greet/integrated")).to_equal(log.stdout)
-    expect(e2e.run("mngr tmr resume greet", comment="nothing is done again")).to_succeed().not_to_contain(
-        "runs on"
-    )
-    result = e2e.run(
-        "mngr tmr retry tests/test_greet.py::test_greet -m 'mind the word'", comment="with a hint"
-    )
+    expect(e2e.run("mngr tmr resume greet", comment="nothing is done again")).to_succeed().not_to_contain("runs on")
+    result = e2e.run("mngr tmr retry tests/test_greet.py::test_greet -m 'mind the word'", comment="with a hint")
     expect(result).to_succeed().to_contain("1 again", "1 fixed: ")
     prompt = next(toy.glob(".mngr/runs/greet/tasks/*/prompt.md")).read_text()
     assert "mind the word" in prompt
     assert len(agents(e2e)) == 2
     told = "mngr tmr redo \"$(mngr tmr changes greet --format '{id}')\" -m 'leave out the comma'"
     result = e2e.run(told, comment="what you want otherwise")
-    expect(result).to_fail(1).to_contain(
-        "of kind mechanic, which understands no words", "mngr tmr retry test-greet-"
-    )
+    expect(result).to_fail(1).to_contain("of kind mechanic, which understands no words", "mngr tmr retry test-greet-")
     result = e2e.run("mngr tmr verify --receipt .mngr/runs/greet/tasks/*/receipt.json", comment="once more")
     expect(result).to_succeed().to_contain("the same again: confirmed, it passed 3 of 3 times")
-    expect(e2e.run("mngr tmr memory list")).to_succeed().to_match(
-        "^fixed +confirmed +greet +tests/test_greet.py"
-    )
-    expect(e2e.run("mngr tmr memory flaky")).to_succeed().to_equal(
-        "no test was seen to pass only now and then"
-    )
+    expect(e2e.run("mngr tmr memory list")).to_succeed().to_match("^fixed +confirmed +greet +tests/test_greet.py")
+    expect(e2e.run("mngr tmr memory flaky")).to_succeed().to_equal("no test was seen to pass only now and then")
     expect(e2e.run("mngr tmr memory reasons")).to_succeed().to_equal("nobody gave a reason against a change")
     expect(e2e.run("mngr tmr memory forget")).to_succeed().to_equal("1 forgotten")
     expect(e2e.run("mngr tmr stop greet", comment="all of them are stopped already")).to_succeed()
@@ -209,9 +199,7 @@ def test_what_a_branch_does_to_the_tests(e2e: E2eSession, toy: Path) -> None:
     run_all(e2e, EASIER)
     result = e2e.run("mngr tmr verify easier", comment="is it honest?")
     expect(result).to_have_exit_code(4)
-    expect(result.stderr).to_contain(
-        "tests/test_greet.py::test_greet REFUTED: it passes, but tests/test_greet.py:11"
-    )
+    expect(result.stderr).to_contain("tests/test_greet.py::test_greet REFUTED: it passes, but tests/test_greet.py:11")
     expect(result.stdout).to_match("^tests/test_greet.py:11 refuse ")
     expect(e2e.run("git status --porcelain")).to_succeed().to_be_empty()
     assert agents(e2e) == {}
@@ -226,9 +214,7 @@ def test_what_cannot_be_run_is_said_before_an_agent_is_made(e2e: E2eSession, toy
     (toy / "tests/test_broken.py").write_text("import nothing_of_that_name\n")
     run_all(e2e, "git add . && git commit -qm broken")
     result = e2e.run("mngr tmr run", comment="a test that cannot be loaded")
-    expect(result).to_fail(1).to_contain(
-        "the tests cannot be collected", "nothing_of_that_name", "no agent was made"
-    )
+    expect(result).to_fail(1).to_contain("the tests cannot be collected", "nothing_of_that_name", "no agent was made")
     assert agents(e2e) == {}
     expect(e2e.run("mngr tmr status nothing")).to_fail(1).to_contain("there is no run in ")
     expect(e2e.run("mngr tmr retry --run nothing")).to_fail(1).to_contain("there is no run in ")

@@ -177,9 +177,7 @@ def test_a_scripted_model_answers(e2e: E2eSession) -> None:
     # a scripted model, for tests: point real agents at the URL it prints; this one ends by itself after a second
     timeout 1 mngr model-server '[{"sh": "echo hi > hi.txt"}, {"text": "done"}]' || test $? -eq 124
     """)
-    server = e2e.tty(
-        """mngr model-server '[{"text": "good morning"}]'""", name="model", comment="a scripted model"
-    )
+    server = e2e.tty("""mngr model-server '[{"text": "good morning"}]'""", name="model", comment="a scripted model")
     expect(server.wait_for(r"http://127.0.0.1:\d+$")).to_match_lines("<url>")
     tool = {
         "type": "function",

@@ -251,9 +251,7 @@ def test_why_it_has_its_state_and_who_waits(e2e: E2eSession) -> None:
     """)
     run_all(e2e, "mngr create other player")
     expect(e2e.run("mngr next --print", comment="who has waited longest")).to_succeed().to_equal("poet")
-    result = e2e.run(
-        """mngr next --connect-command 'echo "$MNGR_AGENT_NAME waits"'""", comment="attach to it"
-    )
+    result = e2e.run("""mngr next --connect-command 'echo "$MNGR_AGENT_NAME waits"'""", comment="attach to it")
     expect(result).to_succeed().to_equal("poet waits")
     run_all(e2e, "mngr stop poet other")
     result = e2e.run("mngr next --print", comment="nobody waits any more")

@@ -113,12 +113,8 @@ def test_have_an_agent_write_the_tests(e2e: E2eSession) -> None:
     mngr tutorial sync tutorial.sh tests -S project.pytest=:
     """)
     run_all(e2e, r"printf '# which mngr is this?\nmngr version\n' > ../tour.sh")
-    run_all(
-        e2e, "cp ../tour.sh tutorial.sh && mkdir -p tests && git add tutorial.sh && git commit -qm 'A tour'"
-    )
-    result = e2e.run(
-        "mngr tutorial sync tutorial.sh tests -S project.pytest=:", comment="the mechanic needs no model"
-    )
+    run_all(e2e, "cp ../tour.sh tutorial.sh && mkdir -p tests && git add tutorial.sh && git commit -qm 'A tour'")
+    result = e2e.run("mngr tutorial sync tutorial.sh tests -S project.pytest=:", comment="the mechanic needs no model")
     expect(result).to_succeed().to_match_lines("""
         ...
         which-mngr-is-this: tests/test_observed.py::test_which_mngr_is_this (observed)
@@ -161,9 +157,7 @@ def test_blanks_are_filled(e2e: E2eSession, shop: Path) -> None:
     expect(result.stderr).to_contain("Greetings: # say hello: works")
     expect(result.stdout).to_contain("+# say hello\n+echo hello\n")
     assert (shop / "blanks.sh").read_text() == blank
-    expect(e2e.run("mngr tutorial fill blanks.sh --program git --agent mechanic")).to_fail(
-        1
-    ).to_match_lines("""
+    expect(e2e.run("mngr tutorial fill blanks.sh --program git --agent mechanic")).to_fail(1).to_match_lines("""
         Error: the mechanic cannot think of commands
         Hint: name an agent that can: --agent claude
     """)

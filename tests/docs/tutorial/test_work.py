@@ -126,9 +126,7 @@ def test_ssh_reaches_every_agent(e2e: E2eSession) -> None:
     expect(e2e.run("mngr ssh-config --format '{alias}'")).to_succeed().to_equal("foo.mngr")
     expect(e2e.run("ssh -F <config> foo.mngr cat README.md")).to_succeed().to_contain("a shop")
     run_all(e2e, "mngr create bar -- sleep 1000")
-    expect(Path(e2e.names["config"]).read_text()).to_match(r"^Host foo\.mngr\b").to_match(
-        r"^Host bar\.mngr\b"
-    )
+    expect(Path(e2e.names["config"]).read_text()).to_match(r"^Host foo\.mngr\b").to_match(r"^Host bar\.mngr\b")
 
 
 def test_what_an_entry_runs(e2e: E2eSession) -> None:

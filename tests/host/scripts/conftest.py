@@ -46,9 +46,9 @@ class Land:
     def text(self, program: str) -> str:
         """A program as a host gets it."""
         text = (
-            scripts.program_beside(kinds.__file__, program)
+            scripts.read_program_beside(kinds.__file__, program)
             if program == "hook.sh"
-            else scripts.program(program)
+            else scripts.read_program(program)
         )
         return text if self.has_proc else text.replace("/proc/", "/nowhere/")
 
@@ -102,9 +102,7 @@ def land(where: Path, name: str, flock: bool) -> Land:
     folder.mkdir()
     if name == "busybox":
         busybox = which("busybox")
-        applets = subprocess.run(
-            [busybox, "--list"], capture_output=True, text=True, check=True
-        ).stdout.split()
+        applets = subprocess.run([busybox, "--list"], capture_output=True, text=True, check=True).stdout.split()
         for tool in applets:
             (folder / tool).symlink_to(busybox)
         for tool in ("git", "tmux"):
@@ -192,9 +190,7 @@ class Place:
         return self.land.run("start.sh", self.socket, conf, self.lib, folder, name, self.home, code=code)
 
     def stop(self, *folders: Path, grace: float = 5.0) -> None:
-        self.land.run(
-            "stop.sh", self.socket, self.home, f"{grace:g}", "", *(folder.name for folder in folders)
-        )
+        self.land.run("stop.sh", self.socket, self.home, f"{grace:g}", "", *(folder.name for folder in folders))
 
     def list(self, *words: str) -> dict[str, str]:
         """What list.sh tells, as it is read: of what is told again only the second telling counts."""
@@ -221,9 +217,9 @@ def place(plain: Land, tmp_path: Path) -> Iterator[Place]:
     """A home on a host of each kind; afterwards its server is gone."""
     home = tmp_path / "home"
     plain.run("hello.sh", home, "make")
-    for name in scripts.KEPT:
+    for name in scripts.INSTALLED_PROGRAMS:
         (home / "lib" / name).write_text(plain.text(name))
-    (home / "tmux.conf").write_text(tmux.configuration(None))
+    (home / "tmux.conf").write_text(tmux.build_configuration(None))
     with tempfile.TemporaryDirectory(prefix="mngr-", dir="/tmp") as short:
         made = Place(plain, home, Path(short) / f"mngr-{os.getuid()}" / "socket")
         yield made

@@ -97,7 +97,7 @@ def test_a_home_is_made_once_and_python_takes_it_for_one(plain: Land, tmp_path: 
 
 def test_a_home_that_python_made_is_one(plain: Land, tmp_path: Path) -> None:
     home = Home(str(tmp_path / "home"))
-    home.make()
+    home.create()
     told = facts(plain, home.root, "make")
     assert not {"stranger", "newer", "unwritable"} & set(told)
 

@@ -110,9 +110,7 @@ CALL, RESULT = said_at(3, "assistant", "on it"), said_at(4, "user", "result", "p
         ([BEFORE, ASKED, TOLD, RESULT], said_at(5, "assistant", "fine")),
     ],
 )
-def test_a_turn_ends_when_it_is_written_down(
-    plain: Land, tmp_path: Path, there: list[str], late: str
-) -> None:
+def test_a_turn_ends_when_it_is_written_down(plain: Land, tmp_path: Path, there: list[str], late: str) -> None:
     said = {"prompt_id": "p", "last_assistant_message": "fine"}
     assert record_after(plain, tmp_path, "claude/projects/w", said, there, late) == [*there, *late.split()]
 
@@ -123,9 +121,7 @@ def test_other_records_are_not_waited_for(plain: Land, tmp_path: Path) -> None:
     assert record_after(plain, tmp_path, "gemini/chats", {}, there, TOLD) == there
 
 
-def record_after(
-    plain: Land, folder: Path, place: str, said: dict[str, str], there: list[str], late: str
-) -> list[str]:
+def record_after(plain: Land, folder: Path, place: str, said: dict[str, str], there: list[str], late: str) -> list[str]:
     """The record of a conversation when the hook ends; what is late comes each time that it waits."""
     record = folder / place / "s.jsonl"
     record.parent.mkdir(parents=True)

@@ -166,9 +166,7 @@ def test_a_program_that_takes_files_has_nothing_typed(place: Place) -> None:
 
 
 def test_a_file_that_is_not_taken_is_taken_back(place: Place) -> None:
-    folder = place.start(
-        1, "sh", "-c", 'cd "$MNGR_AGENT_DIR" && mkdir inbox && echo yes >ready; exec sleep 1000'
-    )
+    folder = place.start(1, "sh", "-c", 'cd "$MNGR_AGENT_DIR" && mkdir inbox && echo yes >ready; exec sleep 1000')
     assert put(place, folder, "hello", "got it", timeout=0) == "not-ready"
     assert os.listdir(folder / "inbox") == []
 
@@ -194,12 +192,8 @@ def test_eight_senders_take_turns(any_land: Land, tmp_path: Path) -> None:
 
 # ---- stop
 
-STUBBORN = (
-    "trap '' TERM HUP INT; (trap '' TERM HUP; exec sleep 1001) & echo $! >child; while :; do sleep 1; done"
-)
-CLEANS_UP = (
-    "trap 'sleep 0.7; echo done >cleaned; exit 0' TERM; echo yes >started; while :; do sleep 0.05; done"
-)
+STUBBORN = "trap '' TERM HUP INT; (trap '' TERM HUP; exec sleep 1001) & echo $! >child; while :; do sleep 1; done"
+CLEANS_UP = "trap 'sleep 0.7; echo done >cleaned; exit 0' TERM; echo yes >started; while :; do sleep 0.05; done"
 
 
 @pytest.fixture(params=[True, False], ids=["", "without proc"])

@@ -40,9 +40,7 @@ def test_all_agents_and_some(place: Place) -> None:
     for name in FILES[1:]:
         (place.home / "agents" / one / name).unlink()
     some = place.list(one, other, "a-00000000ffff")
-    assert files(some) == {
-        key: value for key, value in told.items() if key.startswith((f"{one}/agent", f"{other}/"))
-    }
+    assert files(some) == {key: value for key, value in told.items() if key.startswith((f"{one}/agent", f"{other}/"))}
 
 
 def test_names_that_no_agent_has_yet(place: Place) -> None:
@@ -148,9 +146,7 @@ def test_a_file_that_becomes_a_pipe_while_we_look(tmp_path: Path, name: str, gre
     trap = place.home / "agents" / "a-000000000001" / "status"
     (place.land.bin / "mkfifo").symlink_to(which("mkfifo"))
     real = "{real}" if grep == "its own" else f"{which('busybox')} grep"
-    last = (
-        "*' -D skip'*" if grep == "its own" else "*' -D '*) ;; */status*"
-    )  # that of busybox fails on the first call
+    last = "*' -D skip'*" if grep == "its own" else "*' -D '*) ;; */status*"  # that of busybox fails on the first call
     set_trap = f"case $* in {last}) [ -p {trap} ] || {{ rm -f {trap}; mkfifo {trap}; }} ;; esac"
     place.land.replace("grep", f'#!/bin/sh\n{set_trap}\nexec {real} "$@"\n')
     argv = place.land.argv("list.sh", place.home, place.socket)

@@ -203,9 +203,7 @@ def test_a_sleep_that_knows_whole_seconds_only(tmp_path: Path, path: Path, name:
     some.replace("sleep", '#!/bin/sh\ncase $1 in *.*) exit 1 ;; esac\nexec {real} "$@"\n')
     first = hold(some, path)
     second = some.start("lock.sh", path, 9)
-    wait_for(
-        lambda: subprocess.run(["pgrep", "-P", str(second.pid)], check=False, capture_output=True).stdout
-    )
+    wait_for(lambda: subprocess.run(["pgrep", "-P", str(second.pid)], check=False, capture_output=True).stdout)
     release(first)
     assert answer(second) == "locked"
     release(second)

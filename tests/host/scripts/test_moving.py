@@ -10,18 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import git
+from tests.conftest import run_git
 from tests.host.scripts.conftest import Land
-from tests.support.repos import commit
+from tests.support.repos import commit_file
 
 LAST = ".mngr-last"
 
 
 def run(land: Land, program: str, *words: object, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     """A program with bytes in and out, which may fail."""
-    return subprocess.run(
-        land.argv(program, *words), input=stdin, env=land.env, capture_output=True, check=False
-    )
+    return subprocess.run(land.argv(program, *words), input=stdin, env=land.env, capture_output=True, check=False)
 
 
 def archive(*names: str, size: int = 30_000) -> bytes:
@@ -87,21 +85,21 @@ def test_a_directory_as_a_stream(plain: Land, tmp_path: Path) -> None:
 
 
 def test_the_state_of_several_agents(plain: Land, repo: Path, tmp_path: Path) -> None:
-    base = git(repo, "rev-parse", "HEAD")
+    base = run_git(repo, "rev-parse", "HEAD")
     words: list[str] = []
     for number in range(6):
         work = tmp_path / f"w{number}"
-        git(repo, "clone", "-q", str(repo), str(work))
+        run_git(repo, "clone", "-q", str(repo), str(work))
         words += ["own", str(work), base, ""]
-    made = commit(tmp_path / "w1")
+    made = commit_file(tmp_path / "w1")
     (tmp_path / "w2/.mngr").mkdir()
     (tmp_path / "w2/.mngr/x").touch()
     (tmp_path / "w3/.mngr").mkdir()
     (tmp_path / "w3/.mngr/settings.toml").touch()
     (tmp_path / "w4/é\nx").touch()
     (tmp_path / "w5/.git/HEAD").write_text("broken")
-    git(repo, "worktree", "add", "-q", "-b", "mine", str(tmp_path / "w6"))
-    commit(tmp_path / "w6")
+    run_git(repo, "worktree", "add", "-q", "-b", "mine", str(tmp_path / "w6"))
+    commit_file(tmp_path / "w6")
     words += ["shared", str(tmp_path / "w6"), base, "mine", "own", str(tmp_path / "gone"), base, ""]
     rows = sorted(plain.run("state.sh", *words).split("agent ")[1:])
     tails = [row.split("\n", 1)[1].strip() for row in rows]
@@ -110,26 +108,26 @@ def test_the_state_of_several_agents(plain: Land, repo: Path, tmp_path: Path) ->
 
 def test_a_merge_is_made_or_leaves_no_trace(plain: Land, repo: Path, tmp_path: Path) -> None:
     work = tmp_path / "w"
-    git(repo, "clone", "-q", "-c", "user.name=a", "-c", "user.email=a@example.invalid", str(repo), str(work))
-    mine = commit(repo, "mine.txt")
-    git(work, "fetch", "-q", str(repo), f"{mine}:refs/mngr/pushed")
+    run_git(repo, "clone", "-q", "-c", "user.name=a", "-c", "user.email=a@example.invalid", str(repo), str(work))
+    mine = commit_file(repo, "mine.txt")
+    run_git(work, "fetch", "-q", str(repo), f"{mine}:refs/mngr/pushed")
     (work / "README.md").write_text("draft\n")
     (work / "new é").write_text("new\n")
     words = ("own", work, "main", mine)
     assert run(plain, "merge.sh", *words, "keep", "m").returncode == 5
     assert plain.run("merge.sh", *words, "stash", "m").split() == ["fast_forward", mine]
     assert (work / "README.md").read_text() == "draft\n" and (work / "new é").read_text() == "new\n"
-    assert git(work, "stash", "list") == "" and git(work, "for-each-ref", "refs/mngr") == ""
+    assert run_git(work, "stash", "list") == "" and run_git(work, "for-each-ref", "refs/mngr") == ""
     assert "+draft" in plain.run("diff.sh", "own", work, mine, "all") and "new" in plain.run(
         "diff.sh", "own", work, mine, "all"
     )
     assert plain.run("diff.sh", "own", work, mine, "committed") == ""
     (work / "new é").unlink()
-    old = commit(work, "README.md", "theirs\n")
-    again = commit(repo, "README.md", "mine\n")
-    git(work, "fetch", "-q", str(repo), f"{again}:refs/mngr/pushed")
+    old = commit_file(work, "README.md", "theirs\n")
+    again = commit_file(repo, "README.md", "mine\n")
+    run_git(work, "fetch", "-q", str(repo), f"{again}:refs/mngr/pushed")
     done = run(plain, "merge.sh", "own", work, "main", again, "keep", "m")
     assert (done.returncode, done.stdout) == (4, b"README.md\n")
-    assert git(work, "rev-parse", "HEAD") == old and git(work, "status", "--porcelain") == ""
+    assert run_git(work, "rev-parse", "HEAD") == old and run_git(work, "status", "--porcelain") == ""
     assert run(plain, "merge.sh", "own", work, "other", again, "keep", "m").returncode == 7
     assert run(plain, "merge.sh", "own", tmp_path / "gone", "main", again, "keep", "m").returncode == 9

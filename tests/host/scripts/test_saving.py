@@ -15,17 +15,17 @@ from typing import Any
 import pytest
 
 from mngr import Fleet
-from mngr.agents.archive.destroy import leave
-from mngr.agents.archive.gc import sweep
-from mngr.agents.saved import stage
-from mngr.agents.saved.restore import Wish, restore
-from mngr.agents.workdir.discard import settle
+from mngr.agents.archive.destroy import remove_from_host
+from mngr.agents.archive.gc import remote_homes
+from mngr.agents.saved import staging
+from mngr.agents.saved.restore import RestoreRequest, restore_agent
+from mngr.agents.workdir.discard import finish_restore
 from mngr.base.errors import Unreachable
 from mngr.base.model import AgentRecord
 from mngr.host import store
-from mngr.host.remote_host import PipeHost
+from mngr.host.remote_host import RemoteHost
 from tests.agents.saved.test_save_restore import commit, make_nasty, state, write
-from tests.conftest import Mngr, git
+from tests.conftest import MngrProgram, run_git
 from tests.host.scripts.conftest import Land
 
 ID = "a-0123456789ab"
@@ -37,11 +37,11 @@ class Wire:
     def __init__(self, land: Land) -> None:
         self.land = land
 
-    def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
+    def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
         env = [f"{key}={value}" for key, value in self.land.env.items()]
         return ["env", "-i", *(env if only is None else only), str(self.land.bin / "sh"), "-c", program]
 
-    def lost(self, said: str) -> Unreachable:
+    def make_lost_error(self, said: str) -> Unreachable:
         return Unreachable(f"lost: {said}")
 
     def close(self) -> None:
@@ -49,55 +49,61 @@ class Wire:
 
 
 @pytest.fixture
-def host(plain: Land, tmp_path: Path) -> PipeHost:
+def host(plain: Land, tmp_path: Path) -> RemoteHost:
     home = tmp_path / "there"
     plain.run("hello.sh", home, "make")
-    return PipeHost("there", "ssh", Wire(plain), str(home), os.getuid())
+    return RemoteHost("there", "ssh", Wire(plain), str(home), os.getuid())
 
 
-def make(host: PipeHost, repo: Path, **more: Any) -> tuple[AgentRecord, Path]:
+def make(host: RemoteHost, repo: Path, **more: Any) -> tuple[AgentRecord, Path]:
     """An agent without mngr: its record and its work dir."""
-    work = Path(host.home.work) / "foo"
+    work = Path(host.home.work_dirs) / "foo"
     shutil.copytree(repo, work)
-    git(work, "checkout", "-q", "-b", "mngr/foo")
+    run_git(work, "checkout", "-q", "-b", "mngr/foo")
     values: dict[str, Any] = {
         "id": ID, "name": "foo", "kind": "command", "phase": "ready", "host": "there", "provider": "ssh", "project": "p",
         "source": str(repo), "work_dir": str(work), "transfer": "mirror", "branch": "mngr/foo",
-        "base": git(repo, "rev-parse", "HEAD"), "created_at": "2026-01-01T00:00:00.000Z", "command": ["true"], **more,
+        "base": run_git(repo, "rev-parse", "HEAD"), "created_at": "2026-01-01T00:00:00.000Z", "command": ["true"], **more,
     }  # fmt: skip
     record = AgentRecord(**values)
-    own = Path(host.home.agent(ID))
+    own = Path(host.home.agent_dir(ID))
     own.mkdir()
     (own / "outputs").mkdir()
     (own / "outputs" / "result").write_text("done")
     (own / "env").write_text("export HOME=/old\n# given\nexport A='b c'\nexport MNGR_AGENT_ID=x\n")
-    store.save(host, record)
+    store.save_record(host, record)
     os.symlink(ID, os.path.join(host.home.names, "foo"))
     return record, work
 
 
-def test_there_and_back(host: PipeHost, mngr: Mngr) -> None:
+def test_there_and_back(host: RemoteHost, mngr: MngrProgram) -> None:
     record, work = make(host, mngr.repo)
-    git(work, "config", "user.name", "A")
+    run_git(work, "config", "user.name", "A")
     write(work, "README.md", b"stashed\n")
-    git(work, "stash", "-q")
+    run_git(work, "stash", "-q")
     make_nasty(work)
     (work / "noise.log").unlink()
     write(work, "long/" + "n" * 120 + "/" + "m" * 150, b"x")
     os.link(work / "long" / ("n" * 120) / ("m" * 150), work / "second name")
-    before, stashes = state(work), git(work, "stash", "list")
+    before, stashes = state(work), run_git(work, "stash", "list")
     write(work, "build/junk", b"x" * 5000)
     ctx, kept = Fleet(str(mngr.home), cwd=str(mngr.repo)).context, mngr.home.parent / "kept"
-    meta = stage.save(ctx, host, record, str(kept), why="snapshot")
+    meta = staging.save_agent(ctx, host, record, str(kept), why="snapshot")
     assert meta["ignored_bytes"] >= 4096 and meta["dirty"]
-    leave(host, record)
-    assert [os.listdir(path) for path in (host.home.agents, host.home.work, host.home.names)] == [[], [], []]
-    leave(host, record)  # may be repeated
-    made = restore(ctx, str(kept), meta, Wish(operation="undestroy", name="foo", host=host, agent_id=ID))
-    settle(host, made.record)
+    remove_from_host(host, record)
+    assert [os.listdir(path) for path in (host.home.agents, host.home.work_dirs, host.home.names)] == [
+        [],
+        [],
+        [],
+    ]
+    remove_from_host(host, record)  # may be repeated
+    made = restore_agent(
+        ctx, str(kept), meta, RestoreRequest(operation="undestroy", name="foo", host=host, agent_id=ID)
+    )
+    finish_restore(host, made.record)
     assert made.record.work_dir == str(work) and made.notes == []
-    assert state(work) == before and git(work, "stash", "list") == stashes
-    own = Path(host.home.agent(ID))
+    assert state(work) == before and run_git(work, "stash", "list") == stashes
+    own = Path(host.home.agent_dir(ID))
     assert (own / "outputs" / "result").read_text() == "done"
     assert sorted(name for name in os.listdir(own) if name not in ("outputs", "env", "agent.json")) == [
         "events.jsonl",
@@ -107,34 +113,36 @@ def test_there_and_back(host: PipeHost, mngr: Mngr) -> None:
     assert os.readlink(os.path.join(host.home.names, "foo")) == ID
 
 
-def test_a_worktree_brings_its_objects(host: PipeHost, mngr: Mngr, tmp_path: Path) -> None:
+def test_a_worktree_brings_its_objects(host: RemoteHost, mngr: MngrProgram, tmp_path: Path) -> None:
     origin = tmp_path / "origin"
     shutil.copytree(mngr.repo, origin)
-    work = Path(host.home.work) / "foo"
-    git(origin, "worktree", "add", "-q", "-b", "mngr/foo", str(work))
+    work = Path(host.home.work_dirs) / "foo"
+    run_git(origin, "worktree", "add", "-q", "-b", "mngr/foo", str(work))
     commit(work, "--allow-empty", "-m", "mine")
     write(work, "staged", b"s")
-    git(work, "add", "staged")
+    run_git(work, "add", "staged")
     before = state(work)
-    own = Path(host.home.agent(ID))
+    own = Path(host.home.agent_dir(ID))
     own.mkdir()
     (own / "env").write_text("# given\nexport MNGR_AGENT_ID=x\n")
     record = AgentRecord(
         id=ID, name="foo", kind="command", phase="ready", host="there", provider="ssh", project="p", source=str(origin),
         work_dir=str(work), transfer="worktree", branch="mngr/foo", created_at="2026-01-01T00:00:00.000Z",
-        base=git(mngr.repo, "rev-parse", "HEAD"),
+        base=run_git(mngr.repo, "rev-parse", "HEAD"),
     )  # fmt: skip
-    store.save(host, record)
+    store.save_record(host, record)
     ctx, kept = Fleet(str(mngr.home), cwd=str(mngr.repo)).context, mngr.home.parent / "kept"
-    meta = stage.save(ctx, host, record, str(kept), why="snapshot")
+    meta = staging.save_agent(ctx, host, record, str(kept), why="snapshot")
     assert not (own / "gather").exists()
-    leave(host, record)
-    made = restore(ctx, str(kept), meta, Wish(operation="undestroy", name="foo", host=host, agent_id=ID))
+    remove_from_host(host, record)
+    made = restore_agent(
+        ctx, str(kept), meta, RestoreRequest(operation="undestroy", name="foo", host=host, agent_id=ID)
+    )
     assert state(work) == before and made.record.transfer == "mirror"
-    git(work, "fsck", "--strict", "--no-dangling")
+    run_git(work, "fsck", "--strict", "--no-dangling")
 
 
-def test_a_landing_that_is_cut_off_leaves_no_work_dir(host: PipeHost, plain: Land, tmp_path: Path) -> None:
+def test_a_landing_that_is_cut_off_leaves_no_work_dir(host: RemoteHost, plain: Land, tmp_path: Path) -> None:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as file:
         for name, data in (("./env", b"x"), ("./landing/big", b"x" * 40_000), ("complete", b"")):
@@ -142,12 +150,12 @@ def test_a_landing_that_is_cut_off_leaves_no_work_dir(host: PipeHost, plain: Lan
             member.size = len(data)
             file.addfile(member, io.BytesIO(data))
     whole = out.getvalue()
-    own = Path(host.home.agent(ID))
+    own = Path(host.home.agent_dir(ID))
     for end in (0, 512, 1024, 1536, 20_000, 1024 + 512 + 40_448, len(whole)):
         own.mkdir()
         argv = plain.argv("land.sh", host.home.root, ID, "foo", "755", "")
         done = subprocess.run(argv, input=whole[:end], env=plain.env, capture_output=True, check=False)
-        assert (done.returncode == 0) == (Path(host.home.work) / "foo").exists() == (end == len(whole)), end
+        assert (done.returncode == 0) == (Path(host.home.work_dirs) / "foo").exists() == (end == len(whole)), end
         shutil.rmtree(own)
 
 
@@ -156,7 +164,7 @@ def age(path: Path, days: float) -> None:
     os.utime(path, (then, then), follow_symlinks=False)
 
 
-def test_what_lies_about_is_named_when_it_is_old(host: PipeHost, plain: Land, mngr: Mngr) -> None:
+def test_what_lies_about_is_named_when_it_is_old(host: RemoteHost, plain: Land, mngr: MngrProgram) -> None:
     make(host, mngr.repo)
     home = Path(host.home.root)
     (home / "names" / "gone").symlink_to("a-0123456789ac")
@@ -169,10 +177,16 @@ def test_what_lies_about_is_named_when_it_is_old(host: PipeHost, plain: Land, mn
     (home / "agents" / ID / "agent.json.77.new").touch()
     (home / "cache" / "sources" / "x.git").mkdir(parents=True)
     (home / "work" / "whose é\nis this").mkdir()
-    fresh = sweep.look(host)
+    fresh = remote_homes.find_home_contents(host)
     assert fresh is not None
-    assert (fresh.links, fresh.dangling, fresh.empty, fresh.left, fresh.sources) == ([], [], [], [], [])
-    assert fresh.work == ["whose é\nis this"]
+    assert (fresh.names, fresh.dangling_names, fresh.empty_agents, fresh.leftovers, fresh.unused_sources) == (
+        [],
+        [],
+        [],
+        [],
+        [],
+    )
+    assert fresh.unknown_work_dirs == ["whose é\nis this"]
     for path in (home / "names").iterdir():
         age(path, 0.01)
     age(home / "agents" / ID / "gather", 2)
@@ -180,14 +194,14 @@ def test_what_lies_about_is_named_when_it_is_old(host: PipeHost, plain: Land, mn
     for path in (home / "agents").iterdir():
         age(path, 0.01)
     age(home / "cache" / "sources" / "x.git", 40)
-    found = sweep.look(host)
+    found = remote_homes.find_home_contents(host)
     assert found is not None
-    assert sorted(found.links) == [["foo", ID], ["other", ID]]
-    assert found.dangling == [["gone", "a-0123456789ac"]]
-    assert found.empty == ["a-0123456789ae"]
-    assert sorted(found.left) == [
+    assert sorted(found.names) == [["foo", ID], ["other", ID]]
+    assert found.dangling_names == [["gone", "a-0123456789ac"]]
+    assert found.empty_agents == ["a-0123456789ae"]
+    assert sorted(found.leftovers) == [
         f"agents/{ID}/agent.json.77.new",
         f"agents/{ID}/gather",
         "agents/a-0123456789ad.gone",
     ]
-    assert found.sources == ["x.git"]
+    assert found.unused_sources == ["x.git"]

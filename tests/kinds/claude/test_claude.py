@@ -10,8 +10,8 @@ import pytest
 from mngr.base import clock
 from mngr.base.model import AgentRecord, Evidence
 from mngr.kinds import limit_resets, screens
-from mngr.kinds.claude.kind import ClaudeKind, session_of
-from mngr.kinds.coding_agent import mark_of
+from mngr.kinds.claude.kind import ClaudeKind, derive_session_id
+from mngr.kinds.coding_agent import encode_message_marker
 from tests.support.paths import ROOT
 
 CORPUS = ROOT / "tests/corpus/claude"
@@ -29,25 +29,21 @@ PANE = {
 
 
 def at(second: float) -> str:
-    return clock.stamp(clock.parse_stamp(MADE) + second)
+    return clock.format_timestamp(clock.parse_timestamp(MADE) + second)
 
 
-def judge(
-    status: dict[str, Any] | None, witness: dict[str, Any] | None, screen: str | None = None
-) -> tuple[Any, ...]:
+def judge(status: dict[str, Any] | None, witness: dict[str, Any] | None, screen: str | None = None) -> tuple[Any, ...]:
     """(state, reason, source) of an agent that runs; both say `s`, seconds since it was made."""
     said = None if status is None else {**status, "at": at(status["s"])}
     own = (
-        None
-        if witness is None
-        else {**witness, "statusUpdatedAt": (clock.parse_stamp(MADE) + witness["s"]) * 1000}
+        None if witness is None else {**witness, "statusUpdatedAt": (clock.parse_timestamp(MADE) + witness["s"]) * 1000}
     )
     record = AgentRecord(
         id="a-0123456789ab", name="foo", kind="claude", phase="ready", project="p", source=None, work_dir="/w",
         transfer="none", created_at=MADE,
     )  # fmt: skip
-    now = clock.parse_stamp(MADE) + 100
-    state = KIND.state(record, Evidence(now=now, pane=PANE, status=said, witness=own, screen=screen))
+    now = clock.parse_timestamp(MADE) + 100
+    state = KIND.state(record, Evidence(now=now, pane=PANE, hook_status=said, program_status=own, screen=screen))
     return state.state, state.reason, state.source
 
 
@@ -98,7 +94,7 @@ def test_the_newest_evidence_counts(status: Any, witness: Any, expected: tuple[A
 )
 def test_screens(name: str, expected: tuple[str, str] | None) -> None:
     screen = (CORPUS / f"{name}.txt").read_text()
-    assert screens.read("claude", screen) == expected
+    assert screens.find_state("claude", screen) == expected
     found = judge({**RUNNING, "s": 5}, {"status": "busy", "s": 4}, screen)
     assert found == ("RUNNING", "retrying" if expected else None, "screen" if expected else "hook")
 
@@ -131,12 +127,12 @@ def test_screens(name: str, expected: tuple[str, str] | None) -> None:
     ],
 )
 def test_when_a_limit_ends(text: str, since: str, expected: str | None) -> None:
-    found = limit_resets.search(text)
-    assert found is not None and limit_resets.parse(found, since, 0.0) == expected
+    found = limit_resets.find_reset(text)
+    assert found is not None and limit_resets.parse_reset(found, since, 0.0) == expected
 
 
 def test_a_conversation_in_our_schema() -> None:
-    rows = list(KIND.parse((CORPUS / "conversation.jsonl").read_bytes().split(b"\n")))
+    rows = list(KIND.parse_transcript((CORPUS / "conversation.jsonl").read_bytes().split(b"\n")))
     assert [(row["role"], row["text"]) for row in rows[:2]] == [("user", "hello there"), ("assistant", "ok")]
     (tool,) = [row for row in rows if row["role"] == "tool"]
     assert (tool["tool"], tool["input"]["command"]) == ("Bash", "echo hi > out.txt; sleep 1")
@@ -144,9 +140,7 @@ def test_a_conversation_in_our_schema() -> None:
     answers = [row["usage"] for row in rows if row.get("usage")]
     assert all(usage["input_tokens"] > 1000 and usage["output_tokens"] > 0 for usage in answers)
     lines = [json.loads(line) for line in (CORPUS / "conversation.jsonl").read_text().splitlines()]
-    ids = {
-        row["message"]["id"] for row in lines if row["type"] == "assistant" and "msg_" in row["message"]["id"]
-    }
+    ids = {row["message"]["id"] for row in lines if row["type"] == "assistant" and "msg_" in row["message"]["id"]}
     assert len(answers) == len(ids)  # every answer is counted once
 
 
@@ -158,12 +152,12 @@ def row_of(text: str, parent: str | None, second: float, role: str = "assistant"
 
 def test_an_answer_that_is_written_down_first_follows_its_question() -> None:
     file = [row_of("b", "a", 2), row_of("c", "b", 3), row_of("a", None, 1, "user"), row_of("d", "c", 9)]
-    assert [row["text"] for row in KIND.parse(file)] == ["a", "b", "c", "d"]
+    assert [row["text"] for row in KIND.parse_transcript(file)] == ["a", "b", "c", "d"]
 
 
 def test_what_is_missing_is_not_waited_for_for_long() -> None:
     file = iter([row_of("b", "gone", 2), row_of("c", "b", 3), row_of("d", "c", 8), row_of("e", "d", 8.1)])
-    rows = KIND.parse(file)
+    rows = KIND.parse_transcript(file)
     assert [next(rows)["text"] for _ in range(3)] == ["b", "c", "d"]
     assert len(list(file)) == 1
 
@@ -172,7 +166,7 @@ def test_what_has_another_price_is_told() -> None:
     def used(**told: Any) -> Any:
         message = {"id": "msg_1", "model": "m", "content": "x", "usage": {"input_tokens": 5, **told}}
         row = {"type": "assistant", "timestamp": MADE, "message": message}
-        (found,) = KIND.parse([json.dumps(row).encode()])
+        (found,) = KIND.parse_transcript([json.dumps(row).encode()])
         return found["usage"]
 
     assert used(speed="standard", inference_geo="") == {"input_tokens": 5}
@@ -192,12 +186,15 @@ def test_what_is_no_conversation_does_no_harm() -> None:
         b'{"type":"assistant","message":{"content":[3,{"type":"text"}]}}',
         b"\xff",
     ]
-    assert list(KIND.parse(lines)) == []
+    assert list(KIND.parse_transcript(lines)) == []
 
 
 def test_names_that_the_program_takes() -> None:
-    assert session_of("a-0123456789ab") == "01234567-89ab-4000-8000-0123456789ab"
-    assert mark_of('say "hi"\nnow') == '"prompt":"say \\"hi\\"\\nnow"'
-    assert mark_of("now\n") == '"prompt":"now' and mark_of("x" * 500) == '"prompt":"' + "x" * 400
-    assert mark_of("a\\") == '"prompt":"a'
-    assert mark_of("a\tb") == '"prompt":"a' and mark_of("  indented") == "indented"
+    assert derive_session_id("a-0123456789ab") == "01234567-89ab-4000-8000-0123456789ab"
+    assert encode_message_marker('say "hi"\nnow') == '"prompt":"say \\"hi\\"\\nnow"'
+    assert (
+        encode_message_marker("now\n") == '"prompt":"now'
+        and encode_message_marker("x" * 500) == '"prompt":"' + "x" * 400
+    )
+    assert encode_message_marker("a\\") == '"prompt":"a'
+    assert encode_message_marker("a\tb") == '"prompt":"a' and encode_message_marker("  indented") == "indented"

@@ -13,7 +13,7 @@ from mngr.base.errors import MngrError
 from mngr.base.model import AgentRecord, Evidence
 from mngr.kinds import limit_resets, screens
 from mngr.kinds.codex.kind import CodexKind
-from mngr.kinds.codex.transcript import end_of, hooks_of
+from mngr.kinds.codex.transcript import find_failed_turn, parse_hook_keys
 from tests.support.paths import ROOT
 
 CORPUS = ROOT / "tests/corpus/codex"
@@ -33,7 +33,7 @@ LIMIT = {"type": "task_complete", "error": {"codex_error_info": "rate_limit_exce
 
 
 def at(second: float) -> str:
-    return clock.stamp(clock.parse_stamp(MADE) + second)
+    return clock.format_timestamp(clock.parse_timestamp(MADE) + second)
 
 
 def evidence(
@@ -43,8 +43,8 @@ def evidence(
     said = None if status is None else {**status, "at": at(status["s"])}
     witness = None if end is None else {"timestamp": at(end["s"]), "payload": end}
     pane = {"session": "foo", "pane": "%1", "pid": "7", "dead": "0", "activity": "1", "attached": "0"}
-    now = clock.parse_stamp(MADE) + 100
-    return Evidence(now=now, pane={**pane, "title": title}, status=said, witness=witness, screen=screen)
+    now = clock.parse_timestamp(MADE) + 100
+    return Evidence(now=now, pane={**pane, "title": title}, hook_status=said, program_status=witness, screen=screen)
 
 
 @pytest.mark.parametrize(
@@ -73,12 +73,10 @@ def test_its_state_follows_from_what_is_newest(
     assert (state.state, state.reason, state.source) == expected
 
 
-@pytest.mark.parametrize(
-    ("screen", "reason"), [("idle", None), ("retrying-1", "retrying"), ("retrying-2", "retrying")]
-)
+@pytest.mark.parametrize(("screen", "reason"), [("idle", None), ("retrying-1", "retrying"), ("retrying-2", "retrying")])
 def test_its_retries_are_seen_on_its_screen_alone(screen: str, reason: str | None) -> None:
     text = (CORPUS / f"{screen}.txt").read_text()
-    assert screens.read("codex", text) == (reason and ("RUNNING", reason))
+    assert screens.find_state("codex", text) == (reason and ("RUNNING", reason))
     seen = evidence({**RUNNING, "s": 5}, None, THINKS, text)
     assert KIND.state(RECORD, seen).reason == reason
     state = KIND.state(RECORD, seen.replace(screen=None))
@@ -87,7 +85,7 @@ def test_its_retries_are_seen_on_its_screen_alone(screen: str, reason: str | Non
 
 
 def test_how_turns_ended_is_read_from_its_record() -> None:
-    ends = [end_of(json.loads(line)) for line in (CORPUS / "ends.jsonl").read_text().splitlines()]
+    ends = [find_failed_turn(json.loads(line)) for line in (CORPUS / "ends.jsonl").read_text().splitlines()]
     assert [(end.reason, end.until) for end in ends if end] == [
         ("rate_limit", None),  # 429
         ("login", None),  # 401
@@ -118,9 +116,9 @@ def test_how_turns_ended_is_read_from_its_record() -> None:
     ],
 )  # fmt: skip
 def test_an_agent_can_write_anything(row: dict[str, Any] | None) -> None:
-    end = end_of(row)
+    end = find_failed_turn(row)
     assert end is None or end.until is None
-    KIND.state(RECORD, evidence({**RUNNING, "s": 5}, None, IDLE).replace(witness=row))
+    KIND.state(RECORD, evidence({**RUNNING, "s": 5}, None, IDLE).replace(program_status=row))
 
 
 @pytest.mark.parametrize(
@@ -133,15 +131,13 @@ def test_an_agent_can_write_anything(row: dict[str, Any] | None) -> None:
         ("hit your usage limit. Try again at 6:19 AM.", "+ever", None),
     ],
 )
-def test_when_a_quota_ends_is_told_in_the_time_of_the_host(
-    text: str, zone: str, expected: str | None
-) -> None:
-    found = limit_resets.search(text)
-    assert found is not None and limit_resets.parse(found, at(60), 0.0, zone) == expected
+def test_when_a_quota_ends_is_told_in_the_time_of_the_host(text: str, zone: str, expected: str | None) -> None:
+    found = limit_resets.find_reset(text)
+    assert found is not None and limit_resets.parse_reset(found, at(60), 0.0, zone) == expected
 
 
 def test_a_conversation_is_read_as_it_was() -> None:
-    rows = list(KIND.parse((CORPUS / "conversation.jsonl").read_bytes().splitlines()))
+    rows = list(KIND.parse_transcript((CORPUS / "conversation.jsonl").read_bytes().splitlines()))
     assert [(row["role"], row.get("tool") or row["text"][-7:]) for row in rows] == [
         ("user", "ake> go"),
         ("assistant", "on it"),
@@ -168,16 +164,16 @@ def test_a_conversation_is_read_as_it_was() -> None:
 
 def test_a_response_is_counted_once_whenever_its_cost_is_told() -> None:
     lines = (CORPUS / "conversation.jsonl").read_bytes().splitlines()
-    whole = [row.get("usage") for row in KIND.parse(lines)]
+    whole = [row.get("usage") for row in KIND.parse_transcript(lines)]
     older = [line for line in lines if b'"token_usage_record"' not in line]
-    assert [row.get("usage") for row in KIND.parse(older)] == whole
+    assert [row.get("usage") for row in KIND.parse_transcript(older)] == whole
     twice = [line for line in older for _ in range(2 if b'"token_count"' in line else 1)]
-    assert [row.get("usage") for row in KIND.parse(twice)] == whole
+    assert [row.get("usage") for row in KIND.parse_transcript(twice)] == whole
     early = list(older)  # here a quick tool was done before the cost of its call was told
     cost = next(i for i, line in enumerate(early) if b'"token_count"' in line)
     done = next(i for i, line in enumerate(early) if b'"function_call_output"' in line)
     early.insert(done, early.pop(cost))
-    assert done < cost and [row.get("usage") for row in KIND.parse(early)] == whole
+    assert done < cost and [row.get("usage") for row in KIND.parse_transcript(early)] == whole
 
 
 def test_of_a_sub_agent_the_cost_is_told() -> None:
@@ -193,9 +189,9 @@ def test_of_a_sub_agent_the_cost_is_told() -> None:
     ]
     more = [json.dumps({"timestamp": MADE, **row}).encode() for row in helper]
     half = len(lines) // 2  # followed, they come in the middle
-    rows = list(KIND.parse([*lines[:half], *more, *lines[half:]]))
+    rows = list(KIND.parse_transcript([*lines[:half], *more, *lines[half:]]))
     others = [row for row in rows if row.get("tool") != "sub-agent"]
-    assert others == list(KIND.parse(lines))
+    assert others == list(KIND.parse_transcript(lines))
     (row,) = [row for row in rows if row not in others]
     assert (row["model"], row["input"]) == ("small", {"thread": "b"})
     assert row["usage"] == {
@@ -212,7 +208,7 @@ def test_what_has_another_price_is_told() -> None:
     def prices(*settings: object) -> set[object]:
         told = [{"type": "thread_settings_applied", "thread_settings": one} for one in settings]
         rows = [{"timestamp": MADE, "type": "event_msg", "payload": one} for one in told]
-        found = KIND.parse([*(json.dumps(row).encode() for row in rows), *lines])
+        found = KIND.parse_transcript([*(json.dumps(row).encode() for row in rows), *lines])
         return {row["usage"].get("other_price") for row in found if row.get("usage")}
 
     fast, usual = {"service_tier": "priority"}, {"service_tier": "default"}
@@ -223,7 +219,7 @@ def test_what_has_another_price_is_told() -> None:
 def test_a_call_without_a_result_is_a_row_all_the_same() -> None:
     lines = (CORPUS / "conversation.jsonl").read_bytes().splitlines()
     cut = next(i for i, line in enumerate(lines) if b'"function_call"' in line)
-    rows = list(KIND.parse([*lines[: cut + 1], b'{"half', b"[]", b"null", b'{"payload":7}']))
+    rows = list(KIND.parse_transcript([*lines[: cut + 1], b'{"half', b"[]", b"null", b'{"payload":7}']))
     assert [row["role"] for row in rows] == ["user", "assistant", "tool"]
     assert "output" not in rows[-1]
 
@@ -241,7 +237,7 @@ def test_of_the_hooks_those_that_are_not_ours_are_found() -> None:
         {"key": "/r:stop:0:0", "source": "project"},
     ]
     answer = {"id": 2, "result": {"data": [{"cwd": "/w", "hooks": hooks}]}}
-    assert hooks_of(json.dumps(answer).encode()) == ["/r:stop:0:0"]
+    assert parse_hook_keys(json.dumps(answer).encode()) == ["/r:stop:0:0"]
     for strange in (
         b"",
         b"{}",
@@ -249,7 +245,7 @@ def test_of_the_hooks_those_that_are_not_ours_are_found() -> None:
         b'{"result":{"data":[{"hooks":[{}]}]}}',
         b"[1]",
     ):
-        assert hooks_of(strange) is None
+        assert parse_hook_keys(strange) is None
 
 
 def test_from_a_sandbox_it_may_reach_its_model_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,7 +257,7 @@ def test_from_a_sandbox_it_may_reach_its_model_only(tmp_path: Path, monkeypatch:
     (tmp_path / "config.toml").write_text(f'model_provider = "a"\n{providers}')
     assert KIND.addresses({}) == ("a.example:443",)
     monkeypatch.setenv("A_KEY", "hush")
-    assert KIND.given()["A_KEY"] == "hush"
+    assert KIND.get_user_variables()["A_KEY"] == "hush"
     (tmp_path / "config.toml").write_text("no [ toml")
     with pytest.raises(MngrError, match=r"cannot read .*config\.toml"):
-        KIND.given()
+        KIND.get_user_variables()

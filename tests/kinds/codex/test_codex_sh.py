@@ -15,7 +15,7 @@ import pytest
 from mngr import kinds
 from mngr.host import scripts
 from mngr.kinds.codex import kind as codex
-from mngr.kinds.codex.transcript import end_of
+from mngr.kinds.codex.transcript import find_failed_turn
 from tests.conftest import wait_for
 
 STAMP = "2026-11-16T04:39:37.146Z"
@@ -36,7 +36,7 @@ class Place:
         ):
             (self.dir / name).mkdir(parents=True)
         for name, module in (("hook.sh", kinds), ("codex_hook.sh", codex), ("codex.sh", codex)):
-            (self.dir / name).write_text(scripts.program_beside(str(module.__file__), name))
+            (self.dir / name).write_text(scripts.read_program_beside(str(module.__file__), name))
         own = {"MNGR_AGENT_DIR": self.dir, "MNGR_WORK_DIR": self.dir / "work", "CODEX_HOME": self.home}
         self.env = {**os.environ, **{name: str(path) for name, path in own.items()}}
 
@@ -117,8 +117,8 @@ def test_it_is_ready_when_it_has_a_conversation_and_its_bad_ends_are_told(runnin
     witness = running.dir / "witness/1.json"
 
     def why() -> tuple[str | None, str] | None:
-        end = end_of(json.loads(witness.read_text())) if witness.exists() else None
-        return None if end is None else (end.reason, end.why)
+        end = find_failed_turn(json.loads(witness.read_text())) if witness.exists() else None
+        return None if end is None else (end.reason, end.message)
 
     said = {"message": 'it says "error":{ and ' + "x" * 9000, "codex_error_info": "rate_limit_exceeded"}
     running.record("one", ended(type="task_complete", last_agent_message='"error":{'))

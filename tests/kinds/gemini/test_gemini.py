@@ -26,7 +26,7 @@ def judge(status: dict[str, Any] | None, title: str, screen: str | None = None) 
     pane = {"session": "foo", "pane": "%1", "pid": "7", "dead": "0", "activity": "1", "attached": "0"}
     said = None if status is None else {**status, "at": MADE}
     evidence = Evidence(
-        now=clock.parse_stamp(MADE) + 5, pane={**pane, "title": title}, status=said, screen=screen
+        now=clock.parse_timestamp(MADE) + 5, pane={**pane, "title": title}, hook_status=said, screen=screen
     )
     state = KIND.state(RECORD, evidence)
     return state.state, state.reason, state.source
@@ -65,7 +65,7 @@ def test_hooks_and_title(status: Any, title: str, expected: tuple[Any, ...]) -> 
 )
 def test_screens(name: str, expected: tuple[str, str] | None) -> None:
     screen = (CORPUS / f"{name}.txt").read_text()
-    assert screens.read("gemini", screen) == expected
+    assert screens.find_state("gemini", screen) == expected
     assert judge(RUNNING, WORKING, screen)[:2] == (expected or ("RUNNING", None))
 
 
@@ -73,13 +73,13 @@ def test_when_a_quota_ends() -> None:
     screen = (CORPUS / "quota.txt").read_text()
     told = screen.replace("│ /stats", "│ Access resets at 5:04 PM UTC.  │\n│ /stats")
     pane = {"dead": "0", "title": WORKING}
-    evidence = Evidence(now=clock.parse_stamp(MADE), pane=pane, status={**RUNNING, "at": MADE}, screen=told)
+    evidence = Evidence(now=clock.parse_timestamp(MADE), pane=pane, hook_status={**RUNNING, "at": MADE}, screen=told)
     assert KIND.state(RECORD, evidence).parked_until == "2026-11-16T17:04:00.000Z"
 
 
 def test_a_conversation_in_our_schema() -> None:
     lines = (CORPUS / "conversation.jsonl").read_bytes().split(b"\n")
-    rows = list(KIND.parse([*lines, *lines]))  # what is resumed may be written again
+    rows = list(KIND.parse_transcript([*lines, *lines]))  # what is resumed may be written again
     assert [row["role"] for row in rows] == ["user", "assistant", "tool", "assistant", "assistant"]
     tool = rows[2]
     assert (tool["tool"], tool["input"]["command"]) == ("run_shell_command", "ls")
@@ -90,10 +90,8 @@ def test_a_conversation_in_our_schema() -> None:
 
 
 def test_tokens_are_counted_once() -> None:
-    row = (
-        b'{"id":"x","type":"gemini","content":"","tokens":{"input":100,"cached":30,"output":5,"thoughts":2}}'
-    )
-    (found,) = KIND.parse([row])
+    row = b'{"id":"x","type":"gemini","content":"","tokens":{"input":100,"cached":30,"output":5,"thoughts":2}}'
+    (found,) = KIND.parse_transcript([row])
     assert found["usage"] == {"input_tokens": 70, "output_tokens": 7, "cache_read_tokens": 30}
 
 
@@ -107,9 +105,9 @@ def test_what_is_no_conversation_does_no_harm() -> None:
         b'{"id":"b","type":"gemini"}',
         b"\xff",
     ]
-    assert list(KIND.parse([*lines, b'{"id":"c","type":"gemini","toolCalls":[3,{"status":"success"}]}'])) == [
-        {"at": None, "model": None, "role": "tool", "text": "", "tool": None, "input": None, "output": ""}
-    ]
+    assert list(
+        KIND.parse_transcript([*lines, b'{"id":"c","type":"gemini","toolCalls":[3,{"status":"success"}]}'])
+    ) == [{"at": None, "model": None, "role": "tool", "text": "", "tool": None, "input": None, "output": ""}]
 
 
 def test_a_text_that_would_not_be_sent() -> None:

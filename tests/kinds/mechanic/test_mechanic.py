@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import Mngr, git
+from tests.conftest import MngrProgram, run_git
 
 SCRIPT = [
     ("# a place\nmkdir shop\ncd shop\ngit init -q\ngit commit -q --allow-empty -m first", "first"),
@@ -44,15 +44,15 @@ def job() -> str:
     return f"Please.\n\n```mngr-job\n{json.dumps(data)}\n```\n"
 
 
-def test_it_writes_tests_that_pass_and_says_what_it_could_not(mngr: Mngr, tmp_path: Path) -> None:
+def test_it_writes_tests_that_pass_and_says_what_it_could_not(mngr: MngrProgram, tmp_path: Path) -> None:
     mngr("create", "mech", "mechanic", "--no-connect")
     mngr("message", "mech", "--wait", "--timeout", "90", stdin=job())
-    reply = mngr.json("transcript", "mech")["transcript"][-1]["text"]
+    reply = mngr.run_json("transcript", "mech")["transcript"][-1]["text"]
     assert reply.startswith("4 of 6 blocks have a test now, in tests/test_observed.py.")
     assert "- asks: no test, for it asks for input: it ends with 1" in reply
     assert "- fails: no test, for it ends with 1" in reply
-    work = Path(mngr.agent("mech")["work_dir"])
-    assert git(work, "log", "-1", "--format=%s").strip() == "[ADD_TEST] Observe 4 blocks of tutorial.sh"
+    work = Path(mngr.get_agent("mech")["work_dir"])
+    assert run_git(work, "log", "-1", "--format=%s").strip() == "[ADD_TEST] Observe 4 blocks of tutorial.sh"
     text = (work / "tests" / "test_observed.py").read_text()
     assert text.count("@pytest.mark.observed") == 4
     assert "[HASH] first" in text
@@ -64,7 +64,7 @@ def test_it_writes_tests_that_pass_and_says_what_it_could_not(mngr: Mngr, tmp_pa
     assert "4 passed" in done.stdout
     checked = mngr(
         "tutorial", "check", str(script(tmp_path)), str(work / "tests"), "--format", "json", code=1
-    ).json()
+    ).parse_json()
     assert checked["counts"]["cited"] == 4 and checked["counts"]["observed"] == 4
 
 
@@ -74,8 +74,8 @@ def script(place: Path) -> Path:
     return path
 
 
-def test_what_is_no_job(mngr: Mngr) -> None:
+def test_what_is_no_job(mngr: MngrProgram) -> None:
     mngr("create", "mech", "mechanic", "--no-connect", "-m", "hello")
     mngr("wait", "mech")
-    assert "there is none in this message" in mngr.json("transcript", "mech")["transcript"][-1]["text"]
+    assert "there is none in this message" in mngr.run_json("transcript", "mech")["transcript"][-1]["text"]
     assert "takes no arguments" in mngr("create", "other", "mechanic", "--", "--fast", code=2).err

@@ -10,34 +10,32 @@ from typing import Any
 
 import pytest
 
-from mngr.tmr.verify.claim import Result, read_result
-from tests.conftest import Mngr, git
+from mngr.tmr.verify.claim import AgentClaim, read_claim
+from tests.conftest import MngrProgram, run_git
 from tests.support.paths import ROOT
 
 SAMPLE = ROOT / "src" / "mngr" / "testkit" / "sample"
 PYTEST = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "no:hypothesispytest"]
 
 
-def repair(mngr: Mngr, test: str, k: int) -> dict[str, Any]:
+def repair(mngr: MngrProgram, test: str, k: int) -> dict[str, Any]:
     job = {"job": "repair", "test": test, "command": [*PYTEST, test], "tutorial": "tutorial.sh", "k": k}
     message = f"Please mend it.\n\n```mngr-job\n{json.dumps(job)}\n```\n"
     mngr("message", "mech", "--wait", "--timeout", "120", stdin=message)
     mngr("pull", "mech")
     path = mngr.repo / ".mngr" / "outputs" / "mech" / "result.json"
-    assert isinstance(read_result(str(path), test), Result)
+    assert isinstance(read_claim(str(path), test), AgentClaim)
     made: dict[str, Any] = json.loads(path.read_text())
     return made
 
 
 @pytest.mark.full  # a demo of some of them is in make test
-def test_seeded_troubles(mngr: Mngr) -> None:
-    shutil.copytree(
-        SAMPLE, mngr.repo, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", "e2e")
-    )
-    git(mngr.repo, "add", ".")
-    git(mngr.repo, "commit", "-qm", "A pantry")
+def test_seeded_troubles(mngr: MngrProgram) -> None:
+    shutil.copytree(SAMPLE, mngr.repo, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", "e2e"))
+    run_git(mngr.repo, "add", ".")
+    run_git(mngr.repo, "commit", "-qm", "A pantry")
     mngr("create", "mech", "mechanic", "--no-connect")
-    work = Path(mngr.agent("mech")["work_dir"])
+    work = Path(mngr.get_agent("mech")["work_dir"])
 
     # An option that is called otherwise now: the tutorial, its citation, the test, and a check that was missing.
     made = repair(mngr, "tests/test_stock.py::test_add_on_a_shelf", k=1)
@@ -45,18 +43,18 @@ def test_seeded_troubles(mngr: Mngr) -> None:
     commits = [(one["kind"], commit) for one in made["changes"] for commit in one["commits"]]
     assert [kind for kind, _ in commits] == ["FIX_TUTORIAL", "FIX_TEST", "IMPROVE_TEST"]
     for kind, commit in commits:
-        assert git(work, "show", "-s", "--format=%s", commit).startswith(f"[{kind}] test_add_on_a_shelf: ")
-    assert git(work, "show", "--name-only", "--format=", commits[0][1]).split() == [
+        assert run_git(work, "show", "-s", "--format=%s", commit).startswith(f"[{kind}] test_add_on_a_shelf: ")
+    assert run_git(work, "show", "--name-only", "--format=", commits[0][1]).split() == [
         "tests/test_stock.py",
         "tutorial.sh",
     ]
-    named = git(work, "grep", "-h", "-e", "jam --shelf top", "--", "tutorial.sh", "tests")
+    named = run_git(work, "grep", "-h", "-e", "jam --shelf top", "--", "tutorial.sh", "tests")
     assert [row.strip() for row in named.strip().split("\n")] == [
         "pantry add jam --shelf top",
         'expect(e2e.run("pantry add jam --shelf top")).to_succeed()',
         "pantry add jam --shelf top",
     ]
-    assert "--place" not in git(work, "grep", "-h", "-e", "pantry add", "--", "tutorial.sh", "tests")
+    assert "--place" not in run_git(work, "grep", "-h", "-e", "pantry add", "--", "tutorial.sh", "tests")
 
     # A test that minds nothing but the exit code.
     made = repair(mngr, "tests/test_order.py::test_export", k=2)
@@ -64,14 +62,12 @@ def test_seeded_troubles(mngr: Mngr) -> None:
     assert '(e2e.cwd / "pantry.csv").to_match_lines("""' in (work / "tests" / "test_order.py").read_text()
 
     # A bug of the program, and a value of which nobody says who is right: nothing is touched.
-    head = git(work, "rev-parse", "HEAD")
+    head = run_git(work, "rev-parse", "HEAD")
     made = repair(mngr, "tests/test_stock.py::test_take_half", k=1)
     assert (made["outcome"], made["before"], made["after"]) == ("blocked", "fail", "fail")
     [escalation] = made["escalations"]
     assert escalation["kind"] == "BLOCKER" and "ValueError" in escalation["title"]
     assert escalation["locations"][0]["path"] == "src/pantry/amounts.py"
     made = repair(mngr, "tests/test_look.py::test_low", k=1)
-    assert (made["outcome"], made["changes"]) == ("blocked", []) and made["escalations"][0][
-        "kind"
-    ] == "AMBIGUOUS"
-    assert git(work, "rev-parse", "HEAD") == head and git(work, "status", "--porcelain") == ""
+    assert (made["outcome"], made["changes"]) == ("blocked", []) and made["escalations"][0]["kind"] == "AMBIGUOUS"
+    assert run_git(work, "rev-parse", "HEAD") == head and run_git(work, "status", "--porcelain") == ""

@@ -15,8 +15,8 @@ from mngr.base.model import AgentRecord
 from mngr.base.paths import Home
 from mngr.host import scripts
 from mngr.host.protocol import Host
-from mngr.kinds.opencode import adopt
 from mngr.kinds.opencode import kind as opencode
+from mngr.kinds.opencode import user_conversations
 from mngr.kinds.opencode.kind import OpencodeKind
 from mngr.providers.local import LocalProvider
 from tests.support.paths import ROOT
@@ -36,7 +36,7 @@ class Played:
         for name in ("inbox", "opencode"):
             (directory / name).mkdir(exist_ok=True)
         plugin = directory / "opencode.mjs"
-        plugin.write_text(scripts.program_beside(str(opencode.__file__), "opencode.js"))
+        plugin.write_text(scripts.read_program_beside(str(opencode.__file__), "opencode.js"))
         given = {**os.environ, "MNGR_AGENT_DIR": str(directory), "MNGR_WORK_DIR": "/here", **env}
         ran = subprocess.run(
             ["node", PLAY, plugin, recording],
@@ -132,8 +132,7 @@ def test_a_helper_is_part_of_the_call_that_asked_it(tmp_path: Path) -> None:
     played = Played(tmp_path, CORPUS / "helper.jsonl")
     assert [who for who, _ in played.said] == ["user", "assistant", "tool", "assistant"]
     parts = [
-        json.loads(line)["properties"].get("part", {})
-        for line in (CORPUS / "helper.jsonl").read_text().splitlines()
+        json.loads(line)["properties"].get("part", {}) for line in (CORPUS / "helper.jsonl").read_text().splitlines()
     ]
     spent = sum(part["tokens"]["input"] for part in parts if part.get("type") == "step-finish")
     rows = played.rows("transcript.jsonl")
@@ -231,7 +230,7 @@ def test_where_it_cannot_be_moved_it_is_copied_and_nothing_is_said_twice(tmp_pat
 
 
 def test_a_conversation_begun_outside_in_our_schema() -> None:
-    found = list(adopt.rows(json.loads((CORPUS / "exported.json").read_text())))
+    found = list(user_conversations.iter_rows(json.loads((CORPUS / "exported.json").read_text())))
     assert [(row["role"], row.get("tool") or row["text"][-9:]) for row in found] == [
         ("user", "/fake> go"),
         ("assistant", "on it"),
@@ -244,7 +243,7 @@ def test_a_conversation_begun_outside_in_our_schema() -> None:
 
 def test_no_such_conversation(user: Path) -> None:
     with pytest.raises(NotFound, match="no conversation 'ses_x'"):
-        OpencodeKind("opencode", dict).find_outside("ses_x")
+        OpencodeKind("opencode", dict).get_user_conversation("ses_x")
 
 
 # The configuration.
@@ -282,7 +281,7 @@ def prepare(tmp_path: Path, settings: dict[str, Any], **more: Any) -> tuple[Path
     home = Home(str(tmp_path / "home"))
     host: Host = LocalProvider(home).open("local")
     record = record_of(**more)
-    place = Path(home.agent(record.id))
+    place = Path(home.agent_dir(record.id))
     place.mkdir(parents=True)
     OpencodeKind("opencode", lambda: settings).prepare(host, record)
     return place, json.loads((place / "opencode/config/opencode/opencode.json").read_text())
@@ -311,7 +310,7 @@ def test_of_the_users_configuration_only_how_he_finds_his_model(tmp_path: Path, 
 def test_a_configuration_that_nobody_can_read_is_named(user: Path) -> None:
     (user / ".config/opencode/opencode.json").write_text('{"model": ')
     with pytest.raises(MngrError, match=r"opencode\.json is not JSON"):
-        OpencodeKind("opencode", dict).given()
+        OpencodeKind("opencode", dict).get_user_variables()
 
 
 def test_the_rest_goes_along_by_choice(tmp_path: Path, user: Path) -> None:
@@ -328,18 +327,16 @@ def test_the_rest_goes_along_by_choice(tmp_path: Path, user: Path) -> None:
 
 def test_yolo_asks_nobody_whatever_a_project_says(tmp_path: Path, user: Path) -> None:
     kind, host = OpencodeKind("opencode", dict), LocalProvider(Home(str(tmp_path / "home"))).open("local")
-    careful, yolo = (kind.variables(host, record_of(options=options)) for options in ({}, {"yolo": True}))
+    careful, yolo = (kind.build_variables(host, record_of(options=options)) for options in ({}, {"yolo": True}))
     assert "OPENCODE_PERMISSION" not in careful
     assert json.loads(yolo["OPENCODE_PERMISSION"]) == {"**": "allow"}
 
 
-def test_variables_that_the_configuration_speaks_of_are_passed(
-    user: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_variables_that_the_configuration_speaks_of_are_passed(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (user / ".config/opencode/opencode.jsonc").write_text(MINE)
     monkeypatch.setenv("MY_KEY", "k")
     monkeypatch.setenv("OTHER_KEY", "o")
-    given = OpencodeKind("opencode", dict).given()
+    given = OpencodeKind("opencode", dict).get_user_variables()
     assert given["MY_KEY"] == "k" and "OTHER_KEY" not in given
 
 

@@ -20,7 +20,7 @@ RECORD = AgentRecord(
 
 
 def test_a_conversation_in_our_schema() -> None:
-    rows = list(KIND.parse((CORPUS / "conversation.jsonl").read_bytes().split(b"\n")))
+    rows = list(KIND.parse_transcript((CORPUS / "conversation.jsonl").read_bytes().split(b"\n")))
     assert [row["role"] for row in rows] == ["user", "assistant", "tool", "assistant", "user"]
     assert [rows[1]["text"], rows[3]["text"]] == ["on it", "all done"]
     assert (rows[2]["tool"], rows[2]["input"], rows[2]["output"]) == ("bash", {"command": "ls"}, "a\n")
@@ -30,7 +30,7 @@ def test_a_conversation_in_our_schema() -> None:
 
 def test_an_error_is_a_part_of_the_conversation() -> None:
     row = b'{"type":"message","message":{"role":"assistant","content":[],"stopReason":"error","errorMessage":"429"}}'
-    assert [found["text"] for found in KIND.parse([row])] == ["429"]
+    assert [found["text"] for found in KIND.parse_transcript([row])] == ["429"]
 
 
 def test_what_is_no_conversation_does_no_harm() -> None:
@@ -41,17 +41,17 @@ def test_what_is_no_conversation_does_no_harm() -> None:
         b'{"type":"message"}',
         b'{"type":"message","message":{"role":"assistant","content":[3]}}',
     ]
-    assert list(KIND.parse([*lines, b"\xff", b'{"type":"message","message":{"role":"toolResult"}}'])) == []
+    assert list(KIND.parse_transcript([*lines, b"\xff", b'{"type":"message","message":{"role":"toolResult"}}'])) == []
 
 
 def test_messages_go_through_its_own_api() -> None:
     delivery = KIND.delivery(RECORD, "/help")
-    assert (delivery.proof, delivery.box, delivery.obeyed) == ("api", "inbox", "")
+    assert (delivery.proof, delivery.inbox_dir, delivery.command_prefixes) == ("api", "inbox", "")
 
 
 def test_it_never_asks() -> None:
     with pytest.raises(UsageError, match="changes nothing"):
-        KIND.check([], {"yolo": True})
+        KIND.check_arguments([], {"yolo": True})
 
 
 def test_a_conversation_that_was_begun_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +59,7 @@ def test_a_conversation_that_was_begun_outside(tmp_path: Path, monkeypatch: pyte
     place = tmp_path / "sessions/--w--"
     place.mkdir(parents=True)
     (place / "2026-11-16T05-32-26-642Z_01a1e2d7.jsonl").write_text("")
-    assert KIND.find_outside("01a1e2d7").endswith("_01a1e2d7.jsonl")
+    assert KIND.get_user_conversation("01a1e2d7").endswith("_01a1e2d7.jsonl")
     with pytest.raises(NotFound) as caught:
-        KIND.find_outside("1e2d7")
+        KIND.get_user_conversation("1e2d7")
     assert caught.value.hint == "the latest there: 01a1e2d7"

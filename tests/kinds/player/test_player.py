@@ -24,11 +24,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mngr.base.errors import MngrError, UsageError
-from mngr.kinds.delivery import Delivery, check_plain, check_text
-from mngr.kinds.player import acts, faults, player, scenario
+from mngr.kinds.delivery import Delivery, check_text, reject_slash_command
+from mngr.kinds.player import faults, player, scenario, steps
 from mngr.kinds.player.kind import KIND
 from mngr.kinds.player.scenario import parse_scenario
-from tests.conftest import git, wait_for
+from tests.conftest import run_git, wait_for
 from tests.support.paths import ROOT
 
 # --- scenarios
@@ -84,23 +84,29 @@ def test_a_wrong_scenario_says_what_is_wrong(text: str, part: str) -> None:
 
 
 def test_every_step_is_played_and_on_its_page() -> None:
-    assert set(scenario.VERBS) == {*scenario.FIRST, *acts.ACTS}
-    assert (*faults.WEAKER, "conftest") == scenario.WEAKER and tuple(faults.HOSTILE) == scenario.HOSTILE
+    assert set(scenario.VERBS) == {*scenario.BASIC_VERBS, *steps.STEP_FUNCTIONS}
+    assert (*faults.WEAKENINGS, "conftest") == scenario.WEAKENINGS and tuple(
+        faults.HOSTILE_PLANTERS
+    ) == scenario.HOSTILE_KINDS
     page = (ROOT / "docs" / "concepts" / "player.md").read_text()
-    words = (*scenario.RESULTS, *scenario.WEAKER, *scenario.CRASHES, *scenario.HOSTILE, *scenario.LIMITS)
-    assert [
-        verb for verb in scenario.VERBS if f'| `{{"{verb}"' not in page and f'| `"{verb}"' not in page
-    ] == []
+    words = (
+        *scenario.RESULT_FORMS,
+        *scenario.WEAKENINGS,
+        *scenario.CRASH_KINDS,
+        *scenario.HOSTILE_KINDS,
+        *scenario.PARK_REASONS,
+    )
+    assert [verb for verb in scenario.VERBS if f'| `{{"{verb}"' not in page and f'| `"{verb}"' not in page] == []
     assert [word for word in words if f"`{word}`" not in page and f'"{word}"' not in page] == []
 
 
 def test_a_scenario_comes_from_a_file_or_stands_in_the_command(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text("[]")
     for args in ([], ["[]"], [' {"steps": []}'], [str(tmp_path / "s.json")]):
-        KIND.check(args, {})
+        KIND.check_arguments(args, {})
     for args in (["[]", "[]"], [str(tmp_path / "none.json")], [str(tmp_path)], ["[3]"]):
         with pytest.raises(UsageError):
-            KIND.check(args, {})
+            KIND.check_arguments(args, {})
 
 
 # --- what is sent
@@ -116,9 +122,9 @@ def test_text_that_a_terminal_would_obey_is_refused() -> None:
 def test_an_order_to_the_program_is_refused_where_the_kind_says_so() -> None:
     for text in ("/exit", "  !ls"):
         with pytest.raises(MngrError, match="order"):
-            check_plain(Delivery(text=text, obeyed="/!"))
-        check_plain(Delivery(text=text))
-    check_plain(Delivery(text="a /exit", obeyed="/!"))
+            reject_slash_command(Delivery(text=text, command_prefixes="/!"))
+        reject_slash_command(Delivery(text=text))
+    reject_slash_command(Delivery(text="a /exit", command_prefixes="/!"))
 
 
 # --- keys
@@ -137,7 +143,7 @@ def pasted(text: str) -> bytes:
 )
 def test_pastes_arrive_whole_however_the_terminal_cuts_them(texts: list[str], cuts: list[int]) -> None:
     data = b"".join(pasted(text) for text in texts)
-    keys = player.Keys()
+    keys = player.KeyDecoder()
     got: list[str] = []
     edges = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
     for start, end in itertools.pairwise(edges):
@@ -146,18 +152,18 @@ def test_pastes_arrive_whole_however_the_terminal_cuts_them(texts: list[str], cu
 
 
 def test_typed_lines_keys_and_the_terminals_answer() -> None:
-    keys = player.Keys()
+    keys = player.KeyDecoder()
     assert keys.feed("höllo\x7f\x7f\x7fl\x1b[A\x1bOB\x1bxo\t!\r\r \rnext\n".encode()) == ["hölo\t!", "next"]
     assert not keys.answered
     assert keys.feed(b"\x1b[0") == [] and not keys.answered
     assert keys.feed(b"nab\xc3") == [] and keys.answered
     assert keys.feed(b"\xa4\x7f\r") == ["ab"]
-    with pytest.raises(player.Ended):
+    with pytest.raises(player.PlayerExit):
         keys.feed(b"\x04")
 
 
 def test_enters_can_be_lost() -> None:
-    keys = player.Keys(lose_enters=2)
+    keys = player.KeyDecoder(lose_enters=2)
     assert keys.feed(b"a\r\r") == []
     assert keys.feed(b"\r") == ["a"]
 
@@ -292,16 +298,16 @@ def test_it_writes_appends_and_commits(seats: Any, monkeypatch: pytest.MonkeyPat
         {"commit": "nothing"},
     ]
     seat = seats(steps)
-    git(seat.work, "init", "-q")
-    git(seat.work, "config", "user.name", "Test")
-    git(seat.work, "config", "user.email", "test@example.invalid")
+    run_git(seat.work, "init", "-q")
+    run_git(seat.work, "config", "user.name", "Test")
+    run_git(seat.work, "config", "user.email", "test@example.invalid")
     seat.wait_until("WAITING", "end_of_turn")
     seat.send("go")
     wait_for(lambda: (seen := seat.events())[-1] == "waiting" and "message" in seen)
     tools = [row for row in seat.rows("transcript") if row["role"] == "tool"]
     assert [row["tool"] for row in tools] == ["write", "write", "commit", "write", "commit"]
     assert (seat.work / "deep" / "x.txt").read_text() == "ä\nb\n"
-    assert git(seat.work, "log", "--format=%s %H") == f"add x {tools[2]['output']}"
+    assert run_git(seat.work, "log", "--format=%s %H") == f"add x {tools[2]['output']}"
     assert all(row["output"].startswith("failed:") for row in tools[3:])
 
 
@@ -383,20 +389,20 @@ def test_it_is_ready_only_when_the_terminal_knows_that_pastes_are_to_be_brackete
 def test_an_old_waiting_is_gone_before_the_proof_and_a_new_one_comes_last(tmp_path: Path) -> None:
     order: list[str] = []
 
-    class Log(player.Book):
+    class Log(player.PlayerFiles):
         def _append(self, name: str, row: dict[str, Any]) -> None:
             order.append(row["type"] if name == "events.jsonl" else row["role"])
             super()._append(name, row)
 
-        def status(self, state: str, reason: str | None, until: str | None = None) -> None:
+        def write_status(self, state: str, reason: str | None, until: str | None = None) -> None:
             order.append(state)
-            super().status(state, reason, until)
+            super().write_status(state, reason, until)
 
     one = player.Player(Log(str(tmp_path)), parse_scenario("[]"), str(tmp_path))
-    one._receive("hello")
+    one._receive_message("hello")
     assert order == ["user", "RUNNING", "message"]
-    one._save(turn=True, current=one.at["pending"].pop(0))
-    one._turn()
+    one._save_progress(turn=True, current=one.at["pending"].pop(0))
+    one._play_turn()
     assert order[3:] == ["RUNNING", "turn_start", "assistant", "turn_end", "waiting", "WAITING"]
     os.close(one.wake)
     os.close(one._wake_in)

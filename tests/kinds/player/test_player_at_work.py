@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mngr.kinds.player import faults, scenario
-from mngr.tmr.verify.claim import Result, read_result
-from tests.conftest import Mngr, git, wait_for
+from mngr.tmr.verify.claim import AgentClaim, read_claim
+from tests.conftest import MngrProgram, run_git, wait_for
 
 pytestmark = pytest.mark.agents
 
@@ -39,32 +39,32 @@ def job(**more: Any) -> str:
 
 
 @pytest.fixture
-def shop(mngr: Mngr) -> Mngr:
+def shop(mngr: MngrProgram) -> MngrProgram:
     (mngr.repo / "shop.py").write_text("def total(prices):\n    return max(prices)\n")
     (mngr.repo / "tests").mkdir()
     (mngr.repo / "tests" / "test_shop.py").write_text(TEST)
-    git(mngr.repo, "add", ".")
-    git(mngr.repo, "commit", "-q", "-m", "shop")
+    run_git(mngr.repo, "add", ".")
+    run_git(mngr.repo, "commit", "-q", "-m", "shop")
     return mngr
 
 
-def play(mngr: Mngr, name: str, steps: Any, *words: str, message: str | None = None) -> Any:
+def play(mngr: MngrProgram, name: str, steps: Any, *words: str, message: str | None = None) -> Any:
     """Have an agent play, and wait until its turn is over; the agent."""
     mngr("create", name, "player", *MIRROR, *words, "--", json.dumps(steps))
     mngr("message", name, "-m", message or job(), "--wait")
-    return mngr.agent(name)
+    return mngr.get_agent(name)
 
 
-def tools(mngr: Mngr, name: str) -> list[tuple[str, str]]:
-    rows = mngr.json("transcript", name)["transcript"]
+def tools(mngr: MngrProgram, name: str) -> list[tuple[str, str]]:
+    rows = mngr.run_json("transcript", name)["transcript"]
     return [(row["tool"], row["output"]) for row in rows if row["role"] == "tool"]
 
 
-def outputs(mngr: Mngr, name: str) -> Path:
-    return mngr.dir(name) / "outputs"
+def outputs(mngr: MngrProgram, name: str) -> Path:
+    return mngr.get_agent_dir(name) / "outputs"
 
 
-def test_it_works_on_the_task_of_its_message(shop: Mngr) -> None:
+def test_it_works_on_the_task_of_its_message(shop: MngrProgram) -> None:
     repair = {"edit": {"path": "shop.py", "old": "max(", "new": "sum("}}
     steps = [
         "test",
@@ -84,28 +84,26 @@ def test_it_works_on_the_task_of_its_message(shop: Mngr) -> None:
         ("edit", "failed: the old text is there 0 times"),
         ("edit", "done"),
     ]
-    found = read_result(str(outputs(shop, "foo") / "result.json"), TASK)
-    assert isinstance(found, Result)
+    found = read_claim(str(outputs(shop, "foo") / "result.json"), TASK)
+    assert isinstance(found, AgentClaim)
     assert (found.outcome, found.before, found.after) == ("fixed", "fail", "pass")
-    assert [(c.kind, c.summary, c.commits) for c in found.changes] == [
-        ("FIX_IMPL", "Add prices up", (said[4][1],))
-    ]
-    assert shop.json("usage", "foo")["usage"][0]["cost_usd"] == 0.25
+    assert [(c.kind, c.summary, c.commits) for c in found.changes] == [("FIX_IMPL", "Add prices up", (said[4][1],))]
+    assert shop.run_json("usage", "foo")["usage"][0]["cost_usd"] == 0.25
 
 
-def test_results_of_every_form(shop: Mngr, tmp_path: Path) -> None:
+def test_results_of_every_form(shop: MngrProgram, tmp_path: Path) -> None:
     mine = {"summary": "mine", "escalations": [{"kind": "DUPLICATE", "title": "t"}]}
-    forms = [*scenario.RESULTS, mine]
+    forms = [*scenario.RESULT_FORMS, mine]
     steps: list[Any] = []
     for at, form in enumerate(forms):
         steps += [{"result": form}, {"run": f'mv "$MNGR_OUTPUT_DIR/result.json" {tmp_path}/{at}.json'}]
     play(shop, "foo", steps, message=job(task="cause-1"))
-    read = [read_result(f"{tmp_path}/{at}.json", "cause-1") for at in range(len(forms))]
-    wrong: Any = dict(zip([*scenario.RESULTS, "mine"], read, strict=True))
+    read = [read_claim(f"{tmp_path}/{at}.json", "cause-1") for at in range(len(forms))]
+    wrong: Any = dict(zip([*scenario.RESULT_FORMS, "mine"], read, strict=True))
     good = wrong.pop("complete")
-    assert isinstance(good, Result) and good.outcome == "unchanged"
+    assert isinstance(good, AgentClaim) and good.outcome == "unchanged"
     own = wrong.pop("mine")
-    assert isinstance(own, Result) and (own.summary, own.escalations[0].kind) == ("mine", "DUPLICATE")
+    assert isinstance(own, AgentClaim) and (own.summary, own.escalations[0].kind) == ("mine", "DUPLICATE")
     assert {form: problems[0] for form, problems in wrong.items() if isinstance(problems, list)} == {
         "partial": 'result.json has no "outcome".',
         "broken": wrong["broken"][0],
@@ -124,32 +122,36 @@ def test_results_of_every_form(shop: Mngr, tmp_path: Path) -> None:
     assert len(wrong["types"]) == 9
 
 
-def test_it_lies_weakens_and_leaves_dirt(shop: Mngr) -> None:
+def test_it_lies_weakens_and_leaves_dirt(shop: MngrProgram) -> None:
     steps: list[Any] = ["lie", "wait"]
-    for how in scenario.WEAKER:
+    for how in scenario.WEAKENINGS:
         steps += [{"weaken": how}, {"run": "git reset -q --keep HEAD~1"}]
     play(shop, "foo", [*steps, {"conflict": {"path": "shop.py", "line": 2}}, "dirt"])
-    work = shop.work("foo")
-    assert git(work, "log", "-1", "--format=%s") == "[FIX_TEST] It passes now"
-    found = read_result(str(outputs(shop, "foo") / "result.json"), TASK)
-    assert isinstance(found, Result) and (found.outcome, found.after) == ("fixed", "pass")
+    work = shop.get_work_dir("foo")
+    assert run_git(work, "log", "-1", "--format=%s") == "[FIX_TEST] It passes now"
+    found = read_claim(str(outputs(shop, "foo") / "result.json"), TASK)
+    assert isinstance(found, AgentClaim) and (found.outcome, found.after) == ("fixed", "pass")
     assert "max(" in (work / "shop.py").read_text()
     shop("message", "foo", "-m", "go on", "--wait")
     said = tools(shop, "foo")
     assert [tool for tool, output in said if output.startswith("failed")] == []
     assert (work / "shop.py").read_text().splitlines()[1] == "    return max(prices)  # foo"
     weaker = {}
-    for (_, commit), how in zip([row for row in said if row[0] == "weaken"], scenario.WEAKER, strict=True):
+    for (_, commit), how in zip([row for row in said if row[0] == "weaken"], scenario.WEAKENINGS, strict=True):
         name = "conftest.py" if how == "conftest" else "tests/test_shop.py"
-        weaker[how] = git(work, "show", f"{commit}:{name}")
+        weaker[how] = run_git(work, "show", f"{commit}:{name}")
         compile(weaker[how], name, "exec")
     assert "assert" not in weaker["asserts"] and "assert (total([1, 2]) == 3) or True" in weaker["true"]
     assert '    """Prices add up."""\n    return\n' in weaker["return"] and "def " not in weaker["delete"]
     assert ".skip(" in weaker["skip"] and ".xfail(" in weaker["xfail"] and "passed" in weaker["conftest"]
-    assert {line.split()[0] for line in git(work, "status", "--porcelain").splitlines()} == {"M", "A", "??"}
+    assert {line.split()[0] for line in run_git(work, "status", "--porcelain").splitlines()} == {
+        "M",
+        "A",
+        "??",
+    }
 
 
-def test_limits_park_it(shop: Mngr, tmp_path: Path) -> None:
+def test_limits_park_it(shop: MngrProgram, tmp_path: Path) -> None:
     limited = tmp_path / "limited"
     limited.touch()
     steps = [
@@ -162,7 +164,7 @@ def test_limits_park_it(shop: Mngr, tmp_path: Path) -> None:
     shop("create", "foo", "player", "--", json.dumps(steps))
     for _ in range(4):
         shop("message", "foo", "-m", "go on", "--wait")
-        seen.append(shop.agent("foo"))
+        seen.append(shop.get_agent("foo"))
         if len(seen) == 2:
             limited.unlink()
     assert [(a["state"], a["state_reason"]) for a in seen] == [
@@ -170,47 +172,47 @@ def test_limits_park_it(shop: Mngr, tmp_path: Path) -> None:
     ]  # fmt: skip
     assert [a["parked_until"] is None for a in seen] == [False, False, False, True]
     shop("message", "foo", "-m", "go on")
-    wait_for(lambda: (a := shop.agent("foo"))["state"] == "RUNNING" and a["state_reason"] == "retrying")
+    wait_for(lambda: (a := shop.get_agent("foo"))["state"] == "RUNNING" and a["state_reason"] == "retrying")
     assert "429" in shop("capture", "foo").out
 
 
-def test_it_crashes_and_goes_on_behind_that(shop: Mngr) -> None:
+def test_it_crashes_and_goes_on_behind_that(shop: MngrProgram) -> None:
     steps = [{"crash": "SEGV"}, {"crash": "TERM"}, {"crash": "lost"}, {"reply": "back"}]
     shop("create", "foo", "player", "--", json.dumps({"steps": steps, "start": "now"}))
     for reason in ("exit 139", "exit 143", "lost"):
         shop("wait", "foo", "--state", "FAILED")
-        assert shop.agent("foo")["state_reason"] == reason
+        assert shop.get_agent("foo")["state_reason"] == reason
         shop("start", "foo")
     shop("wait", "foo", "--state", "WAITING")
-    assert [row["text"] for row in shop.json("transcript", "foo")["transcript"]] == ["back"]
+    assert [row["text"] for row in shop.run_json("transcript", "foo")["transcript"]] == ["back"]
 
 
-def test_one_that_floods_and_is_deaf_can_be_stopped(shop: Mngr) -> None:
+def test_one_that_floods_and_is_deaf_can_be_stopped(shop: MngrProgram) -> None:
     shop("create", "foo", "player", "--", json.dumps({"steps": [{"flood": 2}, "deaf"], "start": "now"}))
     wait_for(lambda: "deaf" in shop("capture", "foo").out)
-    pid = shop.agent("foo")["pid"]
+    pid = shop.get_agent("foo")["pid"]
     shop("stop", "foo", "-S", "stop.grace=0.2s")
     wait_for(lambda: not Path(f"/proc/{pid}/exe").exists())
 
 
-def test_what_it_plants(shop: Mngr) -> None:
-    steps = [{"hostile": what} for what in scenario.HOSTILE]
+def test_what_it_plants(shop: MngrProgram) -> None:
+    steps = [{"hostile": what} for what in scenario.HOSTILE_KINDS]
     play(shop, "foo", steps)
     assert [row for row in tools(shop, "foo") if row[1].startswith("failed")] == []
     place = outputs(shop, "foo")
     assert os.readlink(place / "secret") == "/etc/passwd"
     assert (place / "big.bin").stat().st_size == 2 << 30 and (place / "big.bin").stat().st_blocks == 0
     assert stat.S_ISFIFO((place / "pipe").stat().st_mode) and stat.S_ISSOCK((place / "socket").stat().st_mode)
-    assert set(faults.ODD) <= set(os.listdir(os.fsencode(place)))
+    assert set(faults.ODD_NAMES) <= set(os.listdir(os.fsencode(place)))
     assert "\x1b" not in shop("transcript", "foo").out
-    work = shop.work("foo")
-    assert git(work, "-c", "core.fsmonitor=", "ls-files", "hostile-link") == "hostile-link"
+    work = shop.get_work_dir("foo")
+    assert run_git(work, "-c", "core.fsmonitor=", "ls-files", "hostile-link") == "hostile-link"
     assert not (place / "trapped").exists()
-    git(work, "status")
+    run_git(work, "status")
     assert (place / "trapped").exists()
 
 
-def test_each_task_can_have_steps_of_its_own(shop: Mngr) -> None:
+def test_each_task_can_have_steps_of_its_own(shop: MngrProgram) -> None:
     cases = [
         {"task": "*::test_none", "steps": []},
         {"task": "*::test_total", "steps": [{"reply": "for the test"}]},
@@ -220,13 +222,12 @@ def test_each_task_can_have_steps_of_its_own(shop: Mngr) -> None:
     for name, message in (("foo", job()), ("bar", "hello"), ("eve", "hello")):
         play(shop, name, story, message=message)
     said = [
-        shop("transcript", name, "--format", "{role}: {text}").out.splitlines()[-1]
-        for name in ("foo", "bar", "eve")
+        shop("transcript", name, "--format", "{role}: {text}").out.splitlines()[-1] for name in ("foo", "bar", "eve")
     ]
     assert said == ["assistant: for the test", "assistant: for bar", "assistant: for all"]
 
 
-def test_a_scenario_that_cannot_be_played_makes_no_agent(mngr: Mngr) -> None:
+def test_a_scenario_that_cannot_be_played_makes_no_agent(mngr: MngrProgram) -> None:
     ran = mngr("create", "foo", "player", "--", '[{"weaken": "all"}]', code=2)
     assert "step 1: weaken wants one of asserts, true," in ran.err
     assert not mngr.home.exists()

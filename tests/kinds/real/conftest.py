@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mngr.testkit.modelserver import ModelServer
-from tests.conftest import FULL, Mngr
+from tests.conftest import IS_FULL_SCALE, MngrProgram
 from tests.kinds.real.kit import PLACE
 
 # To start and stop it takes half a minute of a whole core, so `make test-agents` does it once.
@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out the agents that --agents does not name; `make test-all` names all of them."""
     wanted = config.getoption("--agents").split()
     out = [i for i in items if i.path.parent == Path(__file__).parent and _program(i) not in wanted]
-    if not FULL and not config.option.keyword:
+    if not IS_FULL_SCALE and not config.option.keyword:
         out += [i for i in items if i.path.stem == "test_opencode" and i.name not in OPENCODE]
     items[:] = [i for i in items if i not in out]
     config.hook.pytest_deselected(items=out)
@@ -41,7 +41,7 @@ def model() -> Iterator[ModelServer]:
 
 
 @pytest.fixture
-def coder(mngr: Mngr) -> Mngr:
+def coder(mngr: MngrProgram) -> MngrProgram:
     """The program where the coding agents are installed, as a user has them."""
     found = [str(place / "node_modules/.bin") for place in sorted(PLACE.iterdir()) if "@" not in place.name]
     mngr.env["PATH"] = os.pathsep.join([*found, mngr.env["PATH"]])

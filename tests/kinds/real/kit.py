@@ -13,7 +13,7 @@ import pytest
 
 from mngr.kinds.coding_agent import FEATURES
 from mngr.testkit.modelserver import ModelServer
-from tests.conftest import Mngr, wait_for
+from tests.conftest import MngrProgram, wait_for
 from tests.support.paths import ROOT
 
 PLACE = ROOT / ".agents"
@@ -43,12 +43,12 @@ class AgentContract:
     version = ""  # another than the pinned one
     features: tuple[str, ...] = FEATURES
 
-    def env(self, model: ModelServer, coder: Mngr) -> dict[str, str]:
+    def env(self, model: ModelServer, coder: MngrProgram) -> dict[str, str]:
         """Variables for `create`; may also write into the user's HOME."""
         raise NotImplementedError
 
     @pytest.fixture
-    def fleet(self, coder: Mngr, model: ModelServer, tmp_path: Path) -> Mngr:
+    def fleet(self, coder: MngrProgram, model: ModelServer, tmp_path: Path) -> MngrProgram:
         model.reset()  # or what failed often enough in one test would not fail in the next
         coder.env.update(self.env(model, coder))
         if self.version:
@@ -57,28 +57,28 @@ class AgentContract:
             coder.env["PATH"] = f"{place}{os.pathsep}{coder.env['PATH']}"
         return coder
 
-    def create(self, fleet: Mngr, name: str, *words: str, message: str = "hello") -> None:
+    def create(self, fleet: MngrProgram, name: str, *words: str, message: str = "hello") -> None:
         fleet("create", name, self.kind, "--no-connect", "-m", message, *words)
 
-    def yolo(self, fleet: Mngr) -> tuple[str, ...]:
+    def yolo(self, fleet: MngrProgram) -> tuple[str, ...]:
         """Words by which it asks nobody, where it could."""
         fleet.env["MNGR__YOLO__ANYWHERE"] = "true"
         return ("--yolo",) if "permissions" in self.features else ()
 
-    def rows(self, fleet: Mngr, name: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = fleet.json("transcript", name)["transcript"]
+    def rows(self, fleet: MngrProgram, name: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = fleet.run_json("transcript", name)["transcript"]
         return found
 
-    def state(self, fleet: Mngr, name: str) -> tuple[str, str | None]:
-        agent = fleet.agent(name)
+    def state(self, fleet: MngrProgram, name: str) -> tuple[str, str | None]:
+        agent = fleet.get_agent(name)
         return agent["state"], agent["state_reason"]
 
-    def work(self, fleet: Mngr, name: str) -> Path:
-        return Path(fleet.agent(name)["work_dir"])
+    def work(self, fleet: MngrProgram, name: str) -> Path:
+        return Path(fleet.get_agent(name)["work_dir"])
 
     # The checks.
 
-    def test_it_works_to_the_end_of_its_turn(self, fleet: Mngr) -> None:
+    def test_it_works_to_the_end_of_its_turn(self, fleet: MngrProgram) -> None:
         steps: Steps = [{"text": "on it", "sh": "echo hi > out.txt"}, {"text": "all done"}]
         if "tools" not in self.features:
             steps = self.edit("out.txt", "hi\n")
@@ -102,7 +102,7 @@ class AgentContract:
     def edit(self, path: str, content: str) -> Steps:
         raise NotImplementedError
 
-    def resumes(self, fleet: Mngr) -> None:
+    def resumes(self, fleet: MngrProgram) -> None:
         """Stopped and started, cloned and destroyed: it is the same conversation."""
         before = self.rows(fleet, "foo")
         fleet("stop", "foo")
@@ -118,7 +118,7 @@ class AgentContract:
         assert texts[0].startswith("<fake>") and texts[-2:] == ["once more", "and you"]
         fleet("destroy", "--force", "bar")
 
-    def test_texts_arrive_unchanged(self, fleet: Mngr) -> None:
+    def test_texts_arrive_unchanged(self, fleet: MngrProgram) -> None:
         texts = [ODD, "0123456789 abcdef é\n" * 5000, "- a list\n- of two"]
         self.create(fleet, "foo", message="hello")
         for text in texts:
@@ -133,7 +133,7 @@ class AgentContract:
 
     obeys: tuple[str, ...] = ()
 
-    def test_a_permission_is_waited_for(self, fleet: Mngr) -> None:
+    def test_a_permission_is_waited_for(self, fleet: MngrProgram) -> None:
         if "permissions" not in self.features:
             return
         steps: Steps = [{"text": "may I", **self.asking("echo hi > out.txt")}, {"text": "all done"}]
@@ -165,7 +165,7 @@ class AgentContract:
         """What a model says so that the program asks before it runs a command."""
         return {"sh": command}
 
-    def test_a_question_is_waited_for(self, fleet: Mngr) -> None:
+    def test_a_question_is_waited_for(self, fleet: MngrProgram) -> None:
         """Or, of a program that asks none, whatever its model tries: it goes on to the end of its turn."""
         has = "questions" in self.features
         tools = (self.asker,) if has else ASKERS if "tools" in self.features else ()
@@ -183,31 +183,31 @@ class AgentContract:
     def question(self, tool: str) -> dict[str, Any]:
         return {"text": "one thing", "tool": tool, "input": {"questions": [QUESTION]}}
 
-    def is_answered(self, fleet: Mngr, name: str) -> None:
+    def is_answered(self, fleet: MngrProgram, name: str) -> None:
         """Only by who sees it: any text would choose an answer, and so would a permission."""
         assert self.state(fleet, name) == ("WAITING", "question")
         ran = fleet("message", name, "-m", "2", code=1)
         assert "waits for an answer" in ran.err and f"mngr connect {name}" in ran.err
         assert "asks for no permission" in fleet("message", name, "--allow", code=1).err
-        assert f"mngr connect {name}" in fleet.json("explain", name)["change"]
+        assert f"mngr connect {name}" in fleet.run_json("explain", name)["change"]
         wait_for(lambda: re.search(r"1\. +Red", fleet("capture", name).out))
 
         def is_over() -> bool:
-            fleet.tmux("send-keys", "-t", f"={name}:", "Enter")  # what comes as it appears may be ignored
+            fleet.run_tmux("send-keys", "-t", f"={name}:", "Enter")  # what comes as it appears may be ignored
             return self.state(fleet, name) != ("WAITING", "question")
 
         wait_for(is_over)
         fleet("wait", name, "--timeout", "60")
 
-    def test_yolo_is_refused_where_more_is_at_stake(self, fleet: Mngr) -> None:
+    def test_yolo_is_refused_where_more_is_at_stake(self, fleet: MngrProgram) -> None:
         if "permissions" not in self.features:
             assert "changes nothing" in fleet("create", "foo", self.kind, "--yolo", code=2).err
             return
         ran = fleet("create", "foo", self.kind, "--yolo", code=1)
         assert "without asking" in ran.err and "--sandbox" in ran.err
-        assert fleet.json("list")["agents"] == []
+        assert fleet.run_json("list")["agents"] == []
 
-    def test_limits_logins_and_crashes(self, fleet: Mngr) -> None:
+    def test_limits_logins_and_crashes(self, fleet: MngrProgram) -> None:
         if "limits" in self.features:
             self.create(fleet, "foo", *self.impatient(), message="hello")
             ends = {429: "rate_limit", 401: "login"}
@@ -223,14 +223,14 @@ class AgentContract:
             assert self.state(fleet, "foo") == ("WAITING", "end_of_turn")
         else:
             self.create(fleet, "foo", message="hello")
-        os.kill(fleet.agent("foo")["pid"], signal.SIGKILL)
-        wait_for(lambda: fleet.agent("foo")["state"] == "FAILED")
+        os.kill(fleet.get_agent("foo")["pid"], signal.SIGKILL)
+        wait_for(lambda: fleet.get_agent("foo")["state"] == "FAILED")
         fleet("start", "foo")
         fleet("message", "foo", "-m", "back", "--wait", "--timeout", "60")
         said = [row["text"].strip() for row in self.rows(fleet, "foo") if row["role"] == "user"]
         assert (said[0], said[-1]) == ("hello", "back")
 
-    def tries_again(self, fleet: Mngr) -> None:
+    def tries_again(self, fleet: MngrProgram) -> None:
         fail = {"status": 429, "times": self.relents}
         fleet("wait", "foo", "--timeout", "60")
         fleet("message", "foo", "-m", fake([{"text": "x", "fail": fail}], "429"))

@@ -6,7 +6,7 @@ from typing import Any
 
 from mngr.kinds.aider.kind import AiderKind
 from mngr.testkit.modelserver import ModelServer
-from tests.conftest import Mngr
+from tests.conftest import MngrProgram
 from tests.kinds.real.kit import AgentContract, Steps
 
 
@@ -18,7 +18,7 @@ class TestAider(AgentContract):
     obeys = ("/help", "!ls")
     relents = 5  # it tries again for a minute
 
-    def env(self, model: ModelServer, coder: Mngr) -> dict[str, str]:
+    def env(self, model: ModelServer, coder: MngrProgram) -> dict[str, str]:
         return {
             "OPENAI_API_KEY": "hush-hush",
             "OPENAI_API_BASE": model.url("aider") + "/v1",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mngr.base import clock
 from mngr.testkit.modelserver import ModelServer
-from tests.conftest import FULL, Mngr, git, wait_for
+from tests.conftest import IS_FULL_SCALE, MngrProgram, run_git, wait_for
 from tests.kinds.real.kit import AgentContract, Steps, fake
 
 
@@ -23,15 +23,13 @@ class TestClaude(AgentContract):
     obeys = ("/help", "!ls")
     asker = "AskUserQuestion"
 
-    def env(self, model: ModelServer, coder: Mngr) -> dict[str, str]:
+    def env(self, model: ModelServer, coder: MngrProgram) -> dict[str, str]:
         return {"ANTHROPIC_BASE_URL": model.url("claude"), "ANTHROPIC_AUTH_TOKEN": "hush-hush"}
 
     def impatient(self) -> tuple[str, ...]:
         return ("--env", "CLAUDE_CODE_MAX_RETRIES=1")
 
-    def test_behind_walls_it_reaches_its_model_and_nothing_else(
-        self, fleet: Mngr, model: ModelServer
-    ) -> None:
+    def test_behind_walls_it_reaches_its_model_and_nothing_else(self, fleet: MngrProgram, model: ModelServer) -> None:
         steps = [
             {"text": "on it", "sh": "echo hi > out.txt; git add .; git commit -qm work"},
             {"text": "done"},
@@ -40,12 +38,12 @@ class TestClaude(AgentContract):
         fleet("wait", "foo", "--timeout", "60")
         assert self.state(fleet, "foo") == ("WAITING", "end_of_turn")
         assert fleet("exec", "foo", "--", "cat", "out.txt").out == "hi\n"
-        record = json.loads((fleet.home / "agents" / fleet.agent("foo")["id"] / "agent.json").read_text())
+        record = json.loads((fleet.home / "agents" / fleet.get_agent("foo")["id"] / "agent.json").read_text())
         assert record["network"] == f"allow=127.0.0.1:{model.port}"
         fleet("pull", "foo")
-        assert git(fleet.repo, "show", "mngr/foo:out.txt") == "hi"
+        assert run_git(fleet.repo, "show", "mngr/foo:out.txt") == "hi"
 
-    def test_what_sub_agents_use_is_counted(self, fleet: Mngr) -> None:
+    def test_what_sub_agents_use_is_counted(self, fleet: MngrProgram) -> None:
         given = {"description": "look", "prompt": "look around", "subagent_type": "general-purpose"}
         steps: Steps = [{"text": "asking", "tool": "Task", "input": given}, {"text": "both done"}]
         self.create(fleet, "foo", *self.yolo(fleet), message=fake(steps))
@@ -56,17 +54,14 @@ class TestClaude(AgentContract):
         assert len(used) == 1 and used[0]["input_tokens"] > 0
         # It may go on by itself once more when the sub-agent is done.
         wait_for(
-            lambda: (
-                self.tokens(fleet)
-                == sum(r["usage"]["input_tokens"] for r in self.rows(fleet, "foo") if r["usage"])
-            )
+            lambda: self.tokens(fleet) == sum(r["usage"]["input_tokens"] for r in self.rows(fleet, "foo") if r["usage"])
         )
 
-    def tokens(self, fleet: Mngr) -> int:
-        (agent,) = fleet.json("list", "--fields", "name,usage")["agents"]
+    def tokens(self, fleet: MngrProgram) -> int:
+        (agent,) = fleet.run_json("list", "--fields", "name,usage")["agents"]
         return int(agent["usage"]["input_tokens"])
 
-    def test_a_kind_of_ones_own(self, fleet: Mngr, model: ModelServer) -> None:
+    def test_a_kind_of_ones_own(self, fleet: MngrProgram, model: ModelServer) -> None:
         own = (
             "-S",
             "agents.critic.parent=claude",
@@ -75,20 +70,18 @@ class TestClaude(AgentContract):
         )
         fleet(*own, "create", "foo", "critic", "--no-connect", "-m", fake([{"text": "fine"}]))
         fleet("wait", "foo", "--timeout", "60")
-        agent = fleet.agent("foo")  # also where nobody knows these settings
+        agent = fleet.get_agent("foo")  # also where nobody knows these settings
         assert (agent["kind"], agent["state"]) == ("critic", "WAITING")
         assert "You are a critic." in (fleet.home / "agents" / agent["id"] / "command").read_text()
         assert self.rows(fleet, "foo")[-1]["text"] == "fine"
         assert (
-            "no kind that others can be made of"
-            in fleet("-S", "agents.x.parent=y", "create", "bar", "x", code=1).err
+            "no kind that others can be made of" in fleet("-S", "agents.x.parent=y", "create", "bar", "x", code=1).err
         )
         assert (
-            "is no setting of claude"
-            in fleet("-S", "agents.claude.colour=red", "create", "bar", "claude", code=2).err
+            "is no setting of claude" in fleet("-S", "agents.claude.colour=red", "create", "bar", "claude", code=2).err
         )
 
-    def test_a_key_and_a_conversation_from_outside(self, fleet: Mngr) -> None:
+    def test_a_key_and_a_conversation_from_outside(self, fleet: MngrProgram) -> None:
         """A key that the agent alone is given is no question; what the user began stays as it is."""
         words = ("--env", "ANTHROPIC_AUTH_TOKEN=", "--env", "ANTHROPIC_API_KEY=sk-ant-" + "hush-hush" * 5)
         self.create(fleet, "foo", *words, message=fake([{"text": "fine"}]))
@@ -103,7 +96,7 @@ class TestClaude(AgentContract):
         assert (said[0], said[-1]) == ("fine", "on") and theirs.read_bytes() == before
         assert made.stem in fleet("create", "baz", "claude", "--resume", "nope", code=1).err
 
-    def test_what_it_says_of_limits(self, fleet: Mngr) -> None:
+    def test_what_it_says_of_limits(self, fleet: MngrProgram) -> None:
         login = ("--env", "ANTHROPIC_AUTH_TOKEN=", "--env", "CLAUDE_CODE_OAUTH_TOKEN=sk-ant-oat01-hush-hush")
         self.create(fleet, "foo", *login)
         again = fake([{"text": "fine", "fail": {"status": 529, "times": 3}}])
@@ -124,11 +117,11 @@ class TestClaude(AgentContract):
             fake([{"text": "x", "fail": {"status": 429, "times": -1, "headers": headers}}]),
         )
         fleet("wait", "foo", "--state", "PARKED", "--timeout", "60")
-        agent = fleet.agent("foo")
-        assert (agent["state_reason"], agent["parked_until"]) == ("quota", clock.stamp(until))
+        agent = fleet.get_agent("foo")
+        assert (agent["state_reason"], agent["parked_until"]) == ("quota", clock.format_timestamp(until))
         self.keeps_secrets(fleet, agent["pid"])
 
-    def keeps_secrets(self, fleet: Mngr, pid: int) -> None:
+    def keeps_secrets(self, fleet: MngrProgram, pid: int) -> None:
         """The token is in its environment, and in the one file from which that is made."""
         assert b"hush-hush" in Path(f"/proc/{pid}/environ").read_bytes()
         for process in Path("/proc").glob("[0-9]*/cmdline"):
@@ -136,9 +129,7 @@ class TestClaude(AgentContract):
                 assert b"hush-hush" not in process.read_bytes()
             except OSError:
                 continue
-        holders = [
-            path for path in fleet.home.rglob("*") if path.is_file() and b"hush-hush" in path.read_bytes()
-        ]
+        holders = [path for path in fleet.home.rglob("*") if path.is_file() and b"hush-hush" in path.read_bytes()]
         assert [path.name for path in holders] == ["env"] and holders[0].stat().st_mode & 0o077 == 0
         for words in (
             ("events", "foo"),
@@ -150,12 +141,12 @@ class TestClaude(AgentContract):
         assert fleet("exec", "foo", "--", "printenv", "CLAUDE_CONFIG_DIR").out.startswith(str(fleet.home))
         assert not (Path(fleet.env["HOME"]) / ".claude").exists()  # nothing of the user's was touched
 
-    def test_many_senders_each_in_order(self, fleet: Mngr) -> None:
-        total, senders = (200, 8) if FULL else (16, 4)
+    def test_many_senders_each_in_order(self, fleet: MngrProgram) -> None:
+        total, senders = (200, 8) if IS_FULL_SCALE else (16, 4)
         self.create(fleet, "foo", message=fake([{"text": "fine"}] * 1000))
         fleet("wait", "foo", "--timeout", "60")
         # As some versions leave what they have taken.
-        fleet.tmux("send-keys", "-t", "=foo:", "left over 77", "Home")
+        fleet.run_tmux("send-keys", "-t", "=foo:", "left over 77", "Home")
         wait_for(lambda: "left over 77" in fleet("capture", "foo").out)
 
         def send(sender: int) -> None:
@@ -172,9 +163,9 @@ class TestClaude(AgentContract):
         for sender in range(senders):
             assert [n for s, n in found if s == sender] == list(range(total // senders))
 
-    if FULL:
+    if IS_FULL_SCALE:
 
-        def test_twenty_side_by_side(self, fleet: Mngr) -> None:
+        def test_twenty_side_by_side(self, fleet: MngrProgram) -> None:
             names = [f"foo-{number}" for number in range(1, 21)]
             until = ("--wait", "--timeout", "180")
             began = time.monotonic()
@@ -189,7 +180,7 @@ class TestClaude(AgentContract):
 
             with ThreadPoolExecutor(len(names)) as pool:
                 list(pool.map(send, names))
-            agents = fleet.json("list")["agents"]
+            agents = fleet.run_json("list")["agents"]
             assert {(one["state"], one["state_reason"]) for one in agents} == {("WAITING", "end_of_turn")}
             for name in names:
                 rows = [row for row in self.rows(fleet, name) if row["role"] != "tool" and row["text"]]
@@ -198,12 +189,12 @@ class TestClaude(AgentContract):
                 told = [("assistant", text) for text in ("hello", "seen", f"I am {name}")]
                 assert said == [row for pair in zip(asked, told, strict=True) for row in pair]
             fleet("destroy", "--force", *names, timeout=120)
-            assert fleet.json("list")["agents"] == []
+            assert fleet.run_json("list")["agents"] == []
             assert [one["name"] for one in agents if Path(f"/proc/{one['pid']}").exists()] == []
 
-    def test_states_over_many_turns_with_faults(self, fleet: Mngr) -> None:
+    def test_states_over_many_turns_with_faults(self, fleet: MngrProgram) -> None:
         """Every turn says before what it will be; what is seen in it and after it must fit."""
-        turns, seed = (500, random.randrange(1 << 30)) if FULL else (8, 7)
+        turns, seed = (500, random.randrange(1 << 30)) if IS_FULL_SCALE else (8, 7)
         print(f"seed {seed}, {turns} turns")
         rng = random.Random(seed)
         self.create(fleet, "foo", "--env", "CLAUDE_CODE_MAX_RETRIES=2", message=fake([{"text": "fine"}]))
@@ -212,7 +203,7 @@ class TestClaude(AgentContract):
             what = rng.choice(("plain", "tool", "ask", "refuse", "retry", "cut", "limit", "login", "escape"))
             self.play(fleet, what, f"turn {number} {what}")
 
-    def play(self, fleet: Mngr, what: str, text: str) -> None:
+    def play(self, fleet: MngrProgram, what: str, text: str) -> None:
         """One turn and its states."""
         end = ("WAITING", "end_of_turn")
         ok: Steps = [{"text": "ended"}]

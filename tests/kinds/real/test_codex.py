@@ -11,7 +11,7 @@ import pytest
 
 from mngr.kinds.codex.kind import CodexKind
 from mngr.testkit.modelserver import ModelServer
-from tests.conftest import Mngr, git, wait_for
+from tests.conftest import MngrProgram, run_git, wait_for
 from tests.kinds.real.kit import AgentContract, fake
 
 SETTINGS = """\
@@ -37,7 +37,7 @@ class TestCodex(AgentContract):
     features = CodexKind.features
     obeys = ("/help", "!ls")
 
-    def env(self, model: ModelServer, coder: Mngr) -> dict[str, str]:
+    def env(self, model: ModelServer, coder: MngrProgram) -> dict[str, str]:
         place = Path(coder.env["HOME"]) / ".codex"
         place.mkdir()
         (place / "config.toml").write_text(SETTINGS.format(url=model.url("codex")))
@@ -48,12 +48,12 @@ class TestCodex(AgentContract):
         given = {"cmd": command, "sandbox_permissions": "require_escalated", "justification": "May I?"}
         return {"tool": "exec_command", "input": given}
 
-    def test_what_its_hooks_do_not_tell(self, fleet: Mngr) -> None:
+    def test_what_its_hooks_do_not_tell(self, fleet: MngrProgram) -> None:
         self.create(fleet, "foo")
         slow = fake([{"text": "late", "delay": 60}], "take your time")
         fleet("message", "foo", "-m", slow)
         assert self.state(fleet, "foo") == ("RUNNING", None)
-        fleet.tmux("send-keys", "-t", "=foo:", "Escape")
+        fleet.run_tmux("send-keys", "-t", "=foo:", "Escape")
         fleet("wait", "foo", "--timeout", "10")
         assert self.state(fleet, "foo") == ("WAITING", "end_of_turn")
         until = 1_800_000_000  # 2027-01-15 08:00
@@ -61,36 +61,32 @@ class TestCodex(AgentContract):
         fleet("message", "foo", "-m", fake([{"text": "x", "fail": {"status": 429, "body": body}}], "more"))
         fleet("wait", "foo", "--timeout", "10")
         assert self.state(fleet, "foo") == ("PARKED", "quota")
-        assert fleet.agent("foo")["parked_until"] == "2027-01-15T08:00:00.000Z"
+        assert fleet.get_agent("foo")["parked_until"] == "2027-01-15T08:00:00.000Z"
         assert "→ program" in (said := fleet("explain", "foo").out) and "hit your usage limit" in said
         fleet("message", "foo", "-m", fake([{"hang": True, "text": "x"}], "and now"))
         wait_for(lambda: self.state(fleet, "foo") == ("RUNNING", "retrying"))
 
-    def test_a_question_where_that_is_switched_on(self, fleet: Mngr) -> None:
+    def test_a_question_where_that_is_switched_on(self, fleet: MngrProgram) -> None:
         words = ("--", "--enable", "default_mode_request_user_input")
-        self.create(
-            fleet, "foo", *words, message=fake([self.question("request_user_input"), {"text": "fine"}])
-        )
+        self.create(fleet, "foo", *words, message=fake([self.question("request_user_input"), {"text": "fine"}]))
         fleet("wait", "foo", "--timeout", "60")
         self.is_answered(fleet, "foo")
         assert self.state(fleet, "foo") == ("WAITING", "end_of_turn")
 
-    def test_the_login_is_shared_and_nothing_of_the_users_is_changed(self, fleet: Mngr) -> None:
+    def test_the_login_is_shared_and_nothing_of_the_users_is_changed(self, fleet: MngrProgram) -> None:
         home = Path(fleet.env["HOME"]) / ".codex"
         (home / "auth.json").write_text('{"OPENAI_API_KEY": "hush-login"}')
         before = {path: path.read_bytes() for path in home.rglob("*")}
         ran = fleet.repo.parent / "ran"  # what nobody has reviewed is not run
-        unseen = {
-            "hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": f"touch {ran}"}]}]}
-        }
+        unseen = {"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": f"touch {ran}"}]}]}}
         (fleet.repo / ".codex").mkdir()
         (fleet.repo / ".codex/hooks.json").write_text(json.dumps(unseen))
-        git(fleet.repo, "add", ".codex")
-        git(fleet.repo, "commit", "-qm", "hooks")
+        run_git(fleet.repo, "add", ".codex")
+        run_git(fleet.repo, "commit", "-qm", "hooks")
         self.create(fleet, "foo", message="see @notes")
         assert [row["text"] for row in self.rows(fleet, "foo") if row["role"] == "user"] == ["see @notes"]
         assert not ran.exists()
-        own = fleet.home / "agents" / fleet.agent("foo")["id"]
+        own = fleet.home / "agents" / fleet.get_agent("foo")["id"]
         assert os.readlink(own / "codex/auth.json") == str(home / "auth.json")
         assert {path: path.read_bytes() for path in home.rglob("*")} == before
         for name in ("command", "events.jsonl", "codex/config.toml", "agent.json"):

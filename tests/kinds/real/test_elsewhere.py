@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mngr.testkit.modelserver import ModelServer
-from tests.conftest import FULL, Mngr
+from tests.conftest import IS_FULL_SCALE, MngrProgram
 from tests.kinds.real.kit import PLACE, Steps, fake
 from tests.providers.docker.test_contract import settings
 from tests.support.hosts.engines import Docker, Engine, Podman
@@ -73,14 +73,14 @@ def gate(model: ModelServer) -> Iterator[Gate]:
 
 
 @pytest.fixture
-def fleet(coder: Mngr, gate: Gate) -> Mngr:
+def fleet(coder: MngrProgram, gate: Gate) -> MngrProgram:
     """Whose user is logged in."""
     coder.env.update(ANTHROPIC_BASE_URL=gate.url, MNGR__AGENTS__CLAUDE__ENV__CLAUDE_CODE_MAX_RETRIES="0")
     log_in(coder, "token-1")
     return coder
 
 
-def log_in(fleet: Mngr, token: str) -> None:
+def log_in(fleet: MngrProgram, token: str) -> None:
     """As the program does it, for the user himself."""
     path = Path(fleet.env["HOME"]) / ".claude/.credentials.json"
     path.parent.mkdir(exist_ok=True)
@@ -94,34 +94,34 @@ def log_in(fleet: Mngr, token: str) -> None:
     path.write_text(json.dumps({"claudeAiOauth": part}))
 
 
-def renew(fleet: Mngr, gate: Gate, token: str) -> None:
+def renew(fleet: MngrProgram, gate: Gate, token: str) -> None:
     """By another program of the user's: every earlier token is dead."""
     gate.dead.update(gate.seen)
     log_in(fleet, token)
 
 
-def rows(fleet: Mngr, name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = fleet.json("transcript", name)["transcript"]
+def rows(fleet: MngrProgram, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = fleet.run_json("transcript", name)["transcript"]
     return found
 
 
-def said(fleet: Mngr, name: str) -> list[str]:
+def said(fleet: MngrProgram, name: str) -> list[str]:
     return [row["text"].rstrip() for row in rows(fleet, name) if row["role"] == "user"]
 
 
-def state(fleet: Mngr, name: str) -> tuple[str, str | None]:
-    agent = fleet.agent(name)
+def state(fleet: MngrProgram, name: str) -> tuple[str, str | None]:
+    agent = fleet.get_agent(name)
     return agent["state"], agent["state_reason"]
 
 
-def tell(fleet: Mngr, name: str, text: str, ends: str = "WAITING (end_of_turn)") -> None:
+def tell(fleet: MngrProgram, name: str, text: str, ends: str = "WAITING (end_of_turn)") -> None:
     assert f"now {ends}\n" in fleet("message", name, "-m", text, "--wait", "--timeout", "60").out
     found = rows(fleet, name)
     assert [row["text"].rstrip() for row in found if row["role"] == "user"][-1] == text
     assert found[-1]["role"] == "assistant" or "PARKED" in ends
 
 
-def live(fleet: Mngr, gate: Gate, address: str, *words: str) -> None:
+def live(fleet: MngrProgram, gate: Gate, address: str, *words: str) -> None:
     """From `create` to a second turn after a stop, during which the user's login is renewed; all of it is seen from here."""
     first = fake(ASKS, "first")
     fleet("create", address, "claude", "--no-connect", *words, "-m", first)
@@ -141,7 +141,7 @@ def live(fleet: Mngr, gate: Gate, address: str, *words: str) -> None:
     fleet("start", name)
     tell(fleet, name, "again")
     assert rows(fleet, name)[:4] == before
-    (used,) = fleet.json("usage", name)["usage"]
+    (used,) = fleet.run_json("usage", name)["usage"]
     assert used["input_tokens"] > 0 and used["output_tokens"] > 0
 
 
@@ -151,7 +151,7 @@ def logins(place: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.full
-def test_over_ssh_and_back(fleet: Mngr, gate: Gate, farm: Farm) -> None:
+def test_over_ssh_and_back(fleet: MngrProgram, gate: Gate, farm: Farm) -> None:
     fleet.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
     fleet.env["MNGR__AGENTS__CLAUDE__PROGRAM"] = "~/bin/claude"
     home = farm.home("h1")
@@ -173,13 +173,13 @@ def test_over_ssh_and_back(fleet: Mngr, gate: Gate, farm: Farm) -> None:
     assert said(fleet, "foo")[1:] == ["again"]
     assert said(fleet, "bar")[1:] == ["again", "there", "home"]
     assert fleet("exec", "bar", "--", "cat", "out.txt").out == "hi\n"
-    mine = fleet.dir("bar") / "claude/.credentials.json"
+    mine = fleet.get_agent_dir("bar") / "claude/.credentials.json"
     assert mine.readlink() == Path(fleet.env["HOME"]) / ".claude/.credentials.json"
     assert "refreshToken" in logins(Path(fleet.env["HOME"]) / ".claude")[0]
     assert gate.seen[0] == "token-1" and gate.seen[-1] == "token-2"
 
 
-def test_behind_walls(fleet: Mngr, gate: Gate) -> None:
+def test_behind_walls(fleet: MngrProgram, gate: Gate) -> None:
     live(fleet, gate, "foo", "--sandbox", "--yolo")
     renew(fleet, gate, "token-3")
     tell(fleet, "foo", "too late", ends="PARKED (login)")
@@ -188,9 +188,9 @@ def test_behind_walls(fleet: Mngr, gate: Gate) -> None:
     assert there["accessToken"] == "token-3" and "refreshToken" not in there
 
 
-if FULL:
+if IS_FULL_SCALE:
 
-    def test_in_a_docker_container(fleet: Mngr, gate: Gate, docker_engine: Docker, tmp_path: Path) -> None:
+    def test_in_a_docker_container(fleet: MngrProgram, gate: Gate, docker_engine: Docker, tmp_path: Path) -> None:
         """By an image with the program in it."""
         (tmp_path / "image").mkdir()
         os.link(PROGRAM, tmp_path / "image/claude")
@@ -199,7 +199,7 @@ if FULL:
         )
         contain(fleet, gate, "docker", docker_engine, "-b", f"dockerfile={tmp_path}/image/Dockerfile")
 
-    def test_in_a_podman_container(fleet: Mngr, gate: Gate, podman_engine: Podman) -> None:
+    def test_in_a_podman_container(fleet: MngrProgram, gate: Gate, podman_engine: Podman) -> None:
         """With the program of this machine."""
         fleet.env["MNGR__PROVIDERS__PODMAN__KIND"] = "docker"
         fleet.env["MNGR__PROVIDERS__PODMAN__PROGRAM"] = "podman"
@@ -207,7 +207,7 @@ if FULL:
         contain(fleet, gate, "podman", podman_engine, "-b", f"volumes+={PROGRAM}:/opt/claude:ro")
 
 
-def contain(fleet: Mngr, gate: Gate, provider: str, engine: Engine, *words: str) -> None:
+def contain(fleet: MngrProgram, gate: Gate, provider: str, engine: Engine, *words: str) -> None:
     """In containers that share this machine's network, for that is where the model is."""
     fleet.env.update({**settings(provider), **engine.env})
     live(fleet, gate, f"foo@box.{provider}", "-b", "network=host", *words)

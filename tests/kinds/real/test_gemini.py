@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mngr.kinds.gemini.kind import GeminiKind
 from mngr.testkit.modelserver import ModelServer
-from tests.conftest import Mngr, wait_for
+from tests.conftest import MngrProgram, wait_for
 from tests.kinds.real.kit import AgentContract
 
 
@@ -19,7 +19,7 @@ class TestGemini(AgentContract):
     obeys = ("/help", "!ls")
     asker = "ask_user"
 
-    def env(self, model: ModelServer, coder: Mngr) -> dict[str, str]:
+    def env(self, model: ModelServer, coder: MngrProgram) -> dict[str, str]:
         place = Path(coder.env["HOME"]) / ".gemini"
         place.mkdir()
         (place / "settings.json").write_text(json.dumps({"general": {"maxAttempts": 2}}))
@@ -30,7 +30,7 @@ class TestGemini(AgentContract):
             "MNGR__AGENTS__GEMINI__CARRY": '["settings"]',
         }
 
-    def test_nothing_of_it_is_left(self, fleet: Mngr) -> None:
+    def test_nothing_of_it_is_left(self, fleet: MngrProgram) -> None:
         def processes() -> list[str]:
             """Those in whose environment the agent is named."""
             found: list[str] = []
@@ -43,12 +43,12 @@ class TestGemini(AgentContract):
             return found
 
         self.create(fleet, "foo")
-        agent = fleet.agent("foo")["id"]
+        agent = fleet.get_agent("foo")["id"]
         assert any("node" in name or "gemini" in name for name in processes())
         fleet("stop", "foo")
         assert processes() == []
         fleet("start", "foo")
-        wait_for(lambda: fleet.agent("foo")["state"] == "WAITING")
+        wait_for(lambda: fleet.get_agent("foo")["state"] == "WAITING")
         fleet("destroy", "--force", "foo")
         assert processes() == []
 

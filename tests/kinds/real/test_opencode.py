@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mngr.testkit.modelserver import ModelServer
-from tests.conftest import Mngr, wait_for
+from tests.conftest import MngrProgram, wait_for
 from tests.kinds.real.kit import AgentContract, fake
 from tests.support.paths import ROOT
 
@@ -24,7 +24,7 @@ class TestOpencode(AgentContract):
     soon = {"retry-after-ms": "10"}
     asker = "question"
 
-    def env(self, model: ModelServer, coder: Mngr) -> dict[str, str]:
+    def env(self, model: ModelServer, coder: MngrProgram) -> dict[str, str]:
         options = {"baseURL": model.url("opencode") + "/v1", "apiKey": "{env:FAKE_KEY}"}
         known = {
             "name": "Fake",
@@ -43,12 +43,10 @@ class TestOpencode(AgentContract):
         (place / "opencode.jsonc").write_text(f"// a user's own\n{json.dumps(config)[:-1]},\n}}\n")
         return {"FAKE_KEY": "hush-hush"}
 
-    def test_what_else_it_is_asked(self, fleet: Mngr) -> None:
+    def test_what_else_it_is_asked(self, fleet: MngrProgram) -> None:
         """One program for all of it, because each takes long to start."""
         offline = {**fleet.env, "OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_PURE": "1"}
-        subprocess.run(
-            ["opencode", "import", OUTSIDE], env=offline, check=True, capture_output=True, timeout=60
-        )
+        subprocess.run(["opencode", "import", OUTSIDE], env=offline, check=True, capture_output=True, timeout=60)
         name = json.loads(OUTSIDE.read_text())["info"]["id"]
         self.create(fleet, "foo", "--resume", name, message="/help ! is text here")
         fleet("message", "foo", "-m", fake([{"text": "both"}], "at once"))
@@ -60,7 +58,7 @@ class TestOpencode(AgentContract):
         self.a_sub_agent_asks_too(fleet)
         self.a_new_try_that_is_far_off(fleet)
 
-    def a_sub_agent_asks_too(self, fleet: Mngr) -> None:
+    def a_sub_agent_asks_too(self, fleet: MngrProgram) -> None:
         prompt = fake([{"sh": "pwd"}, {"text": "found it"}], "look")
         task = {"description": "look", "prompt": prompt, "subagent_type": "general"}
         steps = json.dumps([{"tool": "task", "input": task}, {"text": "all done"}]).replace("</", "<\\/")
@@ -73,7 +71,7 @@ class TestOpencode(AgentContract):
         assert call["tool"] == "task" and "found it" in call["output"]
         assert call["usage"]["cost_usd"] > 0
 
-    def a_new_try_that_is_far_off(self, fleet: Mngr) -> None:
+    def a_new_try_that_is_far_off(self, fleet: MngrProgram) -> None:
         fail = {
             "status": 429,
             "times": 1,
@@ -82,11 +80,11 @@ class TestOpencode(AgentContract):
         }
         fleet("message", "foo", "-m", fake([{"text": "x", "fail": fail}]))
         fleet("wait", "foo", "--state", "PARKED", "--timeout", "30")
-        agent = fleet.agent("foo")
+        agent = fleet.get_agent("foo")
         assert agent["state_reason"] == "quota" and agent["parked_until"]
 
         def is_over() -> bool:
-            fleet.tmux("send-keys", "-t", "=foo:", "Escape")  # it must be pressed twice
+            fleet.run_tmux("send-keys", "-t", "=foo:", "Escape")  # it must be pressed twice
             return self.state(fleet, "foo") == ("WAITING", "end_of_turn")
 
         wait_for(is_over)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mngr.kinds.pi.kind import PiKind
 from mngr.testkit.modelserver import ModelServer
-from tests.conftest import Mngr
+from tests.conftest import MngrProgram
 from tests.kinds.real.kit import AgentContract
 
 
@@ -18,7 +18,7 @@ class TestPi(AgentContract):
     features = PiKind.features
     soon = {"retry-after-ms": "10"}
 
-    def env(self, model: ModelServer, coder: Mngr) -> dict[str, str]:
+    def env(self, model: ModelServer, coder: MngrProgram) -> dict[str, str]:
         known = {"id": "fake-model", "cost": {"input": 3, "output": 15, "cacheRead": 0, "cacheWrite": 0}}
         where = {"baseUrl": model.url("pi") + "/v1", "api": "openai-completions", "apiKey": "FAKE_KEY"}
         settings = {

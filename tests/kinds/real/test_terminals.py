@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mngr.testkit.contract.terminal import Terminal
+from mngr.testkit.contract.terminal import PtyTerminal
 from mngr.testkit.modelserver import ModelServer
-from tests.conftest import BIN, FULL, Mngr, wait_for
+from tests.conftest import BIN_DIR, IS_FULL_SCALE, MngrProgram, wait_for
 from tests.kinds.real.kit import PLACE, fake
 from tests.support.hosts.sshd import Farm
 
@@ -19,12 +19,12 @@ ASKS = fake([{"text": "may I", "sh": "echo hi > out.txt"}, {"text": "thank you"}
 
 
 @pytest.fixture
-def foo(coder: Mngr, model: ModelServer) -> Mngr:
+def foo(coder: MngrProgram, model: ModelServer) -> MngrProgram:
     """An agent `foo` at the end of its first turn, with a shell beside it."""
     return begun(coder, model, "foo", "-w", "shell=sh")
 
 
-def begun(mngr: Mngr, model: ModelServer, address: str, *words: str) -> Mngr:
+def begun(mngr: MngrProgram, model: ModelServer, address: str, *words: str) -> MngrProgram:
     mngr.env.update(ANTHROPIC_BASE_URL=model.url("terminals"), ANTHROPIC_AUTH_TOKEN="hush")
     first = fake([{"text": "first answer"}], "first question")
     mngr("create", address, "claude", "--no-connect", *words, "-m", first)
@@ -33,18 +33,18 @@ def begun(mngr: Mngr, model: ModelServer, address: str, *words: str) -> Mngr:
 
 
 @pytest.fixture
-def outer(foo: Mngr, tmp_path: Path) -> Iterator[list[str]]:
+def outer(foo: MngrProgram, tmp_path: Path) -> Iterator[list[str]]:
     """A tmux of the user's own, by the words that call it."""
     argv = ["tmux", "-u", "-f", "/dev/null", "-S", str(tmp_path / "outer")]
     yield argv
     subprocess.run([*argv, "kill-server"], capture_output=True, check=False)
 
 
-def at_terminal(mngr: Mngr, *words: str, **size: int) -> Terminal:
-    return Terminal([str(BIN / "mngr"), *words], mngr.repo, mngr.env, **size)
+def at_terminal(mngr: MngrProgram, *words: str, **size: int) -> PtyTerminal:
+    return PtyTerminal([str(BIN_DIR / "mngr"), *words], mngr.repo, mngr.env, **size)
 
 
-def screen(mngr: Mngr) -> list[str]:
+def screen(mngr: MngrProgram) -> list[str]:
     return [line.rstrip(" \u00a0") for line in mngr("capture", "foo").out.splitlines()]
 
 
@@ -58,43 +58,41 @@ def is_whole(lines: list[str], columns: int) -> bool:
     )
 
 
-def talk(mngr: Mngr) -> list[str]:
+def talk(mngr: MngrProgram) -> list[str]:
     """What was said, as the screen has it."""
     return [line for line in screen(mngr) if line.startswith(("❯ ", "● "))]
 
 
-def said(mngr: Mngr) -> list[str]:
-    rows = mngr.json("transcript", "foo")["transcript"]
+def said(mngr: MngrProgram) -> list[str]:
+    rows = mngr.run_json("transcript", "foo")["transcript"]
     return [row["text"].rstrip() for row in rows if row["role"] == "user"]
 
 
-def state(mngr: Mngr) -> tuple[str, str]:
-    agent = mngr.agent("foo")
+def state(mngr: MngrProgram) -> tuple[str, str]:
+    agent = mngr.get_agent("foo")
     return agent["state"], agent["state_reason"]
 
 
-def send(mngr: Mngr, *words: str) -> None:
+def send(mngr: MngrProgram, *words: str) -> None:
     assert "proof: hook" in mngr("message", "foo", *words, "--timeout", "20").out
 
 
-def test_two_terminals_of_two_sizes(foo: Mngr) -> None:
+def test_two_terminals_of_two_sizes(foo: MngrProgram) -> None:
     look_on(foo)
 
 
-if FULL:
+if IS_FULL_SCALE:
 
-    def test_two_terminals_far_away(coder: Mngr, model: ModelServer, farm: Farm) -> None:
+    def test_two_terminals_far_away(coder: MngrProgram, model: ModelServer, farm: Farm) -> None:
         coder.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
-        coder.env["MNGR__AGENTS__CLAUDE__PROGRAM"] = str(
-            (PLACE / "claude/node_modules/.bin/claude").resolve()
-        )
+        coder.env["MNGR__AGENTS__CLAUDE__PROGRAM"] = str((PLACE / "claude/node_modules/.bin/claude").resolve())
         look_on(begun(coder, model, "foo@h1"))
 
-    def test_two_terminals_behind_walls(coder: Mngr, model: ModelServer) -> None:
+    def test_two_terminals_behind_walls(coder: MngrProgram, model: ModelServer) -> None:
         look_on(begun(coder, model, "foo", "--sandbox"))
 
 
-def look_on(foo: Mngr) -> None:
+def look_on(foo: MngrProgram) -> None:
     """Two at one screen, one of them leaves, and what is said meanwhile arrives."""
     before = talk(foo)
     assert before[-1] == "● first answer" and is_whole(screen(foo), 200)
@@ -106,15 +104,15 @@ def look_on(foo: Mngr) -> None:
             small.resize(20, 60)
             wait_for(lambda: is_whole(screen(foo), 60))
             send(foo, "-m", "two\nlook on")
-            small.see("look on")
-            large.see("look on")
+            small.wait_for_text("look on")
+            large.wait_for_text("look on")
             foo("wait", "foo", "--timeout", "60")
             assert state(foo) == ("WAITING", "end_of_turn")
             send(foo, "-m", ASKS)
             foo("wait", "foo", "--timeout", "60")
             assert state(foo) == ("WAITING", "permission")
             small.type("\x02", "d")
-            assert small.end() == 0
+            assert small.wait_for_exit() == 0
         foo("message", "foo", "--allow", "--wait", "--timeout", "60")
         large.resize(39, 110)
         wait_for(lambda: is_whole(screen(foo), 110))
@@ -125,7 +123,7 @@ def look_on(foo: Mngr) -> None:
     assert said(foo)[1:] == ["two\nlook on", ASKS]
 
 
-def test_who_scrolls_back_is_no_obstacle(foo: Mngr) -> None:
+def test_who_scrolls_back_is_no_obstacle(foo: MngrProgram) -> None:
     with at_terminal(foo, "connect", "foo", rows=30, columns=100) as terminal:
         wait_for(lambda: is_whole(screen(foo), 100))
         for keys, text in (("[", "one\n\ntwo\nthree"), ("w", "four\nfive"), ("[", ASKS)):
@@ -134,18 +132,18 @@ def test_who_scrolls_back_is_no_obstacle(foo: Mngr) -> None:
             foo("wait", "foo", "--timeout", "60")
         read(foo, terminal, "[")
         foo("message", "foo", "--allow", "--wait", "--timeout", "60")
-    assert (foo.work("foo") / "out.txt").read_text() == "hi\n"
+    assert (foo.get_work_dir("foo") / "out.txt").read_text() == "hi\n"
     assert said(foo)[1:] == ["one\n\ntwo\nthree", "four\nfive", ASKS]
 
 
-def read(mngr: Mngr, terminal: Terminal, key: str) -> None:
+def read(mngr: MngrProgram, terminal: PtyTerminal, key: str) -> None:
     """Have tmux itself take the keys: it scrolls back, or shows a list."""
     terminal.type("\x02", key)
-    wait_for(lambda: mngr.tmux("display-message", "-p", "-t", "=foo:agent", "#{pane_in_mode}") == "1\n")
+    wait_for(lambda: mngr.run_tmux("display-message", "-p", "-t", "=foo:agent", "#{pane_in_mode}") == "1\n")
 
 
-def test_a_tmux_in_a_tmux_and_a_window_beside(foo: Mngr, outer: list[str]) -> None:
-    beside = f"{BIN}/mngr --home {foo.home} connect foo"
+def test_a_tmux_in_a_tmux_and_a_window_beside(foo: MngrProgram, outer: list[str]) -> None:
+    beside = f"{BIN_DIR}/mngr --home {foo.home} connect foo"
 
     def shown() -> list[str]:
         argv = [*outer, "capture-pane", "-p"]
@@ -155,13 +153,13 @@ def test_a_tmux_in_a_tmux_and_a_window_beside(foo: Mngr, outer: list[str]) -> No
     def sees(text: str) -> bool:
         return any(text in line for line in shown())
 
-    with Terminal([*outer, "new-session", "sh"], foo.repo, foo.env, rows=31, columns=90) as terminal:
-        terminal.type(f"{BIN}/mngr connect foo\r")
+    with PtyTerminal([*outer, "new-session", "sh"], foo.repo, foo.env, rows=31, columns=90) as terminal:
+        terminal.type(f"{BIN_DIR}/mngr connect foo\r")
         wait_for(lambda: is_whole(shown(), 90))
         # Its picture blinks, so both are looked at until they are of one moment.
         wait_for(lambda: shown()[: len(inside := screen(foo))] == inside and is_whole(inside, 90))
         terminal.type("\x02", "\x02", "n")
-        wait_for(lambda: foo.tmux("display-message", "-p", "-t", "=foo:", "#{window_name}") == "shell\n")
+        wait_for(lambda: foo.run_tmux("display-message", "-p", "-t", "=foo:", "#{window_name}") == "shell\n")
         send(foo, "-m", "not for the shell")
         foo("wait", "foo", "--timeout", "60")
         assert is_whole(screen(foo), 90) and state(foo) == ("WAITING", "end_of_turn")
@@ -169,10 +167,10 @@ def test_a_tmux_in_a_tmux_and_a_window_beside(foo: Mngr, outer: list[str]) -> No
         terminal.type(beside + "\r")
         wait_for(lambda: sees("cannot show itself"))
         terminal.type("\x02", "\x02", "c")  # a window that mngr knows nothing of
-        wait_for(lambda: foo.tmux("list-windows", "-t", "=foo:", "-F", "x").count("x") == 3)
+        wait_for(lambda: foo.run_tmux("list-windows", "-t", "=foo:", "-F", "x").count("x") == 3)
         terminal.type(beside + "; echo switch'ed'\r")
         wait_for(lambda: sees("switched"))
-        assert foo.tmux("list-clients", "-F", "#{session_name}") == "foo\n"
+        assert foo.run_tmux("list-clients", "-F", "#{session_name}") == "foo\n"
         terminal.type("\x02", "\x02", "d")
         wait_for(lambda: sees("detached"))
     assert is_whole(screen(foo), 90) and said(foo)[1:] == ["not for the shell"]

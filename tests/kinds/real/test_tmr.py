@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mngr.testkit.modelserver import ModelServer
-from tests.conftest import FULL, Mngr, git
+from tests.conftest import IS_FULL_SCALE, MngrProgram, run_git
 from tests.support.paths import ROOT
 
 KIND = "claude"
@@ -38,27 +38,27 @@ def write(outcome: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def team(coder: Mngr, model: ModelServer) -> Mngr:
+def team(coder: MngrProgram, model: ModelServer) -> MngrProgram:
     coder.env["ANTHROPIC_BASE_URL"] = model.url("tmr")
     coder.env["ANTHROPIC_AUTH_TOKEN"] = "hush-hush"
     coder.env["MNGR__YOLO__ANYWHERE"] = "true"
     return coder
 
 
-def run(team: Mngr, *words: str, timeout: float) -> list[dict[str, Any]]:
+def run(team: MngrProgram, *words: str, timeout: float) -> list[dict[str, Any]]:
     options = ("--agent", "claude", "--yolo", "--runs", "1", "--format", "json")
-    found: list[dict[str, Any]] = team("tmr", "run", *words, *options, timeout=timeout).json()["tasks"]
+    found: list[dict[str, Any]] = team("tmr", "run", *words, *options, timeout=timeout).parse_json()["tasks"]
     return found
 
 
-def test_a_run_by_a_coding_agent(team: Mngr) -> None:
+def test_a_run_by_a_coding_agent(team: MngrProgram) -> None:
     team.env["MNGR__PROJECT__PYTEST"] = f"{sys.executable} -m pytest -q -p no:cacheprovider"
     shutil.copytree(ROOT / "src" / "mngr" / "testkit" / "sample", team.repo, dirs_exist_ok=True)
     commit = "sed -i 's/Things go in/Things come in/' tests/test_stock.py && git commit -qam '[IMPROVE_TEST] A word'"
     text = brief([{"sh": commit}, write("improved"), {"text": "Done."}])
     (team.repo / ".mngr" / "brief.md").write_text(text)
-    git(team.repo, "add", "-A")
-    git(team.repo, "commit", "-qm", "a pantry")
+    run_git(team.repo, "add", "-A")
+    run_git(team.repo, "commit", "-qm", "a pantry")
     tests = ["tests/test_stock.py::test_take", "tests/test_stock.py::test_forget"]
     found = run(team, *tests, "--name", "r", timeout=120)
     assert [(task["task"], task["claimed"], task["verdict"], task["outcome"]) for task in found] == [
@@ -71,16 +71,16 @@ def test_a_run_by_a_coding_agent(team: Mngr) -> None:
 
 
 @pytest.mark.full
-def test_our_own_tests_by_twenty_at_once(team: Mngr, tmp_path: Path) -> None:
+def test_our_own_tests_by_twenty_at_once(team: MngrProgram, tmp_path: Path) -> None:
     own = tmp_path / "own"
     subprocess.run(["git", "clone", "-q", "--no-hardlinks", ROOT, own], check=True)
     (own / ".mngr" / "brief.md").write_text(brief([write("unchanged"), {"text": "Done."}]))
-    git(own, "add", "-A")
-    git(own, "commit", "-qm", "a brief")
-    mine = Mngr(own, team.home, team.env)
+    run_git(own, "add", "-A")
+    run_git(own, "commit", "-qm", "a brief")
+    mine = MngrProgram(own, team.home, team.env)
     paths = [f"tests/docs/tutorial/test_{name}.py" for name in ("life", "list", "talk")]
     found = run(mine, *paths, "--max-agents", "20", "--canary", "0", timeout=1800)
-    assert FULL and len(found) >= 20
+    assert IS_FULL_SCALE and len(found) >= 20
     assert {(task["claimed"], task["verdict"], task["outcome"]) for task in found} == {
         ("unchanged", "confirmed", "unchanged")
     }

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mngr.testkit.modelserver import ModelServer
-from tests.conftest import Mngr, git
+from tests.conftest import MngrProgram, run_git
 
 KIND = "claude"
 SCRIPT = """#!/bin/sh
@@ -46,7 +46,7 @@ def test_open(e2e: E2eSession) -> None:
 
 
 @pytest.fixture
-def project(coder: Mngr, tmp_path: Path) -> Mngr:
+def project(coder: MngrProgram, tmp_path: Path) -> MngrProgram:
     """A tutorial of a shop with a block that has no test, and a blank."""
     program = tmp_path / "bin" / "shop"
     program.parent.mkdir()
@@ -60,39 +60,37 @@ def project(coder: Mngr, tmp_path: Path) -> Mngr:
     (coder.repo / "tests").mkdir()
     (coder.repo / "tests" / "test_other.py").write_text("def test_other() -> None:\n    pass\n")
     (coder.repo / "tutorial.sh").write_text(SCRIPT)
-    git(coder.repo, "add", "-A")
-    git(coder.repo, "commit", "-qm", "a tutorial")
+    run_git(coder.repo, "add", "-A")
+    run_git(coder.repo, "commit", "-qm", "a tutorial")
     return coder
 
 
-def test_sync(project: Mngr) -> None:
+def test_sync(project: MngrProgram) -> None:
     """A citation that does not match and a file that is not its to change are told, and mended."""
     steps = [
         {"text": "I write a test.", "write": {"path": "tests/test_open.py", "content": TEST}},
         {"sh": "echo more >> README.md && git add -A && git commit -qm '[ADD_TEST] open'"},
         {"text": "Done."},
-        {
-            "sh": "sed -i 's/open the shop/open it/' tests/*.py; git checkout -q HEAD^ -- README.md; git commit -qam x"
-        },
+        {"sh": "sed -i 's/open the shop/open it/' tests/*.py; git checkout -q HEAD^ -- README.md; git commit -qam x"},
         {"text": "Mended."},
     ]
     with ModelServer(steps) as model:
         project.env["ANTHROPIC_BASE_URL"] = model.url("sync")
         ran = project("tutorial", "sync", "--agent", "claude", "--yolo", "--rounds", "3")
-    agent = project.agents()[0]
+    agent = project.list_agents()[0]
     assert ran.out.splitlines() == [
         "open-it: tests/test_open.py::test_open",
         f"the work is on {agent['branch']}: git diff ...{agent['branch']}",
     ]
     assert "round 1: 3 things are still wrong\nround 2: done\n" in ran.err
-    rows = project.json("transcript", agent["name"])["transcript"]
+    rows = project.run_json("transcript", agent["name"])["transcript"]
     told = [row["text"] for row in rows if row["role"] == "user"]
     assert len(told) == 2 and "shop open" in told[0]
     assert "tests/test_open.py:5: stale: " in told[1] and "README.md was changed" in told[1]
     assert agent["state"] == "STOPPED"
 
 
-def test_fill(project: Mngr) -> None:
+def test_fill(project: MngrProgram) -> None:
     """A block elsewhere than under the blank is told, and where the program misled the agent is in the report."""
     block = r"# sell an apple\nshop sell apple"
     steps = [
@@ -100,9 +98,7 @@ def test_fill(project: Mngr) -> None:
         {"sh": "shop sell apple"},
         {"sh": "shop open"},
         {"sh": "shop sell apple"},
-        {
-            "sh": f"printf '\\n{block}\\n' >> tutorial.sh; sed -i 's/open it/open up/' tutorial.sh; git commit -qam x"
-        },
+        {"sh": f"printf '\\n{block}\\n' >> tutorial.sh; sed -i 's/open it/open up/' tutorial.sh; git commit -qam x"},
         {"text": "Done."},
         {"sh": "sed -i 's/open up/open it/' tutorial.sh && git commit -qam '[FIX_TUTORIAL] as it was'"},
         {"text": "Mended."},
@@ -117,8 +113,8 @@ def test_fill(project: Mngr) -> None:
         "    it said: shop sell: unknown option --fast",
         "    it said: shop sell: it is closed",
     ]
-    filler = next(agent for agent in project.agents() if agent["kind"] == "claude")
-    rows = project.json("transcript", filler["name"])["transcript"]
+    filler = next(agent for agent in project.list_agents() if agent["kind"] == "claude")
+    rows = project.run_json("transcript", filler["name"])["transcript"]
     told = [row["text"] for row in rows if row["role"] == "user"]
     assert len(told) == 2 and "tutorial.sh:7: this line was changed or taken away: # open it" in told[1]
     subprocess.run(["git", "apply", "fill.patch"], cwd=project.repo, check=True)

@@ -10,7 +10,7 @@ import pytest
 
 from mngr.mapreduce.journal import read_journal
 from mngr.mapreduce.run_dir import RunDir
-from tests.conftest import BIN, Mngr, wait_for
+from tests.conftest import BIN_DIR, MngrProgram, wait_for
 from tests.support.hosts.sshd import Farm
 
 pytestmark = pytest.mark.hosts
@@ -19,7 +19,7 @@ WORK = 'until test -e "$1"; do sleep 0.1; done; echo "$0" >$MNGR_OUTPUT_DIR/made
 
 
 def test_a_host_that_is_cut_off_in_the_middle_is_named_and_nothing_is_lost(
-    mngr: Mngr, farm: Farm, tmp_path: Path
+    mngr: MngrProgram, farm: Farm, tmp_path: Path
 ) -> None:
     mngr.env.update(MNGR__PROVIDERS__SSH__CONFIG=str(farm.config), MNGR__PROVIDERS__SSH__CONNECT_TIMEOUT="2")
     sign, items = tmp_path / "sign", ["a", "b", "c", "d"]
@@ -44,7 +44,7 @@ def test_a_host_that_is_cut_off_in_the_middle_is_named_and_nothing_is_lost(
         return [row for row in read_journal(place.journal) if row["type"] == kind]
 
     with subprocess.Popen(
-        [str(BIN / "mngr"), *words],
+        [str(BIN_DIR / "mngr"), *words],
         cwd=mngr.repo,
         env=mngr.env,
         stdout=subprocess.PIPE,
@@ -60,5 +60,5 @@ def test_a_host_that_is_cut_off_in_the_middle_is_named_and_nothing_is_lost(
         run.communicate(timeout=60)
         assert run.returncode == 0
     assert any(row["text"] == "h1 answers again" for row in seen("alert")) and seen("alarm_over")
-    made = [Path(place.task(row["slug"], "outputs", "made")).read_text() for row in seen("settled")]
+    made = [Path(place.task_path(row["slug"], "outputs", "made")).read_text() for row in seen("settled")]
     assert sorted(made) == ["a\n", "b\n", "c\n", "d\n"]

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 from mngr.base import shell
-from mngr.base.errors import Busy, HostGone, HostStopped, MngrError, NotFound, Unreachable
+from mngr.base.errors import EngineBusy, HostGone, HostStopped, MngrError, NotFound, Unreachable
 from mngr.base.paths import Home
 from mngr.host import remote_host
-from mngr.host.remote_host import PipeHost
-from mngr.providers.bridge.connection import Bridge, BridgedWire
-from mngr.testkit.contract.terminal import Terminal
+from mngr.host.remote_host import RemoteHost
+from mngr.providers.bridge.connection import Bridge, BridgeWire
+from mngr.testkit.contract.terminal import PtyTerminal
 from tests.conftest import wait_for
 from tests.support.paths import ROOT
 
@@ -40,37 +40,35 @@ def bridge(tmp_path: Path) -> Iterator[Bridge]:
 
 
 @pytest.fixture
-def wire(bridge: Bridge, tmp_path: Path) -> BridgedWire:
-    return BridgedWire(bridge, "box", {"dir": str(tmp_path)})
+def wire(bridge: Bridge, tmp_path: Path) -> BridgeWire:
+    return BridgeWire(bridge, "box", {"dir": str(tmp_path)})
 
 
 def pid_of(bridge: Bridge) -> int:
     return int(bridge.call("echo")["pid"])
 
 
-def test_bytes_stay_bytes_streams_are_apart_and_the_code_comes_back(
-    wire: BridgedWire, tmp_path: Path
-) -> None:
+def test_bytes_stay_bytes_streams_are_apart_and_the_code_comes_back(wire: BridgeWire, tmp_path: Path) -> None:
     odd = bytes(range(256)) * 1000
     script = "cat; printf 'b\\351d' >&2; pwd >&2; exit 7"
     done = remote_host.run(wire, ["sh", "-c", script], stdin=odd)
     assert (done.code, done.out) == (7, odd)
     assert done.err == b"b\xe9d" + os.fsencode(tmp_path) + b"\n"
     assert remote_host.run(wire, ["printf", "%s", "n\udce9 ï 'x'\n"]).out == b"n\xe9 \xc3\xaf 'x'\n"
-    host = PipeHost("box", "lib", wire, str(tmp_path), os.getuid())
+    host = RemoteHost("box", "lib", wire, str(tmp_path), os.getuid())
     with host.stream(["sh", "-c", "cat; exit 3"], stdin=shell.PIPE, stdout=shell.PIPE) as process:
         assert process.communicate(odd)[0] == odd and process.returncode == 3
 
 
-def test_an_environment_can_be_all_there_is(wire: BridgedWire) -> None:
-    argv = wire.argv('printf "%s|" "$A" "${HOME-none}"', only=["A=x\udce9 'y'\n", "PATH=/usr/bin:/bin"])
+def test_an_environment_can_be_all_there_is(wire: BridgeWire) -> None:
+    argv = wire.build_argv('printf "%s|" "$A" "${HOME-none}"', only=["A=x\udce9 'y'\n", "PATH=/usr/bin:/bin"])
     done = shell.run(argv, begin=wire.begin)
     assert done.out == b"x\xe9 'y'\n|none|"
     assert subprocess.run(argv, capture_output=True, check=True).stdout == done.out
 
 
-def test_the_small_program_starts_at_once_and_does_the_same(wire: BridgedWire) -> None:
-    argv = wire.argv("cat; echo no >&2; kill -9 $$")
+def test_the_small_program_starts_at_once_and_does_the_same(wire: BridgeWire) -> None:
+    argv = wire.build_argv("cat; echo no >&2; kill -9 $$")
     done = subprocess.run(argv, input=b"in", capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (137, b"in", b"no\n")
     loaded = subprocess.run(
@@ -79,10 +77,8 @@ def test_the_small_program_starts_at_once_and_does_the_same(wire: BridgedWire) -
     assert "socket" not in [line.split("|")[-1].strip() for line in loaded.splitlines()]
 
 
-def test_what_follows_a_large_output_is_not_lost_and_nobody_buffers_it(
-    wire: BridgedWire, bridge: Bridge
-) -> None:
-    process = subprocess.Popen(wire.argv("exec cat /dev/zero"), stdout=subprocess.PIPE)
+def test_what_follows_a_large_output_is_not_lost_and_nobody_buffers_it(wire: BridgeWire, bridge: Bridge) -> None:
+    process = subprocess.Popen(wire.build_argv("exec cat /dev/zero"), stdout=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.read(1 << 20)
     before = size(pid_of(bridge))
@@ -106,14 +102,14 @@ def size(pid: int) -> int:
     return int(text.partition("VmRSS:")[2].split()[0])
 
 
-def test_many_at_once_also_where_a_shell_allows_few_open_files(wire: BridgedWire, bridge: Bridge) -> None:
+def test_many_at_once_also_where_a_shell_allows_few_open_files(wire: BridgeWire, bridge: Bridge) -> None:
     with few_files(64):
         pid_of(bridge)  # it starts
     assert sorted(at_once(wire, 100)) == list(range(100))
     wait_for(lambda: len(os.listdir(f"/proc/{pid_of(bridge)}/fd")) < 20)
 
 
-def test_where_no_more_files_may_be_opened_it_lives_on(wire: BridgedWire, bridge: Bridge) -> None:
+def test_where_no_more_files_may_be_opened_it_lives_on(wire: BridgeWire, bridge: Bridge) -> None:
     pid = pid_of(bridge)
     soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (40, hard))
@@ -123,7 +119,7 @@ def test_where_no_more_files_may_be_opened_it_lives_on(wire: BridgedWire, bridge
     assert sorted(at_once(wire, 3)) == [0, 1, 2]
 
 
-def at_once(wire: BridgedWire, number: int) -> list[Any]:
+def at_once(wire: BridgeWire, number: int) -> list[Any]:
     """So many commands, each of which says its number, or why it could not."""
     answers: list[Any] = []
 
@@ -152,8 +148,8 @@ def few_files(number: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_who_goes_away_ends_the_command(wire: BridgedWire, tmp_path: Path) -> None:
-    process = subprocess.Popen(wire.argv("echo $$ >pid; exec sleep 1000"))
+def test_who_goes_away_ends_the_command(wire: BridgeWire, tmp_path: Path) -> None:
+    process = subprocess.Popen(wire.build_argv("echo $$ >pid; exec sleep 1000"))
     pid = int(wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()))
     process.kill()
     process.wait()
@@ -164,42 +160,40 @@ def test_who_goes_away_ends_the_command(wire: BridgedWire, tmp_path: Path) -> No
     wait_for(lambda: has_ended(pid))
 
 
-def test_a_terminal_has_the_users_size_also_after_it_changed(wire: BridgedWire, tmp_path: Path) -> None:
-    argv = wire.argv(
+def test_a_terminal_has_the_users_size_also_after_it_changed(wire: BridgeWire, tmp_path: Path) -> None:
+    argv = wire.build_argv(
         "trap 'stty size' WINCH; stty size; tty -s && echo tty; until read x; do :; done; echo \"got $x\"; until read y; do :; done; exit 5",
         terminal=True,
     )
-    with Terminal(argv, tmp_path, dict(os.environ), rows=30, columns=100) as terminal:
-        terminal.see("30 100")
-        terminal.see("tty")
+    with PtyTerminal(argv, tmp_path, dict(os.environ), rows=30, columns=100) as terminal:
+        terminal.wait_for_text("30 100")
+        terminal.wait_for_text("tty")
         terminal.resize(40, 120)
-        terminal.see("40 120")
+        terminal.wait_for_text("40 120")
         terminal.type("hé", "\r")
-        terminal.see("got hé")
+        terminal.wait_for_text("got hé")
         terminal.type("\r")
-        assert terminal.end() == 5
-    with Terminal(
-        BridgedWire(wire._bridge, "box", {"dir": "/no"}).argv("x", terminal=True), tmp_path, {}
-    ) as t:
-        t.see("Error: there is no /no")
-        assert t.end() == 255
+        assert terminal.wait_for_exit() == 5
+    with PtyTerminal(BridgeWire(wire._bridge, "box", {"dir": "/no"}).build_argv("x", terminal=True), tmp_path, {}) as t:
+        t.wait_for_text("Error: there is no /no")
+        assert t.wait_for_exit() == 255
 
 
 def test_a_size_counts_also_before_the_command_runs_and_when_it_is_not_taken_at_once(
-    wire: BridgedWire, tmp_path: Path
+    wire: BridgeWire, tmp_path: Path
 ) -> None:
     script = "trap 'stty size' WINCH; echo on; stty size; until read x; do :; done; exit 5"
     (tmp_path / "wait").touch()
-    with Terminal(wire.argv(script, terminal=True), tmp_path, dict(os.environ)) as terminal:
+    with PtyTerminal(wire.build_argv(script, terminal=True), tmp_path, dict(os.environ)) as terminal:
         wait_for(lambda: asks_for_winch(terminal.process.pid))
         terminal.resize(40, 120)
         (tmp_path / "wait").unlink()
-        terminal.see("on")
-        terminal.see("40 120")
+        terminal.wait_for_text("on")
+        terminal.wait_for_text("40 120")
         terminal.resize(41, 111)
-        terminal.see("41 111")
+        terminal.wait_for_text("41 111")
         terminal.type("\r")
-        assert terminal.end() == 5
+        assert terminal.wait_for_exit() == 5
 
 
 def asks_for_winch(pid: int) -> bool:
@@ -208,14 +202,14 @@ def asks_for_winch(pid: int) -> bool:
     return bool(caught and int(caught[1], 16) >> (signal.SIGWINCH - 1) & 1)
 
 
-def test_a_terminal_that_goes_ends_what_had_it(wire: BridgedWire, tmp_path: Path) -> None:
-    with Terminal(
-        wire.argv("echo $$ >pid; echo on; exec sleep 1000", terminal=True), tmp_path, {}
+def test_a_terminal_that_goes_ends_what_had_it(wire: BridgeWire, tmp_path: Path) -> None:
+    with PtyTerminal(
+        wire.build_argv("echo $$ >pid; echo on; exec sleep 1000", terminal=True), tmp_path, {}
     ) as terminal:
-        terminal.see("on")
+        terminal.wait_for_text("on")
         pid = int((tmp_path / "pid").read_text())
         terminal.process.terminate()
-        assert terminal.end() == 255
+        assert terminal.wait_for_exit() == 255
     wait_for(lambda: has_ended(pid))
 
 
@@ -224,7 +218,7 @@ def test_a_call_answers_and_a_refusal_is_an_error_of_its_kind(bridge: Bridge) ->
     assert bridge.call("echo", note=notes.append, a=[1], b="é")["words"] == {"a": [1], "b": "é"}
     assert notes == ["a note"]
     for kind, error in (
-        ("busy", Busy),
+        ("busy", EngineBusy),
         ("unreachable", Unreachable),
         ("not_found", NotFound),
         ("gone", HostGone),
@@ -237,7 +231,7 @@ def test_a_call_answers_and_a_refusal_is_an_error_of_its_kind(bridge: Bridge) ->
 
 def test_a_machine_that_is_gone_is_said_to_be_so(bridge: Bridge) -> None:
     with pytest.raises(HostGone, match="the host box is gone: there is no /no"):
-        remote_host.run(BridgedWire(bridge, "box", {"dir": "/no"}), ["true"])
+        remote_host.run(BridgeWire(bridge, "box", {"dir": "/no"}), ["true"])
 
 
 def test_what_nobody_has_noted_is_undone(bridge: Bridge, tmp_path: Path) -> None:
@@ -260,10 +254,10 @@ def test_a_call_whose_caller_is_gone_is_cancelled(bridge: Bridge, tmp_path: Path
 
 
 def test_a_bridge_that_is_killed_is_a_lost_connection_and_the_next_command_starts_another(
-    bridge: Bridge, wire: BridgedWire
+    bridge: Bridge, wire: BridgeWire
 ) -> None:
     first = pid_of(bridge)
-    with subprocess.Popen(wire.argv("echo on; exec sleep 1000"), stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(wire.build_argv("echo on; exec sleep 1000"), stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdout.readline() == b"on\n"
         os.kill(first, signal.SIGKILL)
         assert process.wait(10) == 255
@@ -288,9 +282,7 @@ def test_it_ends_by_itself_and_only_one_starts(tmp_path: Path) -> None:
 def test_a_library_or_a_python_that_is_not_there_is_named(tmp_path: Path) -> None:
     home = Home(str(tmp_path))
     hints = {"missing": "install it"}
-    with pytest.raises(
-        MngrError, match=f"{sys.executable} cannot load lib: No module named 'nowhere'"
-    ) as told:
+    with pytest.raises(MngrError, match=f"{sys.executable} cannot load lib: No module named 'nowhere'") as told:
         Bridge("lib", home, ENGINE, {"broken": True}, hints=hints).call("echo")
     assert told.value.hint == "install it"
     with pytest.raises(MngrError, match="/no/python is not installed"):
@@ -299,9 +291,7 @@ def test_a_library_or_a_python_that_is_not_there_is_named(tmp_path: Path) -> Non
         Bridge("lib", home, ENGINE, {}, python="/bin/false").call("echo")
 
 
-def test_what_differs_is_another_process(
-    bridge: Bridge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_differs_is_another_process(bridge: Bridge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = Home(str(tmp_path / "home"))
 
     def path(**words: object) -> str:
@@ -313,7 +303,7 @@ def test_what_differs_is_another_process(
     assert path() != before
 
 
-def test_a_program_there_cannot_say_that_its_machine_is_gone(wire: BridgedWire) -> None:
+def test_a_program_there_cannot_say_that_its_machine_is_gone(wire: BridgeWire) -> None:
     """It ends the shell that would tell its exit code, so its words are the last."""
     for kind in ("gone", "stopped"):
         with pytest.raises(Unreachable) as caught:

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from mngr.testkit.contract import HostContract, LossContract, NewHostContract, Place, StopHostContract
+from mngr.testkit.contract import (
+    HostContract,
+    LossContract,
+    NewHostContract,
+    ProviderUnderTest,
+    StopHostContract,
+)
 from tests.support.hosts.cable import Cable
 from tests.support.hosts.engines import IMAGE, TOOLS, Docker
 
@@ -24,16 +30,16 @@ class TestDocker(HostContract, NewHostContract, StopHostContract):
     """Every check has a container of its own."""
 
     @pytest.fixture
-    def place(self, docker_engine: Docker) -> Place:
-        return Place("docker", env={**settings("docker"), **docker_engine.env})
+    def place(self, docker_engine: Docker) -> ProviderUnderTest:
+        return ProviderUnderTest("docker", env={**settings("docker"), **docker_engine.env})
 
 
 class TestDockerLost(LossContract):
     """The daemon is reached through a cable that can be cut."""
 
     @pytest.fixture
-    def place(self, docker_engine: Docker, tmp_path: Path) -> Iterator[Place]:
+    def place(self, docker_engine: Docker, tmp_path: Path) -> Iterator[ProviderUnderTest]:
         cable = Cable(tmp_path / "cable.sock", docker_engine.dir / "docker.sock")
         env: Mapping[str, str] = {**settings("docker"), "DOCKER_HOST": f"unix://{cable.path}"}
-        yield Place("docker", env=env, cut=cable.cut, mend=cable.mend)
+        yield ProviderUnderTest("docker", env=env, cut_connections=cable.cut, restore_connections=cable.mend)
         cable.cut()

@@ -12,8 +12,16 @@ from typing import Any
 
 import pytest
 
-from mngr.testkit.contract.program import BIN, Beside, Mngr, clean_up, new_env, new_repo, wait_for
-from mngr.testkit.contract.terminal import Terminal
+from mngr.testkit.contract.program import (
+    BIN_DIR,
+    BackgroundProgram,
+    MngrProgram,
+    clean_up,
+    new_env,
+    new_repo,
+    wait_for,
+)
+from mngr.testkit.contract.terminal import PtyTerminal
 from tests.providers.docker.test_contract import settings
 from tests.support.hosts.engines import IMAGE, Docker, Engine, Podman
 from tests.support.hosts.sshd import Farm
@@ -24,7 +32,7 @@ RUN = ("--", "sleep", "1000")
 
 
 @pytest.fixture
-def docker(mngr: Mngr, docker_engine: Docker) -> Docker:
+def docker(mngr: MngrProgram, docker_engine: Docker) -> Docker:
     """The engine, which `mngr` uses."""
     mngr.env.update({**settings("docker"), **docker_engine.env})
     return docker_engine
@@ -38,12 +46,12 @@ def containers(engine: Engine) -> list[str]:
     return sorted(engine.run("ps", "-a", "--format", "{{.Names}}").stdout.split())
 
 
-def hosts(mngr: Mngr) -> dict[str, str]:
-    rows = mngr.json("list", "--hosts")["hosts"]
+def hosts(mngr: MngrProgram) -> dict[str, str]:
+    rows = mngr.run_json("list", "--hosts")["hosts"]
     return {row["host"]: row["state"] for row in rows if row["provider"] == "docker"}
 
 
-def witness(mngr: Mngr, tmp_path: Path, before: str = "") -> Path:
+def witness(mngr: MngrProgram, tmp_path: Path, before: str = "") -> Path:
     """Have mngr call docker through a program that writes down all words; `before` is run first."""
     log, program = tmp_path / "calls", tmp_path / "bin" / "docker"
     program.parent.mkdir()
@@ -53,9 +61,9 @@ def witness(mngr: Mngr, tmp_path: Path, before: str = "") -> Path:
     return log
 
 
-def test_a_container_has_limits_and_as_little_power_as_it_needs(mngr: Mngr, docker: Docker) -> None:
+def test_a_container_has_limits_and_as_little_power_as_it_needs(mngr: MngrProgram, docker: Docker) -> None:
     limits = ("-b", "memory=200m", "-b", "cpus=0.5", "-b", "pids=300", "-b", "run_args+=--shm-size=32m")
-    (agent,) = mngr.json("create", "foo@.docker", *limits, *RUN)["agents"]
+    (agent,) = mngr.run_json("create", "foo@.docker", *limits, *RUN)["agents"]
     made = inspect(docker, agent["host"])
     config = made["HostConfig"]
     assert (config["Memory"], config["NanoCpus"], config["PidsLimit"]) == (200 << 20, 500_000_000, 300)
@@ -69,11 +77,11 @@ def test_a_container_has_limits_and_as_little_power_as_it_needs(mngr: Mngr, dock
     assert said[:5] == ["1000", "/home/agent", "CapEff:", "0000000000000000", "Test"]
     assert said[5:] == ["user:x:1000:1000:user:/home/agent:/bin/bash"]  # the image had that number already
     mngr("create", "bar@.docker", *RUN)
-    other = inspect(docker, mngr.agent("bar")["host"])
+    other = inspect(docker, mngr.get_agent("bar")["host"])
     assert volume["Name"] not in [m.get("Name") for m in other["Mounts"]]
 
 
-def test_nobody_sees_an_agents_secrets(mngr: Mngr, docker: Docker, tmp_path: Path) -> None:
+def test_nobody_sees_an_agents_secrets(mngr: MngrProgram, docker: Docker, tmp_path: Path) -> None:
     log = witness(mngr, tmp_path)
     mngr("create", "foo@box.docker", "--env", "TOKEN=hunter2", *RUN)
     assert mngr("exec", "foo", "--", "printenv", "TOKEN").out == "hunter2\n"
@@ -84,7 +92,7 @@ def test_nobody_sees_an_agents_secrets(mngr: Mngr, docker: Docker, tmp_path: Pat
     assert "mngr.home" in shown and "hunter2" not in shown
 
 
-def test_the_network_is_the_hosts(mngr: Mngr, docker: Docker) -> None:
+def test_the_network_is_the_hosts(mngr: MngrProgram, docker: Docker) -> None:
     docker.run("network", "create", "--subnet", "10.91.7.0/24", "ours")
     try:
         mngr("create", "foo@open.docker", "-b", "network=ours", *RUN)
@@ -104,7 +112,7 @@ def test_the_network_is_the_hosts(mngr: Mngr, docker: Docker) -> None:
         docker.run("network", "rm", "ours")
 
 
-def test_an_image_is_built_once_for_the_same_contents(mngr: Mngr, docker: Docker, tmp_path: Path) -> None:
+def test_an_image_is_built_once_for_the_same_contents(mngr: MngrProgram, docker: Docker, tmp_path: Path) -> None:
     log = witness(mngr, tmp_path)
     folder = tmp_path / "image"
     folder.mkdir()
@@ -130,7 +138,7 @@ def test_an_image_is_built_once_for_the_same_contents(mngr: Mngr, docker: Docker
 
 
 def test_an_image_that_lacks_something_is_said_so_and_nothing_stays(
-    mngr: Mngr, docker: Docker, tmp_path: Path
+    mngr: MngrProgram, docker: Docker, tmp_path: Path
 ) -> None:
     volumes = docker.run("volume", "ls", "-q").stdout
     bare = mngr("create", "foo@.docker", "-b", "volumes=", *RUN, code=1).err
@@ -144,10 +152,10 @@ def test_an_image_that_lacks_something_is_said_so_and_nothing_stays(
     unknown = mngr("create", "foo@.docker", "-b", "image=localhost:1/nowhere", *RUN, code=1).err
     assert "localhost:1/nowhere cannot be had" in unknown
     assert containers(docker) == [] and docker.run("volume", "ls", "-q").stdout == volumes
-    assert hosts(mngr) == {} and mngr.json("gc", "--dry-run")["results"] == []
+    assert hosts(mngr) == {} and mngr.run_json("gc", "--dry-run")["results"] == []
 
 
-def test_what_a_host_shall_be_like_is_checked_before_it_is_made(mngr: Mngr, docker: Docker) -> None:
+def test_what_a_host_shall_be_like_is_checked_before_it_is_made(mngr: MngrProgram, docker: Docker) -> None:
     for words, what in (
         (("foo@.docker", "-b", "memroy=1g"), "no option 'memroy'"),
         (("foo@.docker", "-b", "memory"), "not KEY=VALUE"),
@@ -169,7 +177,7 @@ def test_what_a_host_shall_be_like_is_checked_before_it_is_made(mngr: Mngr, dock
 
 
 def test_a_project_chooses_what_is_in_a_container_and_not_what_it_may(
-    mngr: Mngr, docker: Docker, tmp_path: Path
+    mngr: MngrProgram, docker: Docker, tmp_path: Path
 ) -> None:
     evil = tmp_path / "evil"
     evil.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
@@ -185,14 +193,14 @@ def test_a_project_chooses_what_is_in_a_container_and_not_what_it_may(
     assert "providers.docker.program in the project's settings does not count" in ran.err
 
 
-def test_a_host_can_be_stopped_and_comes_back_with_all_it_had(mngr: Mngr, docker: Docker) -> None:
+def test_a_host_can_be_stopped_and_comes_back_with_all_it_had(mngr: MngrProgram, docker: Docker) -> None:
     mngr("create", "foo@box.docker", *RUN)
     mngr("create", "done@box.docker", "--", "true")
-    wait_for(lambda: mngr.agent("done")["state"] == "DONE")
+    wait_for(lambda: mngr.get_agent("done")["state"] == "DONE")
     mngr("exec", "foo", "--", "sh", "-c", "echo draft >draft.txt; echo installed >/tmp/installed")
     assert mngr("stop", "@box.docker").out == "stopped @box.docker\n"
     assert inspect(docker, "box")["State"]["Running"] is False
-    shown = mngr.json("list")
+    shown = mngr.run_json("list")
     states = {a["name"]: (a["state"], a["host_state"]) for a in shown["agents"]}
     assert states == {"foo": ("STOPPED", "STOPPED"), "done": ("DONE", "STOPPED")} and shown["errors"] == []
     assert hosts(mngr) == {"box": "STOPPED"}
@@ -200,36 +208,36 @@ def test_a_host_can_be_stopped_and_comes_back_with_all_it_had(mngr: Mngr, docker
         ran = mngr(*words, code=6)
         assert ran.err == "Error: the host box is stopped\nHint: start it: mngr start @box.docker\n"
     assert "had ended already" in mngr("stop", "foo").out
-    assert mngr.json("gc", "--dry-run")["results"] == []
+    assert mngr.run_json("gc", "--dry-run")["results"] == []
     assert inspect(docker, "box")["State"]["Running"] is False  # nothing of this has started it
     mngr("start", "foo")
     assert mngr("exec", "foo", "--", "cat", "draft.txt", "/tmp/installed").out == "draft\ninstalled\n"
-    assert {a["name"]: a["state"] for a in mngr.agents()} == {"foo": "RUNNING", "done": "DONE"}
+    assert {a["name"]: a["state"] for a in mngr.list_agents()} == {"foo": "RUNNING", "done": "DONE"}
     mngr("stop", "@box")
     mngr("start", "@box")
-    assert {a["name"]: a["state"] for a in mngr.agents()} == {"foo": "STOPPED", "done": "DONE"}
+    assert {a["name"]: a["state"] for a in mngr.list_agents()} == {"foo": "STOPPED", "done": "DONE"}
     mngr("stop", "@box")
     mngr("create", "bar@box.docker", *RUN)
-    assert mngr.agent("bar")["state"] == "RUNNING"
+    assert mngr.get_agent("bar")["state"] == "RUNNING"
 
 
 @pytest.mark.full
-def test_a_host_that_stopped_by_itself_shows_what_was_made_last(mngr: Mngr, docker: Docker) -> None:
+def test_a_host_that_stopped_by_itself_shows_what_was_made_last(mngr: MngrProgram, docker: Docker) -> None:
     mngr("create", "foo@box.docker", *RUN)
     docker.run("kill", "box")
-    (agent,) = mngr.agents()
+    (agent,) = mngr.list_agents()
     assert (agent["name"], agent["state"], agent["state_reason"]) == ("foo", "STOPPED", "host stopped")
     mngr("message", "--start", "foo", "-m", "x")
-    assert mngr.agent("foo")["state"] == "RUNNING"
+    assert mngr.get_agent("foo")["state"] == "RUNNING"
 
 
 @pytest.mark.full
-def test_a_host_stops_when_its_last_agent_with_a_limit_is_idle(mngr: Mngr, docker: Docker) -> None:
+def test_a_host_stops_when_its_last_agent_with_a_limit_is_idle(mngr: MngrProgram, docker: Docker) -> None:
     mngr("create", "foo@box.docker", "--idle-timeout", "2s", *RUN)
     mngr("create", "bar@other.docker", "--idle-timeout", "2s", *RUN)
     mngr("create", "busy@other.docker", *RUN)
     wait_for(lambda: hosts(mngr)["box"] == "STOPPED", 30)
-    assert {a["name"]: (a["state"], a["host_state"]) for a in mngr.agents()} == {
+    assert {a["name"]: (a["state"], a["host_state"]) for a in mngr.list_agents()} == {
         "foo": ("STOPPED", "STOPPED"),
         "bar": ("STOPPED", "RUNNING"),
         "busy": ("RUNNING", "RUNNING"),
@@ -237,13 +245,13 @@ def test_a_host_stops_when_its_last_agent_with_a_limit_is_idle(mngr: Mngr, docke
     mngr("start", "@box")
     mngr("limit", "foo", "--idle", "none")
     mngr("start", "foo")
-    assert mngr.agent("foo")["state"] == "RUNNING"
+    assert mngr.get_agent("foo")["state"] == "RUNNING"
     mngr("stop", "busy")
     wait_for(lambda: hosts(mngr) == {"box": "RUNNING", "other": "STOPPED"}, 30)
 
 
-def test_a_host_made_for_an_agent_goes_with_it_and_comes_back_with_it(mngr: Mngr, docker: Docker) -> None:
-    (agent,) = mngr.json("create", "foo@.docker", "-b", "memory=300m", *RUN)["agents"]
+def test_a_host_made_for_an_agent_goes_with_it_and_comes_back_with_it(mngr: MngrProgram, docker: Docker) -> None:
+    (agent,) = mngr.run_json("create", "foo@.docker", "-b", "memory=300m", *RUN)["agents"]
     mngr("exec", "foo", "--", "sh", "-c", "echo draft >draft.txt")
     mngr("create", f"bar@{agent['host']}.docker", *RUN)
     mngr("create", "baz@named.docker", *RUN)
@@ -255,10 +263,10 @@ def test_a_host_made_for_an_agent_goes_with_it_and_comes_back_with_it(mngr: Mngr
     mngr("undestroy", "foo")
     assert inspect(docker, agent["host"])["HostConfig"]["Memory"] == 300 << 20
     assert mngr("exec", "foo", "--", "cat", "draft.txt").out == "draft\n"
-    assert mngr.agent("foo")["host"] == agent["host"]
+    assert mngr.get_agent("foo")["host"] == agent["host"]
 
 
-def test_destroying_a_host_buries_its_agents(mngr: Mngr, docker: Docker) -> None:
+def test_destroying_a_host_buries_its_agents(mngr: MngrProgram, docker: Docker) -> None:
     mngr("create", "foo@box.docker", *RUN)
     mngr("create", "bar@box.docker", *RUN)
     mngr("stop", "bar")
@@ -267,18 +275,18 @@ def test_destroying_a_host_buries_its_agents(mngr: Mngr, docker: Docker) -> None
     mngr("stop", "@box")
     mngr("destroy", "@box")
     assert containers(docker) == [] and docker.run("volume", "ls", "-q").stdout == ""
-    assert hosts(mngr) == {} and mngr.agents() == []
-    assert {grave["name"] for grave in mngr.json("undestroy", "--list")["graves"]} == {"foo", "bar"}
+    assert hosts(mngr) == {} and mngr.list_agents() == []
+    assert {grave["name"] for grave in mngr.run_json("undestroy", "--list")["graves"]} == {"foo", "bar"}
     assert "docker has no host 'box'" in mngr("destroy", "@box.docker", code=1).err
     assert "not ours to destroy" in mngr("destroy", "@local", code=1).err
     assert "not ours to start and stop" in mngr("stop", "@local", code=1).err
 
 
-def test_a_container_that_somebody_removed_is_made_anew_from_its_volume(mngr: Mngr, docker: Docker) -> None:
+def test_a_container_that_somebody_removed_is_made_anew_from_its_volume(mngr: MngrProgram, docker: Docker) -> None:
     mngr("create", "foo@box.docker", *RUN)
     mngr("exec", "foo", "--", "sh", "-c", "echo draft >draft.txt")
     docker.run("rm", "-f", "box")
-    shown = mngr.json("list")
+    shown = mngr.run_json("list")
     assert [(a["name"], a["state"]) for a in shown["agents"]] == [("foo", "UNKNOWN")]
     assert "the container box is gone" in shown["errors"][0]["error"]
     assert "mngr start @box.docker" in mngr("exec", "foo", "--", "true", code=6).err
@@ -289,14 +297,14 @@ def test_a_container_that_somebody_removed_is_made_anew_from_its_volume(mngr: Mn
     docker.run("volume", "rm", *docker.run("volume", "ls", "-q").stdout.split())
     assert "and so is its volume" in mngr("start", "@box.docker", code=1).err
     mngr("destroy", "@box.docker")
-    assert mngr.agents() == [] and hosts(mngr) == {}
+    assert mngr.list_agents() == [] and hosts(mngr) == {}
 
 
-def test_an_engine_that_does_not_answer_is_one_row(mngr: Mngr, docker: Docker) -> None:
+def test_an_engine_that_does_not_answer_is_one_row(mngr: MngrProgram, docker: Docker) -> None:
     mngr("create", "foo@box.docker", *RUN)
     mngr("create", "here", *RUN)
     away = {"DOCKER_HOST": "unix:///nowhere.sock"}
-    shown = mngr.json("list", env=away)
+    shown = mngr.run_json("list", env=away)
     assert {a["name"]: (a["state"], a["host_state"]) for a in shown["agents"]} == {
         "foo": ("UNKNOWN", "UNKNOWN"),
         "here": ("RUNNING", "RUNNING"),
@@ -312,10 +320,10 @@ def test_an_engine_that_does_not_answer_is_one_row(mngr: Mngr, docker: Docker) -
     )
     left = mngr("gc", env=away)
     assert "box was not looked at" in left.err and "docker was not looked at" in left.err
-    assert hosts(mngr) == {"box": "RUNNING"} and mngr.json("gc")["results"] == []
+    assert hosts(mngr) == {"box": "RUNNING"} and mngr.run_json("gc")["results"] == []
 
 
-def test_which_engine_is_remembered_with_the_host(mngr: Mngr, docker: Docker) -> None:
+def test_which_engine_is_remembered_with_the_host(mngr: MngrProgram, docker: Docker) -> None:
     del mngr.env["DOCKER_HOST"]
     engine = ("-S", f"providers.docker.host={docker.env['DOCKER_HOST']}")
     mngr("create", "foo@box.docker", *engine, *RUN)
@@ -323,7 +331,7 @@ def test_which_engine_is_remembered_with_the_host(mngr: Mngr, docker: Docker) ->
 
 
 def test_an_engine_on_another_machine_is_reached_by_ssh(
-    mngr: Mngr, docker: Docker, farm: Farm, tmp_path: Path
+    mngr: MngrProgram, docker: Docker, farm: Farm, tmp_path: Path
 ) -> None:
     farm.ssh(
         "h1",
@@ -340,39 +348,39 @@ def test_an_engine_on_another_machine_is_reached_by_ssh(
     assert mngr("exec", "foo", "--", "hostname").out == "box\n"
     farm.cut("h1")
     ran = mngr("exec", "foo", "--", "true", code=6)
-    assert "Connection refused" in ran.err and mngr.agent("foo")["state"] == "UNKNOWN"
+    assert "Connection refused" in ran.err and mngr.get_agent("foo")["state"] == "UNKNOWN"
     farm.mend("h1")
-    assert mngr.agent("foo")["state"] == "RUNNING"
+    assert mngr.get_agent("foo")["state"] == "RUNNING"
 
 
-def test_what_was_interrupted_is_known_and_cleaned_up(mngr: Mngr, docker: Docker, tmp_path: Path) -> None:
+def test_what_was_interrupted_is_known_and_cleaned_up(mngr: MngrProgram, docker: Docker, tmp_path: Path) -> None:
     hold = tmp_path / "hold"
     witness(mngr, tmp_path, before=f'[ "$1" != exec ] || while [ -e {hold} ]; do sleep 0.05; done')
     hold.touch()
     create = subprocess.Popen(
-        [BIN / "mngr", "create", "foo@.docker", *RUN], cwd=mngr.repo, env=mngr.env, start_new_session=True
+        [BIN_DIR / "mngr", "create", "foo@.docker", *RUN], cwd=mngr.repo, env=mngr.env, start_new_session=True
     )
     wait_for(lambda: containers(docker))
-    assert mngr.json("gc", "--dry-run")["results"] == [] and hosts(mngr) == {}  # it is somebody's
+    assert mngr.run_json("gc", "--dry-run")["results"] == [] and hosts(mngr) == {}  # it is somebody's
     create.send_signal(signal.SIGKILL)
     create.wait()
     hold.unlink()
-    assert hosts(mngr) == {} and mngr.agents() == []
-    (found,) = mngr.json("gc")["results"]
+    assert hosts(mngr) == {} and mngr.list_agents() == []
+    (found,) = mngr.run_json("gc")["results"]
     assert (found["what"], found["action"]) == ("interrupted create", "cleaned")
     assert containers(docker) == [] and docker.run("volume", "ls", "-q").stdout == ""
-    assert mngr.json("gc")["results"] == []
+    assert mngr.run_json("gc")["results"] == []
 
 
 @pytest.mark.full
-def test_what_is_not_known_is_named_and_left(mngr: Mngr, docker: Docker) -> None:
+def test_what_is_not_known_is_named_and_left(mngr: MngrProgram, docker: Docker) -> None:
     mngr("create", "foo@box.docker", *RUN)
     key = inspect(docker, "box")["Config"]["Labels"]["mngr.home"]
     docker.start_container("stray", "--label", f"mngr.home={key}")
     docker.start_container("other", "--label", "mngr.home=somebody")
     docker.start_container("user")
     docker.run("volume", "create", "--label", f"mngr.home={key}", "forgotten")
-    rows = mngr.json("gc")["results"]
+    rows = mngr.run_json("gc")["results"]
     assert sorted((row["what"], row["name"], row["action"]) for row in rows) == [
         ("unknown container", "stray", "left"),
         ("unknown volume", "forgotten", "left"),
@@ -387,44 +395,42 @@ def test_what_is_not_known_is_named_and_left(mngr: Mngr, docker: Docker) -> None
 
 
 def test_two_homes_can_use_one_host_and_one_of_them_owns_it(
-    mngr: Mngr, docker: Docker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mngr: MngrProgram, docker: Docker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mngr("create", "foo@box.docker", *RUN)
     root = tmp_path / "other"
     root.mkdir()
     env = {**new_env(root), **settings("docker"), **docker.env}
-    other = Mngr(new_repo(root, env, monkeypatch), Path(env["MNGR_HOME"]), env)
+    other = MngrProgram(new_repo(root, env, monkeypatch), Path(env["MNGR_HOME"]), env)
     other("create", "bar@box.docker", *RUN)
-    assert sorted(a["name"] for a in other.agents()) == ["bar", "foo"]
+    assert sorted(a["name"] for a in other.list_agents()) == ["bar", "foo"]
     assert "made from another home" in other("stop", "@box.docker", code=1).err
-    assert mngr.agent("foo")["state"] == "RUNNING"
+    assert mngr.get_agent("foo")["state"] == "RUNNING"
     other("destroy", "@box.docker")
-    assert other.agents() == [] and sorted(a["name"] for a in mngr.agents()) == ["bar", "foo"]
+    assert other.list_agents() == [] and sorted(a["name"] for a in mngr.list_agents()) == ["bar", "foo"]
     clean_up(root)
 
 
-def test_several_at_once_share_the_host_they_name(mngr: Mngr, docker: Docker) -> None:
-    argv = [str(BIN / "mngr"), "create"]
-    started = [
-        subprocess.Popen([*argv, f"w{n}@box.docker", *RUN], cwd=mngr.repo, env=mngr.env) for n in range(3)
-    ]
+def test_several_at_once_share_the_host_they_name(mngr: MngrProgram, docker: Docker) -> None:
+    argv = [str(BIN_DIR / "mngr"), "create"]
+    started = [subprocess.Popen([*argv, f"w{n}@box.docker", *RUN], cwd=mngr.repo, env=mngr.env) for n in range(3)]
     assert [process.wait(60) for process in started] == [0, 0, 0]
     assert containers(docker) == ["box"]
-    assert {a["name"]: a["host"] for a in mngr.agents()} == {"w0": "box", "w1": "box", "w2": "box"}
-    (first, second) = mngr.json("create", "v@.docker", "--count", "2", *RUN)["agents"]
+    assert {a["name"]: a["host"] for a in mngr.list_agents()} == {"w0": "box", "w1": "box", "w2": "box"}
+    (first, second) = mngr.run_json("create", "v@.docker", "--count", "2", *RUN)["agents"]
     assert first["host"] == second["host"] != "box"
 
 
-def test_root_is_for_who_asks(mngr: Mngr, docker: Docker) -> None:
+def test_root_is_for_who_asks(mngr: MngrProgram, docker: Docker) -> None:
     mngr("create", "foo@box.docker", "-b", "user=root", *RUN)
     said = mngr("exec", "foo", "--", "sh", "-c", "id -u; touch /x; chown 7 /x; echo $HOME").out.split()
-    assert said[0] == "0" and mngr.agent("foo")["work_dir"] == f"{said[1]}/.mngr/work/foo"
+    assert said[0] == "0" and mngr.get_agent("foo")["work_dir"] == f"{said[1]}/.mngr/work/foo"
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("program", ["docker", "podman"])
 def test_a_host_can_be_made_from_another(
-    program: str, mngr: Mngr, request: pytest.FixtureRequest, tmp_path: Path
+    program: str, mngr: MngrProgram, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     engine: Engine = request.getfixturevalue(f"{program}_engine")
     kind = {"MNGR__PROVIDERS__PODMAN__KIND": "docker", "MNGR__PROVIDERS__PODMAN__PROGRAM": "podman"}
@@ -433,29 +439,24 @@ def test_a_host_can_be_made_from_another(
     mngr("exec", "foo", "--", "sh", "-c", "echo tool >/opt-tool; mkdir ~/.cache; echo warm >~/.cache/x")
     said = mngr("snapshot", "create", f"@box.{program}", "warm").out
     assert said == f"warm is a snapshot of @box.{program}\n"
-    (row,) = mngr.json("snapshot", "list")["snapshots"]
+    (row,) = mngr.run_json("snapshot", "list")["snapshots"]
     assert (row["name"], row["agent"], row["kind"]) == ("warm", f"@box.{program}", "host")
     assert b"hunter2" not in (mngr.home / "snapshots/warm/home.tar").read_bytes()
     mngr("destroy", "--force", f"@box.{program}")
     mngr("create", f"bar@.{program}", "-b", "snapshot=warm", "-b", "user=root", *RUN)
     assert mngr("exec", "bar", "--", "sh", "-c", "cat /opt-tool ~/.cache/x").out == "tool\nwarm\n"
-    assert [agent["name"] for agent in mngr.agents()] == ["bar"]
+    assert [agent["name"] for agent in mngr.list_agents()] == ["bar"]
     assert "is a snapshot of the host" in mngr("snapshot", "restore", "warm", code=1).err
-    assert (
-        "there is no snapshot 'cold'"
-        in mngr("create", f"x@.{program}", "-b", "snapshot=cold", *RUN, code=1).err
-    )
+    assert "there is no snapshot 'cold'" in mngr("create", f"x@.{program}", "-b", "snapshot=cold", *RUN, code=1).err
     mngr("destroy", "--force", "bar")
-    assert mngr.json("gc", "--dry-run")["results"] == []
+    assert mngr.run_json("gc", "--dry-run")["results"] == []
     mngr("snapshot", "destroy", "warm")
     assert "mngr-snapshot" not in engine.run("images").stdout
     assert "have no snapshots" in mngr("snapshot", "create", "@local", code=1).err
 
 
-def test_what_is_no_longer_watched_does_not_run_on(mngr: Mngr, docker: Docker, tmp_path: Path) -> None:
-    deaf = (
-        'case $* in *"yes late"*) exec 2>/dev/null ;; esac'  # what that one writes comes, its number does not
-    )
+def test_what_is_no_longer_watched_does_not_run_on(mngr: MngrProgram, docker: Docker, tmp_path: Path) -> None:
+    deaf = 'case $* in *"yes late"*) exec 2>/dev/null ;; esac'  # what that one writes comes, its number does not
     witness(mngr, tmp_path, before=deaf)
     mngr("create", "foo@box.docker", *RUN)
 
@@ -465,13 +466,13 @@ def test_what_is_no_longer_watched_does_not_run_on(mngr: Mngr, docker: Docker, t
         return {line.split()[0] for line in listed} & {"yes", "tail"} | attached
 
     with (
-        Beside(mngr, "events", "foo", "--follow", "--format", "{type}") as events,
-        Beside(mngr, "exec", "foo", "--", "yes") as command,
-        Beside(mngr, "exec", "foo", "--", "yes", "late") as late,
-        Terminal([str(BIN / "mngr"), "connect", "foo"], mngr.repo, mngr.env) as terminal,
+        BackgroundProgram(mngr, "events", "foo", "--follow", "--format", "{type}") as events,
+        BackgroundProgram(mngr, "exec", "foo", "--", "yes") as command,
+        BackgroundProgram(mngr, "exec", "foo", "--", "yes", "late") as late,
+        PtyTerminal([str(BIN_DIR / "mngr"), "connect", "foo"], mngr.repo, mngr.env) as terminal,
     ):
-        assert (events.line(), command.line(), late.line()) == ("created", "y", "late")
-        terminal.see("detach:")
+        assert (events.read_line(), command.read_line(), late.read_line()) == ("created", "y", "late")
+        terminal.wait_for_text("detach:")
         assert running() == {"yes", "tail", "attach"}
         events.process.kill()
         for one in (command, late):
@@ -481,12 +482,12 @@ def test_what_is_no_longer_watched_does_not_run_on(mngr: Mngr, docker: Docker, t
         wait_for(lambda: running() == set())
         assert [one.process.wait(20) for one in (command, late)] == [141, 141]
         terminal.process.wait(20)
-    found = mngr.agent("foo")
+    found = mngr.get_agent("foo")
     assert (found["state"], found["state_reason"]) == ("RUNNING", None)
 
 
 @pytest.mark.full
-def test_podman_is_the_same_with_another_program(mngr: Mngr, podman_engine: Podman, tmp_path: Path) -> None:
+def test_podman_is_the_same_with_another_program(mngr: MngrProgram, podman_engine: Podman, tmp_path: Path) -> None:
     kind = {"MNGR__PROVIDERS__PODMAN__KIND": "docker", "MNGR__PROVIDERS__PODMAN__PROGRAM": "podman"}
     mngr.env.update({**settings("podman"), **kind, **podman_engine.env})
     (tmp_path / "Dockerfile").write_text(f"FROM {IMAGE}\nENV WHO=me\n")
@@ -494,11 +495,11 @@ def test_podman_is_the_same_with_another_program(mngr: Mngr, podman_engine: Podm
     assert inspect(podman_engine, "box")["HostConfig"]["Memory"] == 200 << 20
     assert mngr("exec", "foo", "--", "sh", "-c", "id -u; env | grep WHO").out == "1000\nWHO=me\n"
     mngr("stop", "@box.podman")
-    assert mngr.agent("foo")["state"] == "STOPPED"
+    assert mngr.get_agent("foo")["state"] == "STOPPED"
     mngr("start", "foo")
     podman_engine.run("rm", "-f", "-t", "0", "box")
-    assert mngr.agent("foo")["state"] == "UNKNOWN"
+    assert mngr.get_agent("foo")["state"] == "UNKNOWN"
     mngr("start", "@box")
-    assert mngr.json("gc", "--dry-run")["results"] == []
+    assert mngr.run_json("gc", "--dry-run")["results"] == []
     mngr("destroy", "--force", "@box")
     assert containers(podman_engine) == [] and podman_engine.run("volume", "ls", "-q").stdout == ""

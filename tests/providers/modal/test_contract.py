@@ -8,7 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from mngr.testkit.contract import HostContract, LossContract, NewHostContract, Place, StopHostContract
+from mngr.testkit.contract import (
+    HostContract,
+    LossContract,
+    NewHostContract,
+    ProviderUnderTest,
+    StopHostContract,
+)
 from tests.support.hosts.cable import Cable
 from tests.support.hosts.modal.server import NEWEST, Modal, python
 
@@ -42,8 +48,8 @@ class TestModal(HostContract, NewHostContract, StopHostContract):
     """Every check has a sandbox of its own."""
 
     @pytest.fixture
-    def place(self, modal_env: dict[str, str]) -> Place:
-        return Place("modal", env={**settings(), **modal_env})
+    def place(self, modal_env: dict[str, str]) -> ProviderUnderTest:
+        return ProviderUnderTest("modal", env={**settings(), **modal_env})
 
 
 @pytest.mark.sampled(24)
@@ -51,8 +57,8 @@ class TestModalOlder(HostContract, NewHostContract, StopHostContract):
     """The same with the oldest library that we support."""
 
     @pytest.fixture
-    def place(self, modal_env: dict[str, str]) -> Place:
-        return Place("modal", env={**settings("modal@1.5.5"), **modal_env})
+    def place(self, modal_env: dict[str, str]) -> ProviderUnderTest:
+        return ProviderUnderTest("modal", env={**settings("modal@1.5.5"), **modal_env})
 
 
 @pytest.mark.sampled(12)
@@ -60,15 +66,15 @@ class TestModalLost(LossContract):
     """The control plane is reached through a cable that can be cut."""
 
     @pytest.fixture
-    def place(self, modal: Modal) -> Iterator[Place]:
+    def place(self, modal: Modal) -> Iterator[ProviderUnderTest]:
         cable = Cable(("127.0.0.1", 0), modal.address)
         assert isinstance(cable.path, tuple)
         url = f"http://127.0.0.1:{cable.path[1]}"
         modal.fail(router=url)
-        yield Place(
+        yield ProviderUnderTest(
             "modal",
             env={**settings(), **modal.env, "MODAL_SERVER_URL": url},
-            cut=cable.cut,
-            mend=cable.mend,
+            cut_connections=cable.cut,
+            restore_connections=cable.mend,
         )
         cable.cut()

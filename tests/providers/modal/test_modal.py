@@ -16,7 +16,14 @@ from typing import Any
 import pytest
 
 from mngr.base import clock
-from mngr.testkit.contract.program import BIN, FULL, Beside, Mngr, git, wait_for
+from mngr.testkit.contract.program import (
+    BIN_DIR,
+    IS_FULL_SCALE,
+    BackgroundProgram,
+    MngrProgram,
+    run_git,
+    wait_for,
+)
 from tests.conftest import SEED
 from tests.providers.modal.test_contract import settings
 from tests.support.hosts.modal.server import Modal, python
@@ -28,7 +35,7 @@ NOTHING: dict[str, Any] = {"sandboxes": {}, "images": {}}
 
 
 @pytest.fixture
-def plane(mngr: Mngr, modal: Modal) -> Modal:
+def plane(mngr: MngrProgram, modal: Modal) -> Modal:
     """The control plane, which `mngr` uses."""
     mngr.env.update({**settings(), **modal.env})
     return modal
@@ -44,18 +51,16 @@ def the_sandbox(plane: Modal) -> dict[str, Any]:
     return dict(found)
 
 
-def states(mngr: Mngr) -> dict[str, str]:
-    rows = mngr.json("list", "--hosts")["hosts"]
+def states(mngr: MngrProgram) -> dict[str, str]:
+    rows = mngr.run_json("list", "--hosts")["hosts"]
     return {row["host"]: row["state"] for row in rows if row["provider"] == "modal"}
 
 
-def test_a_stopped_host_is_one_image_that_stays_and_a_destroyed_one_is_nothing(
-    mngr: Mngr, plane: Modal
-) -> None:
+def test_a_stopped_host_is_one_image_that_stays_and_a_destroyed_one_is_nothing(mngr: MngrProgram, plane: Modal) -> None:
     mngr("create", "foo@box.modal", *RUN)
     assert the_sandbox(plane)["ports"] == 0 and plane.left()["images"] == {}
-    (row,) = [row for row in mngr.json("list", "--hosts")["hosts"] if row["provider"] == "modal"]
-    assert 86000 < clock.parse_stamp(row["ends_at"]) - time.time() <= 86400
+    (row,) = [row for row in mngr.run_json("list", "--hosts")["hosts"] if row["provider"] == "modal"]
+    assert 86000 < clock.parse_timestamp(row["ends_at"]) - time.time() <= 86400
     kept: list[str] = []
     for text in ("one", "two"):
         mngr("exec", "foo", "--", "sh", "-c", f"echo {text} >>file")
@@ -70,10 +75,10 @@ def test_a_stopped_host_is_one_image_that_stays_and_a_destroyed_one_is_nothing(
     assert mngr("gc").err == "nothing to clean up\n"
 
 
-def test_of_hosts_with_the_same_files_one_is_asked_what_it_is_like(mngr: Mngr, plane: Modal) -> None:
+def test_of_hosts_with_the_same_files_one_is_asked_what_it_is_like(mngr: MngrProgram, plane: Modal) -> None:
     mngr("create", "foo@.modal", *RUN)
     name = 'Ann "A\\" B'
-    git(mngr.repo, "config", "user.name", name)
+    run_git(mngr.repo, "config", "user.name", name)
     ran = mngr("create", "bar@other.modal", "player", "-m", "hello")
     assert "bar runs in" in ran.out
     (known,) = Path(mngr.env["MNGR_HOME"], "cache").glob("alike-modal-*.json")
@@ -83,17 +88,20 @@ def test_of_hosts_with_the_same_files_one_is_asked_what_it_is_like(mngr: Mngr, p
     assert "hello" in mngr("transcript", "bar").out
     # Whoever made it may have been cut off before its first command; then the next one makes its home.
     mngr("exec", "bar", "--", "sh", "-c", "tmux kill-server; rm -rf ~/.mngr")
-    assert states(mngr) == {facts["engine"]["tags"]["host"]: "RUNNING", mngr.agent("foo")["host"]: "RUNNING"}
+    assert states(mngr) == {
+        facts["engine"]["tags"]["host"]: "RUNNING",
+        mngr.get_agent("foo")["host"]: "RUNNING",
+    }
     mngr("create", "baz@other.modal", *RUN)
     assert mngr("exec", "baz", "--", "echo", "there").out == "there\n"
 
 
-def test_a_sandbox_that_ends_by_itself_keeps_its_files(mngr: Mngr, plane: Modal) -> None:
+def test_a_sandbox_that_ends_by_itself_keeps_its_files(mngr: MngrProgram, plane: Modal) -> None:
     mngr("create", "foo@box.modal", *RUN)
     mngr("list")
     mngr("exec", "foo", "--", "sh", "-c", "echo precious >file; kill -9 -1", code=255)
     wait_for(lambda: states(mngr) == {"box": "STOPPED"})
-    (agent,) = mngr.json("list")["agents"]
+    (agent,) = mngr.run_json("list")["agents"]
     assert (agent["state"], agent["host_state"]) == ("STOPPED", "STOPPED")
     assert "the host box is stopped" in mngr("exec", "foo", "--", "true", code=6).err
     mngr("start", "foo")
@@ -102,7 +110,7 @@ def test_a_sandbox_that_ends_by_itself_keeps_its_files(mngr: Mngr, plane: Modal)
     assert left(plane) == NOTHING
 
 
-def test_a_host_that_was_stopped_once_is_never_gone(mngr: Mngr, plane: Modal) -> None:
+def test_a_host_that_was_stopped_once_is_never_gone(mngr: MngrProgram, plane: Modal) -> None:
     mngr("create", "foo@box.modal", *RUN)
     mngr("exec", "foo", "--", "sh", "-c", "echo precious >file")
     mngr("stop", "@box.modal")
@@ -119,7 +127,7 @@ def test_a_host_that_was_stopped_once_is_never_gone(mngr: Mngr, plane: Modal) ->
     assert mngr("exec", "foo", "--", "cat", "file").out == "precious\n"
 
 
-def test_a_host_whose_files_were_never_kept_is_gone(mngr: Mngr, plane: Modal) -> None:
+def test_a_host_whose_files_were_never_kept_is_gone(mngr: MngrProgram, plane: Modal) -> None:
     mngr("create", "foo@box.modal", *RUN)
     mngr("list")
     plane.fail(exit_fails=1)
@@ -130,7 +138,7 @@ def test_a_host_whose_files_were_never_kept_is_gone(mngr: Mngr, plane: Modal) ->
     assert left(plane) == NOTHING
 
 
-def test_the_newest_files_win_when_a_stop_could_not_end_the_sandbox(mngr: Mngr, plane: Modal) -> None:
+def test_the_newest_files_win_when_a_stop_could_not_end_the_sandbox(mngr: MngrProgram, plane: Modal) -> None:
     mngr("create", "foo@box.modal", *RUN)
     mngr("exec", "foo", "--", "sh", "-c", "echo old >file")
     plane.fail(end_fails=1)
@@ -144,7 +152,7 @@ def test_the_newest_files_win_when_a_stop_could_not_end_the_sandbox(mngr: Mngr, 
     assert left(plane) == NOTHING
 
 
-def test_a_stop_that_was_cut_off_at_its_end_has_kept_the_files(mngr: Mngr, plane: Modal) -> None:
+def test_a_stop_that_was_cut_off_at_its_end_has_kept_the_files(mngr: MngrProgram, plane: Modal) -> None:
     mngr("create", "foo@box.modal", *RUN)
     mngr("exec", "foo", "--", "sh", "-c", "echo precious >file")
     known = mngr.home / "hosts/modal/box.json"
@@ -160,7 +168,7 @@ def test_a_stop_that_was_cut_off_at_its_end_has_kept_the_files(mngr: Mngr, plane
 
 
 @pytest.mark.full
-def test_a_sandbox_lives_as_long_as_it_may(mngr: Mngr, plane: Modal) -> None:
+def test_a_sandbox_lives_as_long_as_it_may(mngr: MngrProgram, plane: Modal) -> None:
     mngr("create", "foo@box.modal", "-b", "timeout=12s", *RUN)
     assert the_sandbox(plane)["timeout"] == 12
     wait_for(lambda: states(mngr) == {"box": "STOPPED"}, timeout=30)
@@ -168,7 +176,7 @@ def test_a_sandbox_lives_as_long_as_it_may(mngr: Mngr, plane: Modal) -> None:
 
 
 @pytest.mark.full
-def test_an_idle_sandbox_ends_and_one_with_a_busy_agent_does_not(mngr: Mngr, plane: Modal) -> None:
+def test_an_idle_sandbox_ends_and_one_with_a_busy_agent_does_not(mngr: MngrProgram, plane: Modal) -> None:
     mngr("create", "calm@calm.modal", "-b", "idle_timeout=5s", *RUN)
     mngr("create", "busy@busy.modal", "-b", "idle_timeout=5s", "--", "while :; do echo tick; sleep 0.5; done")
     wait_for(lambda: len(plane.left()["sandboxes"]) == 1, timeout=60)
@@ -179,7 +187,7 @@ def test_an_idle_sandbox_ends_and_one_with_a_busy_agent_does_not(mngr: Mngr, pla
     assert states(mngr) == {"calm": "STOPPED", "busy": "RUNNING"}
 
 
-def test_the_network_is_closed_or_open_to_what_is_named(mngr: Mngr, plane: Modal) -> None:
+def test_the_network_is_closed_or_open_to_what_is_named(mngr: MngrProgram, plane: Modal) -> None:
     mngr("create", "foo@.modal", "--network", "off", *RUN)
     assert the_sandbox(plane)["network"] == "BLOCKED"
     assert mngr("exec", "foo", "--", "echo", "reached").out == "reached\n"
@@ -189,14 +197,10 @@ def test_the_network_is_closed_or_open_to_what_is_named(mngr: Mngr, plane: Modal
     assert (made["network"], made["allowed"]) == ("ALLOWLIST", ["203.0.113.7/32", "api.example.com"])
     refused = mngr("create", "x@.modal", "--network", "allow=api.example.com:8080", *RUN, code=2).err
     assert "names there are for port 443" in refused
-    assert (
-        "for every port" in mngr("create", "x@.modal", "--network", "allow=203.0.113.7:443", *RUN, code=2).err
-    )
+    assert "for every port" in mngr("create", "x@.modal", "--network", "allow=203.0.113.7:443", *RUN, code=2).err
     mngr("destroy", "--force", "bar")
     for word in ("OFF", "none", "api.example.com"):
-        assert (
-            f"--network cannot be '{word}'" in mngr("create", "x@.modal", "--network", word, *RUN, code=2).err
-        )
+        assert f"--network cannot be '{word}'" in mngr("create", "x@.modal", "--network", word, *RUN, code=2).err
         assert "cannot be" in mngr("create", "x@.modal", "-b", f"network={word}", *RUN, code=2).err
     assert "cannot be ''" in mngr("create", "x@.modal", "-b", "network=", *RUN, code=2).err
     mngr("create", "baz@.modal", "-S", "providers.modal.network=false", *RUN)
@@ -210,50 +214,50 @@ BAD = [
 
 
 @pytest.mark.parametrize("words", BAD)
-def test_what_no_host_can_have_is_refused(mngr: Mngr, words: str) -> None:
+def test_what_no_host_can_have_is_refused(mngr: MngrProgram, words: str) -> None:
     said = mngr("create", "foo@.modal", "-b", words, *RUN, code=2).err
     assert f"{words.partition('=')[0].rstrip('+')} cannot be " in said or "not a length of time" in said
     assert "Hint: " in said
 
 
-def test_a_python_that_is_no_path_is_refused(mngr: Mngr) -> None:
+def test_a_python_that_is_no_path_is_refused(mngr: MngrProgram) -> None:
     mngr.home.mkdir()
     (mngr.home / "settings.toml").write_text("[providers.modal]\npython = 3.12\n")
     said = mngr("create", "foo@.modal", *RUN, code=2).err
     assert "[providers.modal] python cannot be 3.12" in said and "Hint: " in said
 
 
-def test_no_room_is_waited_for(mngr: Mngr, plane: Modal) -> None:
+def test_no_room_is_waited_for(mngr: MngrProgram, plane: Modal) -> None:
     plane.fail(max_sandboxes=1)
     mngr("create", "foo@.modal", *RUN)
-    with Beside(mngr, "create", "bar@.modal", *RUN) as waiting:
+    with BackgroundProgram(mngr, "create", "bar@.modal", *RUN) as waiting:
         wait_for(lambda: plane.left()["refused"])
         mngr("destroy", "--force", "foo")
-        ended = waiting.end()
+        ended = waiting.wait_for_end()
     assert ended.code == 0 and "waiting for modal" in ended.err
     assert len(plane.left()["sandboxes"]) == 1
 
 
-def test_who_does_not_answer_is_said_so_in_three_seconds(mngr: Mngr, plane: Modal) -> None:
+def test_who_does_not_answer_is_said_so_in_three_seconds(mngr: MngrProgram, plane: Modal) -> None:
     mngr("create", "foo@box.modal", *RUN)
     mngr("list")
     mngr.env["MODAL_SERVER_URL"] = "http://127.0.0.1:1"
     began = time.monotonic()
     refused = mngr("create", "bar@.modal", *RUN, code=6).err
     assert "Modal cannot be reached: 127.0.0.1:1 cannot be reached" in refused
-    shown = mngr.json("list")
+    shown = mngr.run_json("list")
     assert [row["host"] for row in shown["errors"]] == ["box"]
     assert time.monotonic() - began < 6
     mngr.env.update(plane.env)
     mngr.env["MODAL_TOKEN_SECRET"] = "as-wrong"
     assert "modal token new" in mngr("create", "bar@.modal", *RUN, code=1).err
-    mngr.env["MNGR__PROVIDERS__MODAL__PYTHON"] = str(BIN / "python")
+    mngr.env["MNGR__PROVIDERS__MODAL__PYTHON"] = str(BIN_DIR / "python")
     assert "pip install 'modal" in mngr("create", "bar@.modal", *RUN, code=1).err
     # Of those that were never taken nothing is noted; nobody knows of the one that could not be reached.
     assert len(list((mngr.home / "hosts/modal").glob("*.making"))) == 1
 
 
-def test_an_image_is_built_once_and_one_that_cannot_be_built_leaves_nothing(mngr: Mngr, plane: Modal) -> None:
+def test_an_image_is_built_once_and_one_that_cannot_be_built_leaves_nothing(mngr: MngrProgram, plane: Modal) -> None:
     words = ("-b", "run+=echo mine >/etc/mine", "-b", "apt+=jq", *RUN)
     mngr("create", "foo@.modal", *words)
     built = plane.left()["built"]
@@ -266,7 +270,7 @@ def test_an_image_is_built_once_and_one_that_cannot_be_built_leaves_nothing(mngr
 
 
 @pytest.mark.sampled(6)
-def test_who_takes_connections_and_says_nothing_does_not_answer(mngr: Mngr, plane: Modal) -> None:
+def test_who_takes_connections_and_says_nothing_does_not_answer(mngr: MngrProgram, plane: Modal) -> None:
     mngr("create", "foo@box.modal", *RUN)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         mngr.env["MODAL_SERVER_URL"] = f"http://127.0.0.1:{mute.getsockname()[1]}"
@@ -279,21 +283,21 @@ def test_who_takes_connections_and_says_nothing_does_not_answer(mngr: Mngr, plan
     wait_for(lambda: mngr("exec", "foo", "--", "echo", "fine", code=None).out == "fine\n")
 
 
-def test_hosts_are_made_from_one_that_was_prepared(mngr: Mngr, plane: Modal) -> None:
+def test_hosts_are_made_from_one_that_was_prepared(mngr: MngrProgram, plane: Modal) -> None:
     mngr("create", "foo@box.modal", "--env", "TOKEN=hunter2", *RUN)
     mngr("exec", "foo", "--", "sh", "-c", "echo ready >/opt/prepared")
     mngr("snapshot", "create", "@box.modal", "warm")
     mngr("create", "bar@.modal", "-b", "snapshot=warm", *RUN)
     assert mngr("exec", "bar", "--", "cat", "/opt/prepared").out == "ready\n"
     assert mngr("exec", "bar", "--", "sh", "-c", "grep -rl hunter2 ~/.mngr || :").out == ""
-    assert sorted(a["name"] for a in mngr.json("list")["agents"]) == ["bar", "foo"]
+    assert sorted(a["name"] for a in mngr.run_json("list")["agents"]) == ["bar", "foo"]
     mngr("snapshot", "destroy", "warm")
     mngr("destroy", "--force", "foo", "bar")
     mngr("destroy", "--force", *(f"@{host}.modal" for host in states(mngr)))
     assert left(plane) == NOTHING
 
 
-def test_what_nobody_knows_is_named_when_it_is_listed(mngr: Mngr, plane: Modal) -> None:
+def test_what_nobody_knows_is_named_when_it_is_listed(mngr: MngrProgram, plane: Modal) -> None:
     mngr("create", "foo@box.modal", *RUN)
     for name in ("json", "seen"):
         (mngr.home / "hosts/modal" / f"box.{name}").unlink(missing_ok=True)
@@ -311,24 +315,24 @@ def test_what_nobody_knows_is_named_when_it_is_listed(mngr: Mngr, plane: Modal) 
 
 @pytest.mark.parametrize("words", [("stop", "@box.modal"), ("snapshot", "create", "@box.modal", "warm")])
 def test_an_image_that_comes_after_its_command_was_killed_is_deleted(
-    mngr: Mngr, plane: Modal, words: tuple[str, ...]
+    mngr: MngrProgram, plane: Modal, words: tuple[str, ...]
 ) -> None:
     mngr("create", "foo@box.modal", *RUN)
     plane.fail(snapshot_delay=2)
     before = plane.left()
-    with Beside(mngr, *words) as killed:
+    with BackgroundProgram(mngr, *words) as killed:
         wait_for(lambda: plane.left()["snapshots"] > before["snapshots"])
         killed.process.kill()
     wait_for(lambda: plane.left()["made"] > before["made"])
     wait_for(lambda: plane.left()["images"] == {})
 
 
-def test_the_image_of_a_snapshot_that_was_cut_off_is_deleted(mngr: Mngr, plane: Modal) -> None:
+def test_the_image_of_a_snapshot_that_was_cut_off_is_deleted(mngr: MngrProgram, plane: Modal) -> None:
     mngr("create", "foo@box.modal", *RUN)
     place = mngr.home / "snapshots/warm"
     told = place.with_name("warm.part") / "meta.json"
     while True:
-        with Beside(mngr, "snapshot", "create", "@box.modal", "warm") as killed:
+        with BackgroundProgram(mngr, "snapshot", "create", "@box.modal", "warm") as killed:
             while not told.exists() and killed.process.poll() is None:
                 pass
             killed.process.kill()
@@ -342,7 +346,7 @@ def test_the_image_of_a_snapshot_that_was_cut_off_is_deleted(mngr: Mngr, plane: 
     assert mngr("gc").err == "nothing to clean up\n"
 
 
-def test_a_host_of_ours_that_was_forgotten_and_joined_is_as_it_was_made(mngr: Mngr, plane: Modal) -> None:
+def test_a_host_of_ours_that_was_forgotten_and_joined_is_as_it_was_made(mngr: MngrProgram, plane: Modal) -> None:
     network = "allow=203.0.113.7,api.example.com,another.example.com"
     mngr("create", "foo@box.modal", "-b", "timeout=2h", "--network", network, *RUN)
     made = the_sandbox(plane)
@@ -362,7 +366,7 @@ def test_a_host_of_ours_that_was_forgotten_and_joined_is_as_it_was_made(mngr: Mn
     assert left(plane) == NOTHING
 
 
-def test_a_host_of_ours_that_was_joined_and_ends_by_itself_is_started(mngr: Mngr, plane: Modal) -> None:
+def test_a_host_of_ours_that_was_joined_and_ends_by_itself_is_started(mngr: MngrProgram, plane: Modal) -> None:
     mngr("create", "foo@box.modal", *RUN)
     (mngr.home / "hosts/modal/box.json").unlink()
     mngr("create", "bar@box.modal", *RUN)
@@ -372,11 +376,11 @@ def test_a_host_of_ours_that_was_joined_and_ends_by_itself_is_started(mngr: Mngr
     assert the_sandbox(plane)["tags"]["host"] == "box"
 
 
-MOMENTS = 50 if FULL else 2
+MOMENTS = 50 if IS_FULL_SCALE else 2
 
 
 @pytest.mark.parametrize("verb", ["create", "stop", "start", "destroy"])
-def test_nothing_is_left_wherever_mngr_is_killed(mngr: Mngr, plane: Modal, verb: str) -> None:
+def test_nothing_is_left_wherever_mngr_is_killed(mngr: MngrProgram, plane: Modal, verb: str) -> None:
     chance = random.Random(f"{SEED} {verb}")
     print("seed", SEED)
     words = {
@@ -390,7 +394,7 @@ def test_nothing_is_left_wherever_mngr_is_killed(mngr: Mngr, plane: Modal, verb:
         if verb == "start":
             mngr("stop", "@box.modal")
         process = subprocess.Popen(
-            [BIN / "mngr", *words],
+            [BIN_DIR / "mngr", *words],
             cwd=mngr.repo,
             env=mngr.env,
             stderr=subprocess.DEVNULL,

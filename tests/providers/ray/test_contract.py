@@ -6,7 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from mngr.testkit.contract import HostContract, LossContract, NewHostContract, Place, StopHostContract
+from mngr.testkit.contract import (
+    HostContract,
+    LossContract,
+    NewHostContract,
+    ProviderUnderTest,
+    StopHostContract,
+)
 from tests.support.hosts.ray import Cluster
 
 
@@ -20,8 +26,8 @@ class TestRay(HostContract, NewHostContract, StopHostContract):
     """Every check has an actor of its own."""
 
     @pytest.fixture
-    def place(self, ray: Cluster) -> Place:
-        return Place("ray", env=settings(ray))
+    def place(self, ray: Cluster) -> ProviderUnderTest:
+        return ProviderUnderTest("ray", env=settings(ray))
 
 
 @pytest.mark.sampled(16)
@@ -29,6 +35,6 @@ class TestRayLost(LossContract):
     """The process that is connected to the cluster is killed, and another finds no cluster."""
 
     @pytest.fixture
-    def place(self, ray: Cluster) -> Iterator[Place]:
-        yield Place("ray", env=settings(ray), cut=ray.cut, mend=ray.mend)
+    def place(self, ray: Cluster) -> Iterator[ProviderUnderTest]:
+        yield ProviderUnderTest("ray", env=settings(ray), cut_connections=ray.cut, restore_connections=ray.mend)
         ray.mend()

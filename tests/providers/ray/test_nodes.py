@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mngr.providers.ray import host_process, work_keeper
+from mngr.providers.ray import host_process, work_backup
 
 # As somebody who may have two processes: root may start as many as it likes. What it needs it can load only before.
 BOOT = """
@@ -26,19 +26,19 @@ exec(sys.argv.pop())
 def test_a_keeper_has_room_again_for_what_was_replaced_or_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work_keeper, "MOST_OF_ALL", 1000)
+    monkeypatch.setattr(work_backup, "MAX_TOTAL_BYTES", 1000)
 
-    def put(keeper: work_keeper.Keeper, tag: str, data: bytes) -> bool:
+    def put(keeper: work_backup.WorkBackup, tag: str, data: bytes) -> bool:
         return keeper.put(tag, "a-1", "work.bundle", data, first=True)
 
-    keeper = work_keeper.Keeper(str(tmp_path / "kept"))
+    keeper = work_backup.WorkBackup(str(tmp_path / "kept"))
     for _ in range(3):
         assert put(keeper, "one", b"x" * 400)  # begun again
     for _ in range(3):
         assert put(keeper, "one", b"x" * 400)
         keeper.done("one", "a-1", ["work.bundle"])
     assert put(keeper, "two", b"x" * 700) and not put(keeper, "three", b"x")
-    assert not put(work_keeper.Keeper(str(tmp_path / "kept")), "three", b"x")
+    assert not put(work_backup.WorkBackup(str(tmp_path / "kept")), "three", b"x")
     keeper.drop("two")
     assert put(keeper, "three", b"x")
 

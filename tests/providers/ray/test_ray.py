@@ -18,7 +18,7 @@ from mngr.base.paths import Home
 from mngr.host import registry
 from mngr.mapreduce.journal import read_journal
 from mngr.mapreduce.run_dir import RunDir
-from tests.conftest import BIN, FULL, SEED, Mngr, git, wait_for
+from tests.conftest import BIN_DIR, IS_FULL_SCALE, SEED, MngrProgram, run_git, wait_for
 from tests.providers.ray.test_contract import settings
 from tests.support.hosts.ray import ENGINES, Cluster
 
@@ -26,7 +26,7 @@ RUN = ("--", "sleep", "1000")
 
 
 @pytest.fixture
-def cluster_of(mngr: Mngr, ray: Cluster) -> Cluster:
+def cluster_of(mngr: MngrProgram, ray: Cluster) -> Cluster:
     """The cluster, which `mngr` uses."""
     mngr.env.update(settings(ray))
     return ray
@@ -34,14 +34,12 @@ def cluster_of(mngr: Mngr, ray: Cluster) -> Cluster:
 
 def node_of(cluster: Cluster, host: str) -> str:
     """The node that a host's directory is on."""
-    return next(
-        node for node in cluster.nodes if any(name.startswith(f"{host}-") for name in cluster.hosts(node))
-    )
+    return next(node for node in cluster.nodes if any(name.startswith(f"{host}-") for name in cluster.hosts(node)))
 
 
-def kept(mngr: Mngr, cluster: Cluster, name: str, commit: str) -> bool:
+def kept(mngr: MngrProgram, cluster: Cluster, name: str, commit: str) -> bool:
     """Whether a commit of an agent is on another node by now."""
-    return commit in heads(cluster, mngr.agent(name)["id"])
+    return commit in heads(cluster, mngr.get_agent(name)["id"])
 
 
 def heads(cluster: Cluster, agent: str) -> list[str]:
@@ -50,10 +48,10 @@ def heads(cluster: Cluster, agent: str) -> list[str]:
     return [json.loads(about.read_text()).get("head") for about in found]
 
 
-def test_a_lost_node_takes_with_it_only_what_was_not_committed(mngr: Mngr, cluster_of: Cluster) -> None:
+def test_a_lost_node_takes_with_it_only_what_was_not_committed(mngr: MngrProgram, cluster_of: Cluster) -> None:
     ray = cluster_of
-    foo = mngr.json("create", "foo@.ray", "player", "-m", "hello")["agents"][0]
-    other = mngr.json("create", "other@.ray", *RUN)["agents"][0]
+    foo = mngr.run_json("create", "foo@.ray", "player", "-m", "hello")["agents"][0]
+    other = mngr.run_json("create", "other@.ray", *RUN)["agents"][0]
     mngr("wait", "foo")
     mngr("exec", "foo", "--", "sh", "-c", "echo new >f; git add f; git commit -qm work; echo draft >g")
     commit = mngr("exec", "foo", "--", "git", "rev-parse", "HEAD").out.strip()
@@ -62,56 +60,56 @@ def test_a_lost_node_takes_with_it_only_what_was_not_committed(mngr: Mngr, clust
     assert mine != theirs  # they are spread
     mngr("list")
     ray.kill(mine)
-    wait_for(lambda: mngr.agent("foo")["state"] != "UNKNOWN", timeout=30)
-    shown = {agent["name"]: (agent["state"], agent["state_reason"]) for agent in mngr.agents()}
+    wait_for(lambda: mngr.get_agent("foo")["state"] != "UNKNOWN", timeout=30)
+    shown = {agent["name"]: (agent["state"], agent["state_reason"]) for agent in mngr.list_agents()}
     assert shown == {"foo": ("FAILED", "host gone"), "other": ("RUNNING", None)}
     assert f"mngr start @{foo['host']}.ray" in mngr("exec", "foo", "--", "true", code=6).err
     told = mngr("start", "foo").err
     assert f"foo is at {commit[:10]}" in told and "what it had not committed is lost" in told
-    again = mngr.agent("foo")
+    again = mngr.get_agent("foo")
     assert (again["id"], again["host"], again["branch"]) == (foo["id"], foo["host"], foo["branch"])
     assert node_of(ray, foo["host"]) == theirs
     assert mngr("exec", "foo", "--", "sh", "-c", "git rev-parse HEAD; git status --short; ls").out.split() == [
         commit, "README.md", "f", "src",
     ]  # fmt: skip
     mngr("message", "foo", "-m", "again", "--wait")
-    said = [row["text"] for row in mngr.json("transcript", "foo")["transcript"]]
+    said = [row["text"] for row in mngr.run_json("transcript", "foo")["transcript"]]
     assert said == ["hello", "ok: hello", "again", "ok: again"]
     mngr("destroy", "--force", "foo", "other")
     assert ray.ask()["actors"] == [] and ray.hosts(theirs) == []
 
 
-def lose_foo(mngr: Mngr, ray: Cluster) -> str:
+def lose_foo(mngr: MngrProgram, ray: Cluster) -> str:
     """An agent `foo` that has committed something, and whose node is lost; the commit, which was kept."""
-    foo = mngr.json("create", "foo@.ray", *RUN)["agents"][0]
+    foo = mngr.run_json("create", "foo@.ray", *RUN)["agents"][0]
     mngr("exec", "foo", "--", "git", "commit", "-q", "--allow-empty", "-m", "work")
     commit = mngr("exec", "foo", "--", "git", "rev-parse", "HEAD").out.strip()
     wait_for(lambda: kept(mngr, ray, "foo", commit), timeout=30)
     ray.kill(node_of(ray, foo["host"]))
-    wait_for(lambda: mngr.agent("foo")["state"] != "UNKNOWN", timeout=30)
+    wait_for(lambda: mngr.get_agent("foo")["state"] != "UNKNOWN", timeout=30)
     return commit
 
 
 def test_who_is_destroyed_with_a_lost_node_can_come_back_with_what_was_kept(
-    mngr: Mngr, cluster_of: Cluster
+    mngr: MngrProgram, cluster_of: Cluster
 ) -> None:
     commit = lose_foo(mngr, cluster_of)
     assert f"foo is at {commit[:10]}" in mngr("destroy", "--force", "foo").err
-    assert mngr.agents() == [] and cluster_of.ask()["actors"] == []
+    assert mngr.list_agents() == [] and cluster_of.ask()["actors"] == []
     mngr("undestroy", "foo", "--on", "@.ray")
     mngr("start", "foo")
     assert mngr("exec", "foo", "--", "git", "rev-parse", "HEAD").out.strip() == commit
 
 
 @pytest.mark.sampled(6)
-def test_what_is_kept_is_not_given_up_because_the_keeper_is_slow(mngr: Mngr, cluster_of: Cluster) -> None:
+def test_what_is_kept_is_not_given_up_because_the_keeper_is_slow(mngr: MngrProgram, cluster_of: Cluster) -> None:
     mngr("create", "here", *RUN)
     commit = lose_foo(mngr, cluster_of)
     [keeper] = cluster_of.actors("Keeper")
     os.kill(keeper, signal.SIGSTOP)
     try:
         assert "the keeper did not answer within 10s" in mngr("destroy", "--force", "foo", "here", code=4).err
-        assert [agent["name"] for agent in mngr.agents()] == ["foo"]  # the other is not held up by it
+        assert [agent["name"] for agent in mngr.list_agents()] == ["foo"]  # the other is not held up by it
         said = mngr("gc", code=4).err
         assert "the keeper did not answer within 10s" in said and "was made from this home" not in said
     finally:
@@ -121,32 +119,30 @@ def test_what_is_kept_is_not_given_up_because_the_keeper_is_slow(mngr: Mngr, clu
 
 
 @pytest.mark.sampled(4)
-def test_two_homes_with_a_host_of_the_same_name_have_nothing_in_common(
-    mngr: Mngr, cluster_of: Cluster
-) -> None:
+def test_two_homes_with_a_host_of_the_same_name_have_nothing_in_common(mngr: MngrProgram, cluster_of: Cluster) -> None:
     other = ("--home", str(mngr.home.parent / "other"))
     same = ("-b", "resources.node:10.0.0.2=0.001")
     mngr("create", "foo@box.ray", *same, *RUN)
     mngr("stop", "@box.ray")
-    bar = mngr.json(*other, "create", "bar@box.ray", *same, *RUN)["agents"][0]
+    bar = mngr.run_json(*other, "create", "bar@box.ray", *same, *RUN)["agents"][0]
     mngr(*other, "exec", "bar", "--", "git", "commit", "-q", "--allow-empty", "-m", "work")
     commit = mngr(*other, "exec", "bar", "--", "git", "rev-parse", "HEAD").out.strip()
     wait_for(lambda: commit in heads(cluster_of, bar["id"]), timeout=30)
     mngr("start", "foo")
-    wait_for(lambda: heads(cluster_of, mngr.agent("foo")["id"]), timeout=30)
-    assert [agent["name"] for agent in mngr.json(*other, "list")["agents"]] == ["bar"]
+    wait_for(lambda: heads(cluster_of, mngr.get_agent("foo")["id"]), timeout=30)
+    assert [agent["name"] for agent in mngr.run_json(*other, "list")["agents"]] == ["bar"]
     mngr("destroy", "--force", "@box.ray")
     assert mngr(*other, "exec", "bar", "--", "git", "rev-parse", "HEAD").out.strip() == commit
     assert commit in heads(cluster_of, bar["id"])
     mngr(*other, "destroy", "--force", "@box.ray")
     left = (cluster_of.dir / "hosts" / ".kept").glob("*")
     assert not {path.name for path in left} & {
-        registry.key(Home(home)) for home in (str(mngr.home), other[1])
+        registry.compute_owner_key(Home(home)) for home in (str(mngr.home), other[1])
     }
 
 
-def test_a_run_goes_on_when_a_node_is_lost(mngr: Mngr, cluster_of: Cluster) -> None:
-    items = [str(number) for number in range(100 if FULL else 4)]
+def test_a_run_goes_on_when_a_node_is_lost(mngr: MngrProgram, cluster_of: Cluster) -> None:
+    items = [str(number) for number in range(100 if IS_FULL_SCALE else 4)]
     play = [
         {"run": "echo x >made.txt; git add made.txt; git commit -qm made || :"}, {"sleep": 4},
         {"write": {"path": "$MNGR_OUTPUT_DIR/r.txt", "content": "done"}}, "wait",
@@ -156,7 +152,7 @@ def test_a_run_goes_on_when_a_node_is_lost(mngr: Mngr, cluster_of: Cluster) -> N
         "--on",
         "@.ray",
         "--agents-per-host",
-        "10" if FULL else "2",
+        "10" if IS_FULL_SCALE else "2",
         "--max-agents",
         "40",
         "--canary",
@@ -166,33 +162,27 @@ def test_a_run_goes_on_when_a_node_is_lost(mngr: Mngr, cluster_of: Cluster) -> N
     run = RunDir(str(mngr.repo), "r")
 
     def seen(kind: str) -> list[dict[str, Any]]:
-        return (
-            [row for row in read_journal(run.journal) if row["type"] == kind]
-            if os.path.exists(run.journal)
-            else []
-        )
+        return [row for row in read_journal(run.journal) if row["type"] == kind] if os.path.exists(run.journal) else []
 
-    with subprocess.Popen(
-        [BIN / "mngr", *words], cwd=mngr.repo, env=mngr.env, stderr=subprocess.PIPE
-    ) as process:
-        wait_for(lambda: len(seen("prompted")) >= (20 if FULL else 3), timeout=120)
+    with subprocess.Popen([BIN_DIR / "mngr", *words], cwd=mngr.repo, env=mngr.env, stderr=subprocess.PIPE) as process:
+        wait_for(lambda: len(seen("prompted")) >= (20 if IS_FULL_SCALE else 3), timeout=120)
         host = seen("host")[0]["host"]
         cluster_of.kill(node_of(cluster_of, host))
-        said = process.communicate(timeout=900 if FULL else 120)[1].decode()
+        said = process.communicate(timeout=900 if IS_FULL_SCALE else 120)[1].decode()
     assert process.returncode == 0, said
     assert [row["outcome"] for row in seen("settled")] == ["done"] * len(items)
     assert any(row["why"] == "its host is gone" for row in seen("remind")), said
     for slug in {row["slug"] for row in seen("settled")}:
-        assert git(Path(run.repo), "show", f"{run.ref(slug)}:made.txt") == "x"
-        assert Path(run.task(slug, "outputs", "r.txt")).read_text() == "done"
+        assert run_git(Path(run.repo), "show", f"{run.ref_name(slug)}:made.txt") == "x"
+        assert Path(run.task_path(slug, "outputs", "r.txt")).read_text() == "done"
     assert max(row["attempt"] for row in seen("launch")) <= 2
-    assert cluster_of.ask()["actors"] == [] and mngr.json("gc")["results"] == []
+    assert cluster_of.ask()["actors"] == [] and mngr.run_json("gc")["results"] == []
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize("moment", range(50 if FULL else 4))
+@pytest.mark.parametrize("moment", range(50 if IS_FULL_SCALE else 4))
 def test_killed_at_any_moment_nothing_is_left_that_nobody_knows(
-    mngr: Mngr, cluster_of: Cluster, moment: int
+    mngr: MngrProgram, cluster_of: Cluster, moment: int
 ) -> None:
     chance = random.Random(f"{SEED} {moment}")
     steps = [
@@ -204,39 +194,35 @@ def test_killed_at_any_moment_nothing_is_left_that_nobody_knows(
     at = chance.randrange(len(steps))
     for words in steps[:at]:
         mngr(*words)
-    process = subprocess.Popen(
-        [BIN / "mngr", *steps[at]], cwd=mngr.repo, env=mngr.env, stderr=subprocess.DEVNULL
-    )
+    process = subprocess.Popen([BIN_DIR / "mngr", *steps[at]], cwd=mngr.repo, env=mngr.env, stderr=subprocess.DEVNULL)
     time.sleep(chance.random() * 2.5)
     process.send_signal(signal.SIGKILL)
     process.wait()
     mngr("gc")
-    known = [row["host"] for row in mngr.json("list", "--hosts")["hosts"] if row["provider"] == "ray"]
+    known = [row["host"] for row in mngr.run_json("list", "--hosts")["hosts"] if row["provider"] == "ray"]
     if known:
         mngr("destroy", "--force", "@box.ray")
-    assert mngr.json("gc")["results"] == []
+    assert mngr.run_json("gc")["results"] == []
     wait_for(lambda: cluster_of.ask()["actors"] == [])
     wait_for(lambda: cluster_of.processes("MNGR_ROOM=") == [])
     assert cluster_of.hosts("n1") == cluster_of.hosts("n2") == []
 
 
 @pytest.mark.sampled(2)
-def test_a_stop_that_is_cut_off_loses_no_file(mngr: Mngr, cluster_of: Cluster) -> None:
+def test_a_stop_that_is_cut_off_loses_no_file(mngr: MngrProgram, cluster_of: Cluster) -> None:
     mngr("create", "foo@box.ray", *RUN)
     mngr("exec", "foo", "--", "sh", "-c", "echo draft >g")
     files = mngr.home / "hosts" / "ray" / "box.files"
-    with subprocess.Popen([BIN / "mngr", "stop", "@box.ray"], cwd=mngr.repo, env=mngr.env) as process:
+    with subprocess.Popen([BIN_DIR / "mngr", "stop", "@box.ray"], cwd=mngr.repo, env=mngr.env) as process:
         wait_for(files.exists)
         process.kill()
     mngr("gc")
-    assert [row["state"] for row in mngr.json("list", "--hosts")["hosts"] if row["host"] == "box"] == [
-        "STOPPED"
-    ]
+    assert [row["state"] for row in mngr.run_json("list", "--hosts")["hosts"] if row["host"] == "box"] == ["STOPPED"]
     mngr("start", "foo")
     assert mngr("exec", "foo", "--", "cat", "g").out == "draft\n" and not files.exists()
 
 
-def pack(mngr: Mngr, cluster: Cluster, host: str) -> Path:
+def pack(mngr: MngrProgram, cluster: Cluster, host: str) -> Path:
     """What a stop leaves behind that comes no further than that."""
     files = mngr.home / "hosts" / "ray" / f"{host}.files"
     place = next(cluster.files(node_of(cluster, host)).glob(f"{host}-*"))
@@ -246,22 +232,22 @@ def pack(mngr: Mngr, cluster: Cluster, host: str) -> Path:
 
 @pytest.mark.sampled(4)
 def test_what_a_stop_that_failed_has_packed_does_not_replace_what_was_done_since(
-    mngr: Mngr, cluster_of: Cluster
+    mngr: MngrProgram, cluster_of: Cluster
 ) -> None:
-    foo = mngr.json("create", "foo@box.ray", *RUN)["agents"][0]
+    foo = mngr.run_json("create", "foo@box.ray", *RUN)["agents"][0]
     mngr("exec", "foo", "--", "sh", "-c", "echo old >g")
     files = pack(mngr, cluster_of, "box")
     mngr("exec", "foo", "--", "sh", "-c", "echo new >g")
     cluster_of.ask("reset")  # no actor runs any more, and their nodes do
-    wait_for(lambda: mngr.agent("foo")["host_state"] == "STOPPED", timeout=30)
+    wait_for(lambda: mngr.get_agent("foo")["host_state"] == "STOPPED", timeout=30)
     mngr("start", "foo")
     assert mngr("exec", "foo", "--", "cat", "g").out == "new\n" and not files.exists()
-    assert mngr.agent("foo")["id"] == foo["id"]
+    assert mngr.get_agent("foo")["id"] == foo["id"]
 
 
 @pytest.mark.sampled(4)
 def test_what_is_packed_is_all_there_is_once_the_host_has_begun_to_leave(
-    mngr: Mngr, cluster_of: Cluster
+    mngr: MngrProgram, cluster_of: Cluster
 ) -> None:
     mngr("create", "foo@box.ray", *RUN)
     mngr("exec", "foo", "--", "sh", "-c", "echo draft >g")
@@ -273,7 +259,7 @@ def test_what_is_packed_is_all_there_is_once_the_host_has_begun_to_leave(
 
 
 @pytest.mark.sampled(4)
-def test_a_start_that_is_killed_when_it_is_nearly_done_can_be_ended(mngr: Mngr, cluster_of: Cluster) -> None:
+def test_a_start_that_is_killed_when_it_is_nearly_done_can_be_ended(mngr: MngrProgram, cluster_of: Cluster) -> None:
     mngr("create", "foo@box.ray", *RUN)
     mngr("exec", "foo", "--", "sh", "-c", "echo draft >g")
     mngr("stop", "@box.ray")
@@ -281,7 +267,7 @@ def test_a_start_that_is_killed_when_it_is_nearly_done_can_be_ended(mngr: Mngr, 
     stopped = json.loads(facts.read_text())
     mngr("start", "@box.ray")
     facts.write_text(json.dumps({**stopped, "doing": "start", "owner": None}))
-    assert [row["what"] for row in mngr.json("gc")["results"]] == ["interrupted start"]
+    assert [row["what"] for row in mngr.run_json("gc")["results"]] == ["interrupted start"]
     mngr("start", "foo")
     assert mngr("exec", "foo", "--", "cat", "g").out == "draft\n"
     facts.write_text(json.dumps(stopped))
@@ -290,7 +276,7 @@ def test_a_start_that_is_killed_when_it_is_nearly_done_can_be_ended(mngr: Mngr, 
 
 
 @pytest.mark.sampled(4)
-def test_a_host_that_its_home_has_forgotten_can_be_used_as_before(mngr: Mngr, cluster_of: Cluster) -> None:
+def test_a_host_that_its_home_has_forgotten_can_be_used_as_before(mngr: MngrProgram, cluster_of: Cluster) -> None:
     mngr("create", "foo@box.ray", "-b", "cpus=2", *RUN)
     facts = mngr.home / "hosts" / "ray" / "box.json"
     known = json.loads(facts.read_text())["engine"]
@@ -310,7 +296,7 @@ def test_a_host_that_its_home_has_forgotten_can_be_used_as_before(mngr: Mngr, cl
 
 
 @pytest.mark.sampled(4)
-def test_a_cluster_that_takes_connections_and_says_nothing_does_not_answer(mngr: Mngr) -> None:
+def test_a_cluster_that_takes_connections_and_says_nothing_does_not_answer(mngr: MngrProgram) -> None:
     mngr.env["MNGR__PROVIDERS__RAY__PYTHON"] = str(ENGINES / "ray/bin/python")
     with socket.create_server(("127.0.0.1", 0)) as mute:
         mngr.env["MNGR__PROVIDERS__RAY__ADDRESS"] = f"127.0.0.1:{mute.getsockname()[1]}"
@@ -318,38 +304,33 @@ def test_a_cluster_that_takes_connections_and_says_nothing_does_not_answer(mngr:
 
 
 @pytest.mark.sampled(4)
-def test_what_does_not_answer_says_so_in_seconds(mngr: Mngr, cluster_of: Cluster) -> None:
+def test_what_does_not_answer_says_so_in_seconds(mngr: MngrProgram, cluster_of: Cluster) -> None:
     for setting, variable in (("auto", "10.0.0.77:6379"), ("10.0.0.77:6379", "")):
         mngr.env.update(MNGR__PROVIDERS__RAY__ADDRESS=setting, RAY_ADDRESS=variable)
         began = time.monotonic()
         ran = mngr("create", "foo@.ray", *RUN, code=6)
         assert "Ray at 10.0.0.77:6379 cannot be reached" in ran.err and "ray status" in ran.err
         assert time.monotonic() - began < 15
-    mngr.env["MNGR__PROVIDERS__RAY__PYTHON"] = str(BIN / "python")
+    mngr.env["MNGR__PROVIDERS__RAY__PYTHON"] = str(BIN_DIR / "python")
     assert "pip install ray" in mngr("create", "foo@.ray", *RUN, code=1).err
     assert "no option 'cpu'" in mngr("create", "foo@.ray", "-b", "cpu=1", *RUN, code=2).err
 
 
 @pytest.mark.sampled(2)
 def test_what_the_cluster_has_not_is_refused_and_what_is_in_use_is_waited_for(
-    mngr: Mngr, cluster_of: Cluster
+    mngr: MngrProgram, cluster_of: Cluster
 ) -> None:
-    assert (
-        "no node of the cluster has CPU 900" in mngr("create", "foo@.ray", "-b", "cpus=900", *RUN, code=2).err
-    )
+    assert "no node of the cluster has CPU 900" in mngr("create", "foo@.ray", "-b", "cpus=900", *RUN, code=2).err
     mngr("create", "a@.ray", "-b", "cpus=64", *RUN)
     mngr("create", "b@.ray", "-b", "cpus=64", *RUN)
     with subprocess.Popen(
-        [BIN / "mngr", "create", "c@.ray", *RUN],
+        [BIN_DIR / "mngr", "create", "c@.ray", *RUN],
         cwd=mngr.repo,
         env=mngr.env,
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        assert (
-            process.stderr
-            and "all CPU of the cluster is in use; waiting for ray" in process.stderr.readline()
-        )
+        assert process.stderr and "all CPU of the cluster is in use; waiting for ray" in process.stderr.readline()
         mngr("destroy", "--force", "a")
         assert process.wait(60) == 0
-    assert mngr.agent("c")["state"] == "RUNNING"
+    assert mngr.get_agent("c")["state"] == "RUNNING"

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from mngr.base.config import Settings
-from mngr.base.errors import Busy, HostGone, HostStopped, Unreachable, UsageError
+from mngr.base.errors import EngineBusy, HostGone, HostStopped, Unreachable, UsageError
 from mngr.base.paths import Home
 from mngr.host import registry
 from mngr.host.protocol import Provider
 from mngr.plugins.hooks import hookimpl
-from mngr.providers.shared.on_demand import Engine, EngineDefaults, Found, RentedProvider
+from mngr.providers.shared.on_demand import Engine, EngineDefaults, FoundMachine, OnDemandProvider
 
 _ENTER = '''
 [ -d "$0" ] || { echo gone >&2; exit 1; }
@@ -31,16 +31,14 @@ class ToyWire:
         self._name = name
         self._way = [path, str(turn)]
 
-    def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
+    def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
         clean = [] if only is None else ["env", "-i", *only]
         return ["sh", "-c", _ENTER, *self._way, *clean, "sh", "-c", program]
 
-    def lost(self, said: str) -> Unreachable:
+    def make_lost_error(self, said: str) -> Unreachable:
         if said == "stopped":
             return HostStopped("toy", self._name)
-        return (
-            HostGone("toy", self._name, "its directory was removed") if said == "gone" else Unreachable(said)
-        )
+        return HostGone("toy", self._name, "its directory was removed") if said == "gone" else Unreachable(said)
 
     def close(self) -> None:
         pass
@@ -56,15 +54,15 @@ class ToyEngine(EngineDefaults):
 
     def __init__(self, home: Home, options: dict[str, Any]) -> None:
         self._root = Path(str(options["root"]))
-        self._key = registry.key(home)
+        self._key = registry.compute_owner_key(home)
 
-    def plan(self, name: str, wish: dict[str, Any]) -> dict[str, Any]:
+    def plan_machine(self, name: str, wish: dict[str, Any]) -> dict[str, Any]:
         if wish.get("size") == "absurd":
             raise UsageError("no machine is that large", "ask for less")
         return {"tag": os.urandom(4).hex(), "from": wish.get("snapshot"), "size": wish.get("size")}
 
-    def make(self, name: str, facts: dict[str, Any]) -> dict[str, Any]:
-        self._fault("full", Busy("there is no room", "wait"))
+    def create(self, name: str, facts: dict[str, Any]) -> dict[str, Any]:
+        self._fault("full", EngineBusy("there is no room", "wait"))
         place = self._root / f"{name}.{facts['tag']}.{self._key}"
         if facts["from"]:
             shutil.copytree(Path(facts["from"]["place"]) / "files", place)
@@ -74,13 +72,13 @@ class ToyEngine(EngineDefaults):
         self._fault("die after make", None)
         return {**facts, "path": str(place), "turn": 1}
 
-    def join(self, name: str) -> dict[str, Any] | None:
+    def find_existing(self, name: str) -> dict[str, Any] | None:
         for place in self._root.glob(f"{name}.*"):
             _, tag, key = place.name.rsplit(".", 2)
             return {"tag": tag, "whose": key, "path": str(place), "turn": int((place / "on").read_text())}
         return None
 
-    def wire(self, name: str, facts: dict[str, Any]) -> ToyWire:
+    def open_wire(self, name: str, facts: dict[str, Any]) -> ToyWire:
         return ToyWire(name, facts["path"], facts["turn"])
 
     def start(self, name: str, facts: dict[str, Any]) -> dict[str, Any]:
@@ -102,17 +100,22 @@ class ToyEngine(EngineDefaults):
             shutil.rmtree(place)
         self._fault("die in remove", None)
 
-    def find(self) -> list[Found]:
+    def list_machines(self) -> list[FoundMachine]:
         return [
-            Found(what="directory", name=place.name, tag=place.name.split(".")[-2], removal=f"rm -r {place}")
+            FoundMachine(
+                resource_kind="directory",
+                name=place.name,
+                tag=place.name.split(".")[-2],
+                removal_command=f"rm -r {place}",
+            )
             for place in self._root.glob(f"*.{self._key}")
         ]
 
-    def snapshot(self, name: str, facts: dict[str, Any], place: str) -> dict[str, Any]:
+    def save_snapshot(self, name: str, facts: dict[str, Any], place: str) -> dict[str, Any]:
         shutil.copytree(facts["path"], Path(place) / "files", ignore=shutil.ignore_patterns("on", ".mngr"))
         return {"of": name}
 
-    def drop_snapshot(self, facts: dict[str, Any]) -> None:
+    def delete_snapshot(self, facts: dict[str, Any]) -> None:
         (self._root / f"dropped-{facts['of']}").touch()
 
     def _fault(self, what: str, error: Exception | None) -> None:
@@ -126,12 +129,12 @@ class ToyEngine(EngineDefaults):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-class ToyProvider(RentedProvider):
+class ToyProvider(OnDemandProvider):
     """Directories as hosts."""
 
     patience = 3.0
 
-    def hire(self, name: str, home: Home, options: dict[str, Any], note: Any) -> Engine:
+    def make_engine(self, name: str, home: Home, options: dict[str, Any], note: Any) -> Engine:
         return ToyEngine(home, options)
 
 
@@ -141,4 +144,4 @@ def _say(text: str) -> None:
 
 @hookimpl
 def mngr_providers(home: Home, settings: Settings) -> list[Provider]:
-    return [ToyProvider("toy", home, settings.table("providers.toy"), _say)]
+    return [ToyProvider("toy", home, settings.get_table("providers.toy"), _say)]

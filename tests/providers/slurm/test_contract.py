@@ -6,7 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from mngr.testkit.contract import HostContract, LossContract, NewHostContract, Place, StopHostContract
+from mngr.testkit.contract import (
+    HostContract,
+    LossContract,
+    NewHostContract,
+    ProviderUnderTest,
+    StopHostContract,
+)
 from tests.support.hosts.slurm import Line, Slurm
 
 
@@ -21,8 +27,8 @@ class TestSlurm(HostContract, NewHostContract, StopHostContract):
     """Every check has a job of its own."""
 
     @pytest.fixture
-    def place(self, slurm: Slurm) -> Place:
-        return Place("slurm", env=settings(slurm))
+    def place(self, slurm: Slurm) -> ProviderUnderTest:
+        return ProviderUnderTest("slurm", env=settings(slurm))
 
 
 @pytest.mark.sampled(12)
@@ -30,8 +36,8 @@ class TestSlurmLost(LossContract):
     """Slurm's programs are called through a line that can be cut."""
 
     @pytest.fixture
-    def place(self, slurm: Slurm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    def place(self, slurm: Slurm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProviderUnderTest]:
         line = Line(tmp_path_factory.mktemp("line") / "line")
         env = {**settings(slurm), "MNGR__PROVIDERS__SLURM__THROUGH": f'["{line.program}"]'}
-        yield Place("slurm", env=env, cut=line.cut, mend=line.mend)
+        yield ProviderUnderTest("slurm", env=env, cut_connections=line.cut, restore_connections=line.mend)
         line.cut()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mngr.testkit.contract import HostContract, Place
+from mngr.testkit.contract import HostContract, ProviderUnderTest
 from mngr.testkit.contract.program import clean_up
 from tests.host.scripts.conftest import land
 from tests.support.hosts.sshd import Farm
@@ -25,9 +25,9 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farm]:
 
 class TestBusybox(HostContract):
     @pytest.fixture
-    def place(self, small: Farm, request: pytest.FixtureRequest) -> Iterator[Place]:
+    def place(self, small: Farm, request: pytest.FixtureRequest) -> Iterator[ProviderUnderTest]:
         home = small.home("h1") / f"{id(request):x}"
-        yield Place(
+        yield ProviderUnderTest(
             "ssh",
             "h1",
             env={

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mngr.testkit.contract import HostContract, LossContract, Place
+from mngr.testkit.contract import HostContract, LossContract, ProviderUnderTest
 from mngr.testkit.contract.program import clean_up
 from tests.support.hosts.sshd import Farm
 
@@ -18,9 +18,9 @@ class TestSsh(HostContract):
     """On one connection, as a user would; every check has a home of its own there."""
 
     @pytest.fixture
-    def place(self, three_hosts: Farm, request: pytest.FixtureRequest) -> Iterator[Place]:
+    def place(self, three_hosts: Farm, request: pytest.FixtureRequest) -> Iterator[ProviderUnderTest]:
         home = three_hosts.home("h1") / f"{id(request):x}"
-        yield Place(
+        yield ProviderUnderTest(
             "ssh",
             "h1",
             env={
@@ -34,11 +34,11 @@ class TestSsh(HostContract):
 @pytest.mark.sampled(8)
 class TestSshLost(LossContract):
     @pytest.fixture
-    def place(self, farm: Farm) -> Place:
-        return Place(
+    def place(self, farm: Farm) -> ProviderUnderTest:
+        return ProviderUnderTest(
             "ssh",
             "h1",
             env={"MNGR__PROVIDERS__SSH__CONFIG": str(farm.config)},
-            cut=lambda: farm.cut("h1"),
-            mend=lambda: farm.mend("h1"),
+            cut_connections=lambda: farm.cut("h1"),
+            restore_connections=lambda: farm.mend("h1"),
         )

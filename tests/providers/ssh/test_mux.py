@@ -12,7 +12,7 @@ import pytest
 
 from mngr.base.errors import Unreachable
 from mngr.host import remote_host
-from mngr.host.remote_host import PipeHost
+from mngr.host.remote_host import RemoteHost
 from mngr.providers.ssh import mux
 from mngr.providers.ssh.provider import SshWire
 from tests.conftest import wait_for
@@ -36,7 +36,7 @@ def wire(farm: Farm) -> Iterator[SshWire]:
 
 
 def control_of(wire: SshWire) -> Path:
-    return Path(next(word for word in wire.argv("true") if word.startswith("ControlPath=")).partition("=")[2])
+    return Path(next(word for word in wire.build_argv("true") if word.startswith("ControlPath=")).partition("=")[2])
 
 
 def master(at: Path, *answers: bytes, hang: bool = False) -> threading.Thread:
@@ -60,8 +60,8 @@ def master(at: Path, *answers: bytes, hang: bool = False) -> threading.Thread:
     return thread
 
 
-def begin(at: Path, timeout: float | None = 10.0) -> mux.Session | None:
-    return mux.begin(str(at), "true", (0, 1, 2), timeout)
+def begin(at: Path, timeout: float | None = 10.0) -> mux.SshSession | None:
+    return mux.start_command(str(at), "true", (0, 1, 2), timeout)
 
 
 def test_a_command_needs_no_process_of_ssh(wire: SshWire, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,9 +74,9 @@ def test_a_command_needs_no_process_of_ssh(wire: SshWire, monkeypatch: pytest.Mo
 def test_what_the_server_refuses_goes_by_a_connection_of_its_own(wire: SshWire) -> None:
     """Its limit is 100 sessions on one connection."""
     quiet = os.open(os.devnull, os.O_RDWR)
-    held: list[mux.Session] = []
+    held: list[mux.SshSession] = []
     try:
-        while session := mux.begin(str(control_of(wire)), "exec sleep 1000", (quiet, quiet, quiet), 10.0):
+        while session := mux.start_command(str(control_of(wire)), "exec sleep 1000", (quiet, quiet, quiet), 10.0):
             held.append(session)
             assert len(held) <= 100
         assert len(held) == 100
@@ -98,7 +98,7 @@ def test_a_socket_that_nobody_answers(wire: SshWire) -> None:
 
 def test_a_command_that_is_cut_off_is_not_run_again(farm: Farm, wire: SshWire) -> None:
     count = farm.home("h1") / "count"
-    host = PipeHost("h1", "ssh", wire, str(farm.home("h1")), os.getuid())
+    host = RemoteHost("h1", "ssh", wire, str(farm.home("h1")), os.getuid())
     failed: list[Exception] = []
 
     def call() -> None:

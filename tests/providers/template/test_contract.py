@@ -11,7 +11,13 @@ from typing import Any
 
 import pytest
 
-from mngr.testkit.contract import HostContract, LossContract, NewHostContract, Place, StopHostContract
+from mngr.testkit.contract import (
+    HostContract,
+    LossContract,
+    NewHostContract,
+    ProviderUnderTest,
+    StopHostContract,
+)
 from tests.support.hosts.cable import Cable
 from tests.support.hosts.engines import IMAGE, TOOLS, Docker, Podman
 from tests.support.paths import ROOT
@@ -41,8 +47,8 @@ class TestTemplate(HostContract, NewHostContract, StopHostContract):
     """Docker's program."""
 
     @pytest.fixture
-    def place(self, docker_engine: Docker) -> Place:
-        return Place("box", env={**settings(), **docker_engine.env})
+    def place(self, docker_engine: Docker) -> ProviderUnderTest:
+        return ProviderUnderTest("box", env={**settings(), **docker_engine.env})
 
 
 @pytest.mark.full
@@ -50,8 +56,8 @@ class TestTemplateOfPodman(HostContract, NewHostContract, StopHostContract):
     """The same with another program."""
 
     @pytest.fixture
-    def place(self, podman_engine: Podman) -> Place:
-        return Place("box", env={**settings("podman", **preset("podman")), **podman_engine.env})
+    def place(self, podman_engine: Podman) -> ProviderUnderTest:
+        return ProviderUnderTest("box", env={**settings("podman", **preset("podman")), **podman_engine.env})
 
 
 @pytest.mark.sampled(16)
@@ -59,8 +65,8 @@ class TestTemplateLost(LossContract):
     """The daemon is reached through a cable that can be cut."""
 
     @pytest.fixture
-    def place(self, docker_engine: Docker, tmp_path: Path) -> Iterator[Place]:
+    def place(self, docker_engine: Docker, tmp_path: Path) -> Iterator[ProviderUnderTest]:
         cable = Cable(tmp_path / "cable.sock", docker_engine.dir / "docker.sock")
         env = {**settings(), "DOCKER_HOST": f"unix://{cable.path}"}
-        yield Place("box", env=env, cut=cable.cut, mend=cable.mend)
+        yield ProviderUnderTest("box", env=env, cut_connections=cable.cut, restore_connections=cable.mend)
         cable.cut()

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mngr.base.errors import UsageError
-from mngr.providers.template.placeholders import Sign, Template
-from tests.conftest import Mngr, end_servers
+from mngr.providers.template.placeholders import OutputPattern, ProviderTemplate
+from tests.conftest import MngrProgram, kill_tmux_servers
 from tests.providers.template.test_contract import GUIDE, preset
 
 WHOLE: dict[str, Any] = {
@@ -21,8 +21,8 @@ WHOLE: dict[str, Any] = {
 }
 
 
-def template(**more: Any) -> Template:
-    return Template("box", {key: value for key, value in {**WHOLE, **more}.items() if value is not None})
+def template(**more: Any) -> ProviderTemplate:
+    return ProviderTemplate("box", {key: value for key, value in {**WHOLE, **more}.items() if value is not None})
 
 
 @pytest.mark.parametrize(
@@ -49,34 +49,41 @@ def test_a_word_stays_a_word_and_other_braces_are_what_they_are() -> None:
     made = template(exec=["run", "--format={{.ID}}", "{id}", "{program}", "{end}"])
     made.check()
     program = "echo '{name}' \"$x\" {id}\nnext"
-    filled = made.fill("exec", {"id": "i 1", "name": "n", "program": program})
+    filled = made.fill_command("exec", {"id": "i 1", "name": "n", "program": program})
     assert filled == ["run", "--format={{.ID}}", "i 1", program, "{end}"]
 
 
 def test_a_list_inside_goes_with_its_value_and_all_else_must_have_one() -> None:
     values = {"name": "n", "tag": "t", "image": "i"}
-    assert template().options == ("size", "image")
-    assert template().fill("create", values) == ["make", "n", "--tag=t", "i"]
-    assert template().fill("create", {**values, "size": "2"}) == ["make", "n", "--tag=t", "--size", "2", "i"]
+    assert template().option_names == ("size", "image")
+    assert template().fill_command("create", values) == ["make", "n", "--tag=t", "i"]
+    assert template().fill_command("create", {**values, "size": "2"}) == [
+        "make",
+        "n",
+        "--tag=t",
+        "--size",
+        "2",
+        "i",
+    ]
     with pytest.raises(UsageError, match=r"create names \{image\}, which has no value"):
-        template().fill("create", {"name": "n", "tag": "t"})
+        template().fill_command("create", {"name": "n", "tag": "t"})
 
 
 def test_signs_are_texts_and_exit_codes() -> None:
-    sign = Sign("box", "busy", [75, "no (room|space)"])
-    assert sign.fits("", 75) and sign.fits("x\nNo Room left", 1) and not sign.fits("roomy", 1)
+    sign = OutputPattern("box", "busy", [75, "no (room|space)"])
+    assert sign.is_match("", 75) and sign.is_match("x\nNo Room left", 1) and not sign.is_match("roomy", 1)
     with pytest.raises(UsageError, match=r"\[providers.box\] busy"):
-        Sign("box", "busy", "(")
+        OutputPattern("box", "busy", "(")
 
 
 def test_every_preset_of_the_guide_is_whole() -> None:
     names = re.findall(r"^```toml (\w+)$", GUIDE.read_text(), re.MULTILINE)
     assert set(names) == {"box", "podman", "kubernetes", "e2b", "daytona", "fly"}
     for name in names:
-        Template(name, {**(preset("box") if name == "podman" else {}), **preset(name)}).check()
+        ProviderTemplate(name, {**(preset("box") if name == "podman" else {}), **preset(name)}).check()
 
 
-def test_hosts_that_cannot_be_stopped_take_more_than_one_agent(mngr: Mngr, tmp_path: Path) -> None:
+def test_hosts_that_cannot_be_stopped_take_more_than_one_agent(mngr: MngrProgram, tmp_path: Path) -> None:
     words = {
         "kind": "template",
         "home": str(tmp_path / "there"),
@@ -84,23 +91,23 @@ def test_hosts_that_cannot_be_stopped_take_more_than_one_agent(mngr: Mngr, tmp_p
         "exec": ["sh", "-c", "{program}", "{name}"],
         "destroy": ["true", "{name}"],
     }
-    mngr.env.update(
-        {f"MNGR__PROVIDERS__BOX__{key.upper()}": json.dumps(value) for key, value in words.items()}
-    )
+    mngr.env.update({f"MNGR__PROVIDERS__BOX__{key.upper()}": json.dumps(value) for key, value in words.items()})
     for name in ("foo", "bar"):
         mngr("create", f"{name}@one.box", "--transfer", "none", "--", "sleep", "1000")
-    assert {agent["host"] for agent in mngr.agents()} == {"one"}
+    assert {agent["host"] for agent in mngr.list_agents()} == {"one"}
     mngr("destroy", "--force", "@one.box")
-    end_servers(tmp_path / "there")
+    kill_tmux_servers(tmp_path / "there")
 
 
 def test_a_command_that_hosts_were_made_with_and_that_is_there_no_more_is_named() -> None:
     with pytest.raises(UsageError, match=re.escape("[providers.box] has no exec")):
-        template(exec=None).fill("exec", {"id": "i", "program": "true"})
+        template(exec=None).fill_command("exec", {"id": "i", "program": "true"})
 
 
 def test_what_is_told_is_the_line_that_tells_it() -> None:
     said = "docker: Cannot connect to the Docker daemon.\n\nRun 'docker run --help' for more information\n"
-    assert Sign("box", "away", "cannot connect").line(said) == "docker: Cannot connect to the Docker daemon."
-    assert Sign("box", "away", 125).line(said) == "Run 'docker run --help' for more information"
-    assert Sign("box", "away", "x").line("\n") == "it does not say why"
+    assert (
+        OutputPattern("box", "away", "cannot connect").get_line(said) == "docker: Cannot connect to the Docker daemon."
+    )
+    assert OutputPattern("box", "away", 125).get_line(said) == "Run 'docker run --help' for more information"
+    assert OutputPattern("box", "away", "x").get_line("\n") == "it does not say why"

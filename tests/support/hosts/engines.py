@@ -191,9 +191,7 @@ def _answers(sock: Path) -> bool:
 
 def _image() -> bytes:
     """A root file system with two users and links to where this machine's programs will be mounted."""
-    directories = (
-        ". usr sbin etc tmp root proc sys dev run var var/tmp home home/user".split()
-    )  # sbin is for --init
+    directories = ". usr sbin etc tmp root proc sys dev run var var/tmp home home/user".split()  # sbin is for --init
     links = [name for name in ("bin", "lib", "lib32", "lib64") if Path("/usr", name).exists()]
     files = {
         "etc/passwd": "root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000:user:/home/user:/bin/bash\n",

@@ -11,7 +11,7 @@ import struct
 import termios
 
 from mngr.providers.bridge import streams
-from mngr.providers.bridge.protocol import Made, Refused
+from mngr.providers.bridge.protocol import EngineError, UndoableResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Process:
     async def write(self, data: bytes) -> None:
         while data:
             await asyncio.sleep(0)
-            await streams.writable(self._in)
+            await streams.wait_writable(self._in)
             try:
                 data = data[os.write(self._in, data[:4096]) :]
             except OSError:
@@ -53,7 +53,7 @@ class Process:
     async def read(self, stream: int) -> AsyncIterator[bytes]:
         fd = self._out[stream - 1]
         while fd >= 0:
-            await streams.readable(fd)
+            await streams.wait_readable(fd)
             try:
                 data = os.read(fd, 65536)
             except OSError:  # the terminal has no process any more
@@ -70,7 +70,7 @@ class Process:
     async def resize(self, rows: int, columns: int) -> None:
         if columns == STUBBORN and not self._is_begged:
             self._is_begged = True
-            raise Refused("unreachable", "not now")
+            raise EngineError("unreachable", "not now")
         fcntl.ioctl(self._out[0], termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     async def kill(self) -> None:
@@ -79,17 +79,17 @@ class Process:
         await self.wait()
 
 
-class Engine:
+class ProcessEngine:
     """`host["dir"]` is the machine; without one, it is gone."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._options = options
         if options.get("broken"):
-            raise Refused("missing", "No module named 'nowhere'")
+            raise EngineError("missing", "No module named 'nowhere'")
 
     async def exec(self, host: dict[str, Any], program: str, terminal: list[Any] | None) -> Process:
         if not os.path.isdir(host["dir"]):
-            raise Refused("gone", f"there is no {host['dir']}")
+            raise EngineError("gone", f"there is no {host['dir']}")
         argv = ["sh", "-c", program]
         while os.path.exists(f"{host['dir']}/wait"):
             await asyncio.sleep(0.01)
@@ -121,18 +121,18 @@ class Engine:
         return {"words": words, "pid": os.getpid()}
 
     async def do_refuse(self, note: Note, kind: str) -> dict[str, Any]:
-        raise Refused(kind, f"it is {kind}")
+        raise EngineError(kind, f"it is {kind}")
 
     async def do_crash(self, note: Note) -> dict[str, Any]:
         raise ZeroDivisionError("by zero")
 
-    async def do_make(self, note: Note, path: str) -> Made:
+    async def do_make(self, note: Note, path: str) -> UndoableResult:
         open(path, "w").close()
 
         async def undo() -> None:
             os.unlink(path)
 
-        return Made({"path": path}, undo)
+        return UndoableResult({"path": path}, undo)
 
     async def do_sleep(self, note: Note, path: str) -> dict[str, Any]:
         try:
@@ -144,3 +144,6 @@ class Engine:
 
     async def close(self) -> None:
         pass
+
+
+ENGINE = ProcessEngine

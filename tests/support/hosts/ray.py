@@ -118,9 +118,7 @@ class Cluster:
         """What the cluster itself says of its named actors and its nodes."""
         if self._clerk is None:
             words = [*self._enter(), str(self.python), "-c", CLERK % PORT]
-            self._clerk = subprocess.Popen(
-                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={"PATH": PATH}
-            )
+            self._clerk = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={"PATH": PATH})
             self._hear()
         assert self._clerk.stdin
         self._clerk.stdin.write(f"{what}\n".encode())
@@ -287,17 +285,13 @@ class Cluster:
         return [program("nsenter"), f"--net=/proc/{self._pid}/ns/net"]
 
     def _wait(self, count: int) -> None:
-        self._until(
-            lambda: sum("Ray runtime started" in self._log(name) for name in ("head", *self._nodes)) >= count
-        )
+        self._until(lambda: sum("Ray runtime started" in self._log(name) for name in ("head", *self._nodes)) >= count)
 
     def _until(self, condition: Any) -> None:
         deadline = time.monotonic() + STARTS
         while not condition():
             if time.monotonic() > deadline or (self._head and self._head.poll() is not None):
-                raise RuntimeError(
-                    "Ray did not start:\n" + "\n".join(self._log(n) for n in ("head", *self._nodes))
-                )
+                raise RuntimeError("Ray did not start:\n" + "\n".join(self._log(n) for n in ("head", *self._nodes)))
             time.sleep(0.05)
 
     def _log(self, name: str) -> str:
@@ -306,9 +300,7 @@ class Cluster:
     def _end_bridges(self) -> None:
         file, taken = self.dir / "bridges", self.dir / "bridges.ended"
         if file.exists():
-            file.rename(
-                taken
-            )  # first: who is killed is followed by another at once, which is in the next one
+            file.rename(taken)  # first: who is killed is followed by another at once, which is in the next one
             for pid in taken.read_text().split():
                 if b"mngr.providers.ray.bridge" in _words(int(pid)):
                     kill(int(pid))

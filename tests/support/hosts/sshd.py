@@ -81,9 +81,7 @@ class Site:
         """Run a command there with plain ssh, which waits so many seconds for a connection."""
         options = ["-o", "BatchMode=yes", "-o", f"ConnectTimeout={patience}"]
         argv = ["ssh", "-F", str(config), *options, self.name, *words]
-        return subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
-        )
+        return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
 
 
 def fresh_home(home: Path) -> None:

@@ -151,9 +151,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 def test_an_engine_runs_the_image_with_our_programs(engine: Engine) -> None:
     engine.start_container("c1")
-    shown = engine.run(
-        "exec", "c1", "sh", "-c", "tmux new-session -d sleep 60; tmux list-sessions; git --version"
-    )
+    shown = engine.run("exec", "c1", "sh", "-c", "tmux new-session -d sleep 60; tmux list-sessions; git --version")
     assert "1 windows" in shown.stdout
     assert "git version" in shown.stdout
     user = engine.run("exec", "-u", USER, "c1", "sh", "-c", "id -un; touch ~/file; ls $HOME")
@@ -196,12 +194,8 @@ def test_what_was_started_ends_with_tests_that_are_killed(
     kind: Callable[[], Farm | Machines | Docker],
 ) -> None:
     module = kind.__module__
-    code = (
-        f"import {module} as m; p = m.{kind.__name__}()._place; print(p.number, p.dir, flush=True); input()"
-    )
-    tests = subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    code = f"import {module} as m; p = m.{kind.__name__}()._place; print(p.number, p.dir, flush=True); input()"
+    tests = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with tests:
         assert tests.stdout
         number, directory = tests.stdout.readline().split()

@@ -28,9 +28,7 @@ class Answer:
     def events(self) -> list[dict[str, Any]]:
         """The data of each server-sent event."""
         lines = [line.strip() for line in self.data.decode().splitlines()]
-        return [
-            json.loads(line[6:]) for line in lines if line.startswith("data: ") and line != "data: [DONE]"
-        ]
+        return [json.loads(line[6:]) for line in lines if line.startswith("data: ") and line != "data: [DONE]"]
 
 
 def post(
@@ -66,9 +64,7 @@ def ask(
     tools: Mapping[str, Any] | None = None, turns: list[tuple[str, str]] | None = None, **more: Any,
 ) -> Answer:  # fmt: skip
     """Ask as a client of an API does; `turns` are (role, text) after the first message, `tools` name: schema."""
-    path, body = request(
-        api, [("user", text), *(turns or [])], {"Bash": SHELL} if tools is None else tools, stream
-    )
+    path, body = request(api, [("user", text), *(turns or [])], {"Bash": SHELL} if tools is None else tools, stream)
     return post(server, f"/s/{session}{path}", {**body, **more})
 
 

@@ -19,9 +19,7 @@ CALLED = {"anthropic": "tool_use", "responses": "completed", "chat": "tool_calls
 @BOTH
 @ALL
 def test_a_text(api: str, stream: bool) -> None:
-    with ModelServer(
-        [{"text": LONG, "usage": {"input": 7, "output": 3, "cache_read": 2, "cache_write": 1}}]
-    ) as server:
+    with ModelServer([{"text": LONG, "usage": {"input": 7, "output": 3, "cache_read": 2, "cache_write": 1}}]) as server:
         heard = hear(api, ask(server, api=api, stream=stream), stream=stream)
         assert heard == Heard(LONG, "", [], END[api], (10, 3))
 
@@ -84,9 +82,7 @@ PATCH = "*** Begin Patch\n*** Add File: /a\n+b\n+c\n*** End Patch\n"
     ],
 )  # fmt: skip
 @ALL
-def test_calls_in_the_tools_that_the_client_has(
-    api: str, tools: dict[str, Any], step: Any, call: Any
-) -> None:
+def test_calls_in_the_tools_that_the_client_has(api: str, tools: dict[str, Any], step: Any, call: Any) -> None:
     with ModelServer([step]) as server:
         assert hear(api, ask(server, api=api, tools=tools), stream=False).calls == [call]
 
@@ -117,9 +113,7 @@ def test_what_codex_says_of_itself_is_no_answer_of_the_model() -> None:
 
 def test_what_a_client_asks_beside_that() -> None:
     with ModelServer() as server:
-        counted = post(server, "/s/foo/v1/messages/count_tokens", {"messages": ["x" * 400]}).json()[
-            "input_tokens"
-        ]
+        counted = post(server, "/s/foo/v1/messages/count_tokens", {"messages": ["x" * 400]}).json()["input_tokens"]
         assert 100 < counted < 120
         assert "totalTokens" in post(server, "/s/foo/v1beta/models/m:countTokens", {}).json()
-        assert [row["api"] for row in server.log("foo")] == ["count_tokens"] * 2
+        assert [row["api"] for row in server.list_requests("foo")] == ["count_tokens"] * 2

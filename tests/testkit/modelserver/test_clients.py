@@ -26,7 +26,7 @@ def test_the_log_says_who_sent_what_and_how_much(api: str, tmp_path: Path) -> No
     path = tmp_path / "requests.jsonl"
     with ModelServer([{"text": "look", "sh": "ls"}], log=str(path)) as server:
         ask(server, "x" * 4000, api=api, turns=[("assistant", "yes?"), ("user", "the end")])
-        (row,) = server.log("foo")
+        (row,) = server.list_requests("foo")
         assert (row["session"], row["api"], row["model"], row["status"]) == ("foo", api, "m", 200)
         assert row["turns"] == (4 if api == "chat" else 3)
         assert row["last"] == {"role": "user", "text": "the end"}
@@ -39,15 +39,13 @@ def test_the_log_says_who_sent_what_and_how_much(api: str, tmp_path: Path) -> No
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_the_log_in_memory_is_bounded_and_the_file_has_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mngr.testkit.modelserver.log._MOST_ROWS", 5)
+def test_the_log_in_memory_is_bounded_and_the_file_has_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mngr.testkit.modelserver.log._MAX_ROWS", 5)
     with ModelServer(log=str(tmp_path / "log")) as server:
         for _ in range(8):
             ask(server)
-        assert [row["n"] for row in server.log()] == [3, 4, 5, 6, 7]
-        assert [row["n"] for row in server.log(since=6)] == [6, 7]
+        assert [row["n"] for row in server.list_requests()] == [3, 4, 5, 6, 7]
+        assert [row["n"] for row in server.list_requests(since=6)] == [6, 7]
     assert len((tmp_path / "log").read_text().splitlines()) == 8
 
 
@@ -61,7 +59,7 @@ def test_whole_requests_are_kept_without_credentials(tmp_path: Path) -> None:
     }
     with ModelServer(dump=str(tmp_path / "dump"), log=str(tmp_path / "log")) as server:
         post(server, "/s/..%2Ffoo/v1/messages", body, secret)
-        assert [row["session"] for row in server.log()] == ["../foo"]
+        assert [row["session"] for row in server.list_requests()] == ["../foo"]
     (file,) = (tmp_path / "dump").iterdir()
     kept = json.loads(file.read_text())
     assert (kept["body"], kept["headers"]["X-Other"]) == (body, "shown")
@@ -74,7 +72,7 @@ def test_a_session_can_have_any_name() -> None:
         path = server.url("ü b?").removeprefix(server.url())
         _, body = request("anthropic", [("user", "hi")], {"Bash": {}}, False)
         assert hear("anthropic", post(server, path + "/v1/messages", body), stream=False).text == "mine"
-        assert server.asked("ü b?") == [1]
+        assert server.count_requests("ü b?") == [1]
 
 
 def raw(server: ModelServer, data: bytes, *, reset: bool = False) -> bytes:
@@ -127,7 +125,7 @@ def test_a_strange_body_is_answered(api: str, junk: Any) -> None:
     with ModelServer() as server:
         for key in [*body, "generationConfig", "response_format", "text", "max_tokens", "output_config"]:
             assert post(server, path, {**body, key: junk}).status == 200, key
-        assert all("error" not in row for row in server.log())
+        assert all("error" not in row for row in server.list_requests())
 
 
 def test_a_body_of_64_mb_is_too_large_packed_or_not_and_the_client_reads_why() -> None:
@@ -147,7 +145,7 @@ def test_a_body_of_64_mb_is_too_large_packed_or_not_and_the_client_reads_why() -
             response = connection.getresponse()
             assert response.status == 413 and b"at most 64 MB" in response.read()
             connection.close()
-        assert [row["status"] for row in server.log()] == [413, 413, 413]
+        assert [row["status"] for row in server.list_requests()] == [413, 413, 413]
 
 
 @pytest.mark.parametrize("depth", [100, 480, 100_000])
@@ -157,7 +155,7 @@ def test_a_body_that_is_deep_is_answered_or_refused(depth: int, tmp_path: Path) 
     with ModelServer(dump=str(tmp_path)) as server:
         assert post(server, "/v1/messages", body.encode()).status in ((200,) if depth == 100 else (200, 400))
         assert ask(server).status == 200
-        assert all("error" not in row for row in server.log())
+        assert all("error" not in row for row in server.list_requests())
 
 
 @pytest.mark.parametrize("packing", ["gzip", "deflate"])
@@ -166,10 +164,7 @@ def test_a_packed_body_and_one_in_chunks_are_read(packing: str) -> None:
     data = json.dumps(body).encode()
     packed = gzip.compress(data) if packing == "gzip" else zlib.compress(data)
     with ModelServer() as server:
-        assert (
-            hear("anthropic", post(server, path, packed, {"Content-Encoding": packing}), stream=False).text
-            == "read"
-        )
+        assert hear("anthropic", post(server, path, packed, {"Content-Encoding": packing}), stream=False).text == "read"
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
         connection.request(
             "POST",

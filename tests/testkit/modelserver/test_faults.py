@@ -28,8 +28,8 @@ def test_it_fails_so_often_and_each_try_is_counted(api: str, stream: bool) -> No
         assert [answer.status for answer in answers] == [429, 429, 429, 200, 200]
         assert hear(api, answers[3], stream=stream).text == "at last"
         assert hear(api, answers[4], stream=stream).text == "next"
-        assert server.asked("foo") == [4, 1]
-        rows = server.log("foo")
+        assert server.count_requests("foo") == [4, 1]
+        rows = server.list_requests("foo")
         assert [(row["step"], row["asked"], row["fault"]) for row in rows] == [
             (1, 1, "fail"), (1, 2, "fail"), (1, 3, "fail"), (1, 4, None), (2, 1, None),
         ]  # fmt: skip
@@ -93,11 +93,9 @@ def test_a_cut_answer_and_then_a_whole_one(api: str, stream: bool, script: str) 
             assert len(answer.data) > 100
             if stream:
                 assert len(answer.events()) == 3
-        assert (
-            hear(api, ask(server, prompt, api=api, stream=stream), stream=stream).text == "a long text " * 20
-        )
-        assert [row["fault"] for row in server.log()] == ["cut", "cut", None]
-        assert all(row["seconds"] is not None for row in server.log())
+        assert hear(api, ask(server, prompt, api=api, stream=stream), stream=stream).text == "a long text " * 20
+        assert [row["fault"] for row in server.list_requests()] == ["cut", "cut", None]
+        assert all(row["seconds"] is not None for row in server.list_requests())
 
 
 def _error_in(api: str, answer: Answer) -> Any:
@@ -107,14 +105,12 @@ def _error_in(api: str, answer: Answer) -> Any:
 
 @ALL
 def test_an_error_inside_the_stream(api: str) -> None:
-    with ModelServer(
-        [{"text": "long enough for three pieces " * 3, "sse_error": "overloaded_error"}]
-    ) as server:
+    with ModelServer([{"text": "long enough for three pieces " * 3, "sse_error": "overloaded_error"}]) as server:
         answer = ask(server, api=api, stream=True)
         assert answer.status == 200 and len(answer.events()) == 3
         assert "overloaded_error" in json.dumps(_error_in(api, answer))
         assert hear(api, ask(server, api=api, stream=True), stream=True).text.startswith("long enough")
-        server.script("foo", [{"sse_error": "overloaded_error"}])
+        server.set_script("foo", [{"sse_error": "overloaded_error"}])
         assert ask(server, api=api).status == 529
 
 
@@ -134,7 +130,7 @@ def test_faults_come_one_after_the_other() -> None:
         assert ask(server, stream=True).data == b"<cut>"
         assert ask(server, stream=True).events()[-1]["type"] == "error"
         assert hear("anthropic", ask(server, stream=True), stream=True).text == "done"
-        assert [row["fault"] for row in server.log()] == ["fail", "hang", "cut", "sse_error", None]
+        assert [row["fault"] for row in server.list_requests()] == ["fail", "hang", "cut", "sse_error", None]
 
 
 def _hang(server: ModelServer, *, stream: bool = True, timeout: float = 10) -> bytes:
@@ -153,9 +149,9 @@ def test_silence_until_the_client_goes(stream: bool) -> None:
         for number in range(2):
             with pytest.raises(TimeoutError):
                 _hang(server, stream=stream, timeout=0.2)
-            wait_for(lambda: [row for row in server.log()[number:] if row["seconds"] is not None])  # noqa: B023
-            assert server.log()[number]["fault"] == "hang"
-        assert server.asked("foo") == [2]
+            wait_for(lambda: [row for row in server.list_requests()[number:] if row["seconds"] is not None])  # noqa: B023
+            assert server.list_requests()[number]["fault"] == "hang"
+        assert server.count_requests("foo") == [2]
 
 
 def test_a_request_that_is_not_answered_yet_is_in_the_log_and_ends_with_the_server(tmp_path: Path) -> None:
@@ -170,7 +166,7 @@ def test_a_request_that_is_not_answered_yet_is_in_the_log_and_ends_with_the_serv
     with ModelServer([{"hang": True}], log=str(tmp_path / "log")) as server:
         thread = threading.Thread(target=client)
         thread.start()
-        (row,) = wait_for(server.log)
+        (row,) = wait_for(server.list_requests)
         assert (row["status"], row["seconds"], row["last"]) == (None, None, {"role": "user", "text": "hi"})
     thread.join(5)
     assert ended == ["IncompleteRead"]
@@ -190,7 +186,7 @@ def test_slow_before_and_between() -> None:
         whole = time.monotonic() - begin
         connection.close()
         assert first >= 0.2 and whole >= 0.2 + 0.05 * 9  # eleven events
-        (row,) = server.log()
+        (row,) = server.list_requests()
         assert row["seconds"] >= 0.6
 
 
@@ -203,5 +199,5 @@ def test_a_client_that_goes_away_is_noted_and_its_step_used_up() -> None:
         client.sendall(f"POST /s/foo{path} HTTP/1.1\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
         assert client.recv(100)
         client.close()
-        assert wait_for(lambda: server.log()[0].get("gone"))
+        assert wait_for(lambda: server.list_requests()[0].get("gone"))
         assert hear("anthropic", ask(server), stream=False).text == "next"

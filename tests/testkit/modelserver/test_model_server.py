@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from mngr.testkit.contract.program import Beside
-from tests.conftest import BIN, Mngr, wait_for
+from mngr.testkit.contract.program import BackgroundProgram
+from tests.conftest import BIN_DIR, MngrProgram, wait_for
 
 
 def ask(url: str, text: str = "hi") -> str:
@@ -25,12 +25,12 @@ def ask(url: str, text: str = "hi") -> str:
         return said
 
 
-def test_it_prints_its_url_plays_the_script_and_logs(mngr: Mngr, tmp_path: Path) -> None:
+def test_it_prints_its_url_plays_the_script_and_logs(mngr: MngrProgram, tmp_path: Path) -> None:
     script = tmp_path / "script.json"
     script.write_text('{"sessions": {"foo": [{"text": "for foo"}]}, "steps": [{"text": "for all"}]}')
     log, dump = tmp_path / "log", tmp_path / "dump"
-    with Beside(mngr, "model-server", str(script), "--log", str(log), "--dump", str(dump)) as process:
-        url = process.line()
+    with BackgroundProgram(mngr, "model-server", str(script), "--log", str(log), "--dump", str(dump)) as process:
+        url = process.read_line()
         assert url.startswith("http://127.0.0.1:")
         assert [ask(url + "/s/foo"), ask(url + "/s/bar"), ask(url + "/s/foo")] == ["for foo", "for all", "ok"]
         rows = [json.loads(line) for line in log.read_text().splitlines()]
@@ -42,16 +42,16 @@ def test_it_prints_its_url_plays_the_script_and_logs(mngr: Mngr, tmp_path: Path)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_it_also_while_a_client_waits(mngr: Mngr, number: int, code: int) -> None:
-    with Beside(mngr, "model-server", '[{"hang": true}]', "--format", "json") as process:
-        said = json.loads(process.line())
+def test_a_signal_ends_it_also_while_a_client_waits(mngr: MngrProgram, number: int, code: int) -> None:
+    with BackgroundProgram(mngr, "model-server", '[{"hang": true}]', "--format", "json") as process:
+        said = json.loads(process.read_line())
         assert (said["v"], said["pid"]) == (1, process.process.pid)
         port = int(said["url"].rpartition(":")[2])
         client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
         client.request("POST", "/v1/messages", json.dumps({"messages": [], "tools": [{"name": "Bash"}]}))
         wait_for(lambda: _health(said["url"])["requests"] == 1)
         os.kill(said["pid"], number)
-        ran = process.end(timeout=10)
+        ran = process.wait_for_end(timeout=10)
         assert (ran.code, ran.out, ran.err) == (code, "", "")
         client.close()
 
@@ -61,14 +61,12 @@ def _health(url: str) -> Any:
         return json.load(answer)
 
 
-def shell(mngr: Mngr, command: str) -> subprocess.Popen[str]:
+def shell(mngr: MngrProgram, command: str) -> subprocess.Popen[str]:
     """The server as a shell starts it."""
-    return subprocess.Popen(
-        ["sh", "-c", command], cwd=mngr.repo, env=mngr.env, stdout=subprocess.PIPE, text=True
-    )
+    return subprocess.Popen(["sh", "-c", command], cwd=mngr.repo, env=mngr.env, stdout=subprocess.PIPE, text=True)
 
 
-def test_in_the_background_of_a_script_it_outlives_an_interrupt(mngr: Mngr) -> None:
+def test_in_the_background_of_a_script_it_outlives_an_interrupt(mngr: MngrProgram) -> None:
     with shell(mngr, "trap '' INT; exec mngr model-server '[]'") as process:
         assert process.stdout
         url = process.stdout.readline().strip()
@@ -78,7 +76,7 @@ def test_in_the_background_of_a_script_it_outlives_an_interrupt(mngr: Mngr) -> N
         assert process.wait(10) == 143
 
 
-def test_more_connections_than_it_can_open_do_not_end_it(mngr: Mngr) -> None:
+def test_more_connections_than_it_can_open_do_not_end_it(mngr: MngrProgram) -> None:
     with shell(mngr, "ulimit -n 24; exec mngr model-server '[]'") as process:
         assert process.stdout
         url = process.stdout.readline().strip()
@@ -89,16 +87,16 @@ def test_more_connections_than_it_can_open_do_not_end_it(mngr: Mngr) -> None:
         process.terminate()
 
 
-def test_a_full_disk_is_told_and_does_not_end_it(mngr: Mngr) -> None:
-    with Beside(mngr, "model-server", "[]", "--log", "/dev/full") as process:
-        url = process.line()
+def test_a_full_disk_is_told_and_does_not_end_it(mngr: MngrProgram) -> None:
+    with BackgroundProgram(mngr, "model-server", "[]", "--log", "/dev/full") as process:
+        url = process.read_line()
         assert ask(url) == ask(url) == "ok"
         assert _health(url) == {"ok": True, "requests": 2, "trouble": "the log: No space left on device"}
 
 
-def test_the_script_from_standard_input_and_the_url_in_a_line_of_ones_own(mngr: Mngr) -> None:
+def test_the_script_from_standard_input_and_the_url_in_a_line_of_ones_own(mngr: MngrProgram) -> None:
     with subprocess.Popen(
-        [BIN / "mngr", "model-server", "-", "--format", "at {url}"],
+        [BIN_DIR / "mngr", "model-server", "-", "--format", "at {url}"],
         cwd=mngr.repo, env=mngr.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         assert process.stdin and process.stdout
@@ -109,15 +107,15 @@ def test_the_script_from_standard_input_and_the_url_in_a_line_of_ones_own(mngr: 
         process.terminate()
 
 
-def test_a_port_of_ones_own_an_address_of_ones_own_and_one_that_is_taken(mngr: Mngr) -> None:
-    with Beside(mngr, "model-server", "[]", "--listen", "127.0.0.2") as process:
-        url = process.line()
+def test_a_port_of_ones_own_an_address_of_ones_own_and_one_that_is_taken(mngr: MngrProgram) -> None:
+    with BackgroundProgram(mngr, "model-server", "[]", "--listen", "127.0.0.2") as process:
+        url = process.read_line()
         assert url.startswith("http://127.0.0.2:") and ask(url) == "ok"
         port = url.rpartition(":")[2]
         ran = mngr("model-server", "[]", "--listen", "127.0.0.2", "--port", port, code=1)
         assert f"cannot listen on 127.0.0.2 port {port}: Address already in use" in ran.err
-    with Beside(mngr, "model-server", "[]", "--port", port) as process:
-        assert process.line() == f"http://127.0.0.1:{port}"
+    with BackgroundProgram(mngr, "model-server", "[]", "--port", port) as process:
+        assert process.read_line() == f"http://127.0.0.1:{port}"
 
 
 @pytest.mark.parametrize(
@@ -132,8 +130,6 @@ def test_a_port_of_ones_own_an_address_of_ones_own_and_one_that_is_taken(mngr: M
         (["[]", "--dump", "README.md"], "cannot write README.md"),
     ],
 )
-def test_what_cannot_be_played_or_written_is_refused_at_once(
-    mngr: Mngr, words: list[str], message: str
-) -> None:
+def test_what_cannot_be_played_or_written_is_refused_at_once(mngr: MngrProgram, words: list[str], message: str) -> None:
     ran = mngr("model-server", *words, code=2)
     assert message in ran.err and "Hint: " in ran.err and ran.out == ""

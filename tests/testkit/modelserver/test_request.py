@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mngr.testkit.modelserver.handler import APIS
-from mngr.testkit.modelserver.play import Plays
-from mngr.testkit.modelserver.request import Request, tokens_of
-from mngr.testkit.modelserver.script import Script, Step
-from mngr.testkit.modelserver.tools import calls_of
+from mngr.testkit.modelserver.playback import Playback
+from mngr.testkit.modelserver.request import ModelRequest, estimate_tokens
+from mngr.testkit.modelserver.script import ModelScript, ScriptedStep
+from mngr.testkit.modelserver.tools import resolve_calls
 
 WORDS = [
     "additional_tools", "content", "contents", "function", "functionDeclarations", "functionResponse", "functions",
@@ -31,17 +31,17 @@ ANY = st.recursive(
 @given(body=st.dictionaries(st.sampled_from(WORDS), ANY, max_size=6))
 def test_whatever_is_sent_it_can_be_answered(api: str, body: dict[str, Any]) -> None:
     shape = APIS[api]
-    said = shape.read(body)
+    said = shape.parse_request(body)
     assert all(isinstance(turn.text, str) and isinstance(turn.role, str) for turn in said.turns)
-    assert all(tokens_of(part) >= 0 for part in shape.sizes(body).values())
-    request = Request(api=api, session="s", model="m", stream=False, body=body, said=said, size=1)
-    assert Plays(Script(steps=(Step(text="a"),))).choose(request).step.text is not None
-    step = Plays(Script()).choose(request).step
-    assert calls_of(step.calls, said.tools) == ()
+    assert all(estimate_tokens(part) >= 0 for part in shape.select_measured_parts(body).values())
+    request = ModelRequest(api=api, session="s", model="m", stream=False, body=body, parsed=said, size=1)
+    assert Playback(ModelScript(steps=(ScriptedStep(text="a"),))).choose_step(request).step.text is not None
+    step = Playback(ModelScript()).choose_step(request).step
+    assert resolve_calls(step.calls, said.tools) == ()
 
 
 @pytest.mark.parametrize(
     ("value", "tokens"), [(None, 0), ("", 0), ([], 0), ("abcd", 1), ("abcde", 2), ("ü" * 4, 2), (["ab"], 2)]
 )
 def test_a_token_is_four_bytes(value: Any, tokens: int) -> None:
-    assert tokens_of(value) == tokens
+    assert estimate_tokens(value) == tokens

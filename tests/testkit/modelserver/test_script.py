@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from mngr.base.errors import UsageError
 from mngr.testkit.modelserver import ModelServer
-from mngr.testkit.modelserver.script import Call, Fail, Script, Step, parse_script
+from mngr.testkit.modelserver.script import (
+    ModelScript,
+    ScriptedCall,
+    ScriptedFailure,
+    ScriptedStep,
+    parse_script,
+)
 
 
 @pytest.mark.parametrize(
@@ -69,11 +75,11 @@ def test_a_good_one_is_what_it_says() -> None:
         ],
         "match": "all",
     }
-    calls = (Call("tool", "T", {}), Call("sh", value="ls"), Call("write", "p", "c"))
-    assert parse_script(json.dumps(script)) == Script(
+    calls = (ScriptedCall("tool", "T", {}), ScriptedCall("sh", value="ls"), ScriptedCall("write", "p", "c"))
+    assert parse_script(json.dumps(script)) == ModelScript(
         steps=(
-            Step(text="a", calls=calls),
-            Step(fail=Fail(529, times=-1, headers={"retry-after": "3"}), delay=0.5),
+            ScriptedStep(text="a", calls=calls),
+            ScriptedStep(fail=ScriptedFailure(529, times=-1, headers={"retry-after": "3"}), delay=0.5),
         ),
         match="all",
     )
@@ -88,14 +94,16 @@ ANY = st.recursive(
 @given(ANY)
 def test_whatever_it_is_it_is_parsed_or_refused(script: Any) -> None:
     try:
-        assert isinstance(parse_script(script), Script)
+        assert isinstance(parse_script(script), ModelScript)
     except UsageError as error:
         assert error.message
 
 
 def test_faults_by_the_number_of_times_asked() -> None:
-    step = Step(fail=Fail(429, times=2), hang=True, hang_times=1, cut=0, sse_error="e", sse_error_times=2)
-    assert [step.fault(asked) for asked in range(1, 8)] == [
+    step = ScriptedStep(
+        fail=ScriptedFailure(429, times=2), hang=True, hang_times=1, cut=0, sse_error="e", sse_error_times=2
+    )
+    assert [step.find_fault(asked) for asked in range(1, 8)] == [
         "fail",
         "fail",
         "hang",
@@ -104,4 +112,6 @@ def test_faults_by_the_number_of_times_asked() -> None:
         "sse_error",
         None,
     ]
-    assert {Step(fail=Fail(429, times=-1), cut=1).fault(asked) for asked in (1, 2, 1000)} == {"fail"}
+    assert {ScriptedStep(fail=ScriptedFailure(429, times=-1), cut=1).find_fault(asked) for asked in (1, 2, 1000)} == {
+        "fail"
+    }

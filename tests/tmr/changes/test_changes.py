@@ -10,11 +10,17 @@ from mngr.base.paths import Home
 from mngr.mapreduce.run_state import Task, TaskState
 from mngr.providers.local import LocalHost
 from mngr.tmr.changes import changes as changes_module
-from mngr.tmr.changes.conflict_graph import Clash, clashes, converging, largest, neighbours
-from mngr.tmr.changes.deduplicate import collapse
-from mngr.tmr.changes.excluded import by_cause, escalations
-from mngr.tmr.changes.same_code import meaning
-from mngr.tmr.integrate.compose import rank
+from mngr.tmr.changes.conflict_graph import (
+    ConflictPair,
+    choose_compatible,
+    list_conflicts,
+    list_overlaps,
+    map_conflicts,
+)
+from mngr.tmr.changes.deduplicate import deduplicate_changes
+from mngr.tmr.changes.excluded import group_by_reason, list_escalations
+from mngr.tmr.changes.same_code import normalize_code
+from mngr.tmr.integrate.compose import rank_changes
 from tests.tmr.field import Commit, Field, Files, app, fix, function, note
 
 
@@ -50,20 +56,16 @@ def test_a_fix_goes_with_the_one_it_builds_on_and_what_was_taken_back_is_no_fix(
         ("better", fix(1, "return 11")),
         ("apart", {"src/other.py": "A = 1\n\n\nB = 2\n\n\nC = 4\n"}),
     )
-    field.claim(
-        "b", ("try", fix(2, "return 5")), ("no", {"src/app.py": app()}), ("right", fix(3, "return 6"))
-    )
+    field.claim("b", ("try", fix(2, "return 5")), ("no", {"src/app.py": app()}), ("right", fix(3, "return 6")))
     built, apart, right = field.changes()
-    assert (
-        field.show(built.commit, "src/app.py") == app(f1="return 11") and len(built.made_by[0].commits) == 2
-    )
+    assert field.show(built.commit, "src/app.py") == app(f1="return 11") and len(built.made_by[0].commits) == 2
     assert built.title == "one (and 1 more)" and apart.paths == ["src/other.py"]
     assert field.show(right.commit, "src/app.py") == app(f3="return 6"), "what was undone is in no change"
 
 
 def test_what_stands_on_the_fix_of_a_cause_stands_alone_if_it_can_and_else_needs_it(field: Field) -> None:
     cause = field.claim("cause-1", ("[FIX_IMPL] Cause", fix(5, "return 5")))[-1]
-    field.state.facts["base"] = [{"type": "base", "by": "cause-1", "commit": cause, "added": True}]
+    field.state.recipe_rows["base"] = [{"type": "base", "by": "cause-1", "commit": cause, "added": True}]
     far = {"src/app.py": app(f5="return 5", f30="return 3")}
     made = field.claim("far", ("[FIX_IMPL] Far", far), ("[FIX_DOC] Words", {"README.md": None}), base=cause)
     field.claim("near", ("[FIX_IMPL] Near", fix(5, "return 55")), base=cause)
@@ -74,7 +76,7 @@ def test_what_stands_on_the_fix_of_a_cause_stands_alone_if_it_can_and_else_needs
     alone = field.compose([third, second])
     assert [one.changes for one in alone.commits] == [[second.id]]
     assert alone.conflicts[0].change == third.id and alone.conflicts[0].others == [first.id]
-    both = field.compose(rank([third, second, first]))
+    both = field.compose(rank_changes([third, second, first]))
     assert field.show(both.head, "src/app.py") == app(f5="return 55", f30="return 3") and not both.conflicts
     del field.state.tasks["cause-1"]
     kept, left = field.split()
@@ -102,9 +104,9 @@ def test_what_is_not_confirmed_is_left_out_with_its_reason_and_causes_and_escala
         "b0": "no disk in /tmp/x0/y", "b1": "no disk in /tmp/x1/y", "b2": "no disk in /tmp/x2/y",
         "busy": "it is not settled: working", "t0": "it is refuted", "t1": "it is flaky", "t2": "it is unverified",
     }  # fmt: skip
-    assert by_cause(left)[0]["count"] == 3 and by_cause(left)[0]["tasks"] == ["b0", "b1", "b2"]
+    assert group_by_reason(left)[0]["count"] == 3 and group_by_reason(left)[0]["tasks"] == ["b0", "b1", "b2"]
     assert next(one for one in left if one.task == "t0").escalations[0]["detail"] == "red"
-    (group,) = escalations(field.state)
+    (group,) = list_escalations(field.state)
     assert group["count"] == 4 and group["tasks"] == ["fine", "t0", "t1", "t2"]
 
 
@@ -126,9 +128,9 @@ def test_changes_are_kept_as_a_file_and_by_names(field: Field) -> None:
     field.claim("a", ("[FIX_IMPL] One", fix(1)), claim={"escalations": [{"kind": "BLOCKER", "title": "x"}]})
     field.claim("b", ("x", fix(2)), verdict="refuted")
     changes, left = field.split()
-    changes_module.save(field.run, field.state, changes, left)
-    assert changes_module.load(field.run) == changes
-    changes_module.keep(field.local, field.run, changes)
+    changes_module.save_changes(field.run, field.state, changes, left)
+    assert changes_module.load_changes(field.run) == changes
+    changes_module.pin_changes(field.local, field.run, changes)
     refs = field.git("for-each-ref", "--format=%(objectname)", "refs/mngr/runs/r").split("\n")
     assert changes[0].commit in refs and "making" not in field.git("for-each-ref")
 
@@ -153,7 +155,7 @@ def test_a_hostile_branch_is_refused_with_a_finding_and_the_others_are_taken(
     field: Field, files: Files, rule: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if rule == "reduce-large":
-        monkeypatch.setattr("mngr.tmr.commits.hostile.LARGEST", 5000)
+        monkeypatch.setattr("mngr.tmr.commits.untrusted.MAX_FILE_BYTES", 5000)
         big = field.git("hash-object", "-w", "--stdin", stdin=b"x" * 5001)
         files = {"src/data.bin": ("100644", f"object {big}")}
     field.claim("bad", ("[FIX_IMPL] Harmless", fix(1)), ("[FIX_TEST] Also", files))
@@ -180,9 +182,7 @@ def test_a_tree_that_git_cannot_read_is_no_trouble_for_the_others(field: Field) 
     tree = field.git(
         "hash-object", "-t", "tree", "-w", "--stdin", "--literally", stdin=b"100644 \0" + bytes(20)
     )  # a file without a name
-    commit = field.git(
-        "-c", "user.name=x", "-c", "user.email=x", "commit-tree", tree, "-p", field.base, "-m", "x"
-    )
+    commit = field.git("-c", "user.name=x", "-c", "user.email=x", "commit-tree", tree, "-p", field.base, "-m", "x")
     field.state.tasks["t2"] = field.state.tasks["t2"].replace(commit=commit)
     changes, left = field.split()
     assert [change.tasks for change in changes] == [["t0"], ["t1"], ["t3"], ["t4"]]
@@ -214,9 +214,7 @@ def test_messages_and_authors_cannot_say_more_than_words(field: Field) -> None:
     (change,) = field.changes()
     head = field.compose([change]).head
     text = field.git("show", "-s", "--format=%an|%ae|%at|%B", head)
-    assert text.startswith(
-        "Eve|eve@x|1001|[FIX_IMPL] One ‹script>alert(1)‹/script>\n\nBody.\n\nMngr-Change: "
-    )
+    assert text.startswith("Eve|eve@x|1001|[FIX_IMPL] One ‹script>alert(1)‹/script>\n\nBody.\n\nMngr-Change: ")
     assert "\x1b" not in text and "forged" not in text and "Signed-off" not in text
     assert [row["rule"] for row in change.findings] == ["reduce-message"]
 
@@ -243,7 +241,7 @@ def test_settings_hooks_and_attributes_of_the_user_do_not_run_or_count(
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
     field.local = LocalHost(Home(str(tmp_path / "home")))
     again = field.compose(field.collapsed())
-    changes_module.keep(field.local, field.run, field.changes())
+    changes_module.pin_changes(field.local, field.run, field.changes())
     assert again == plain and len(again.commits) == 3 and len(again.conflicts) == 1
     assert not (tmp_path / "ran").exists()
 
@@ -271,32 +269,32 @@ def test_all_pairs_of_a_hundred_are_compared_at_once_and_the_set_without_conflic
     changes = field.changes()
     started: list[str] = []
     monkeypatch.setattr("mngr.base.shell.tracer", started.append)
-    found = clashes(field.local, field.repo, changes)
+    found = list_conflicts(field.local, field.repo, changes)
     assert len(started) == 3, "git is asked about all at once"
     by_id = {change.id: change.tasks[0] for change in changes}
     pairs = {tuple(sorted((by_id[clash.one], by_id[clash.other]))) for clash in found}
     assert {("t00", "t01"), ("t00", "t02"), ("t01", "t02"), ("t27", "t29")} <= pairs
     assert ("t00", "t03") not in pairs and all(clash.paths == ["src/app.py"] for clash in found)
-    kept = largest(changes, found)
-    near = neighbours(found)
+    kept = choose_compatible(changes, found)
+    near = map_conflicts(found)
     assert not any(near.get(one.id, set()) & {other.id for other in kept} for one in kept)
-    assert kept == largest(changes, list(reversed(found))) and len(kept) == 10 + 1 + 30 + 30
+    assert kept == choose_compatible(changes, list(reversed(found))) and len(kept) == 10 + 1 + 30 + 30
     assert not field.compose(kept).conflicts
 
 
 def test_the_least_troublesome_go_first_and_nothing_goes_without_what_it_needs(field: Field) -> None:
     field.claim("x", ("x", fix(1)))
     a, b, c, d = (field.changes()[0].replace(id=name) for name in "abcd")
-    chain = [Clash(one=one, other=other, paths=["p"]) for one, other in ("ab", "bc", "cd")]
-    assert [change.id for change in largest([a, b, c, d], chain)] == ["a", "c"]
-    assert [change.id for change in largest([d, c, b, a], chain)] == ["d", "b"]
-    assert [change.id for change in largest([a, b, c.replace(needs=["b"]), d], chain)] == ["a"]
+    chain = [ConflictPair(one=one, other=other, paths=["p"]) for one, other in ("ab", "bc", "cd")]
+    assert [change.id for change in choose_compatible([a, b, c, d], chain)] == ["a", "c"]
+    assert [change.id for change in choose_compatible([d, c, b, a], chain)] == ["d", "b"]
+    assert [change.id for change in choose_compatible([a, b, c.replace(needs=["b"]), d], chain)] == ["a"]
 
 
 def test_a_file_and_a_directory_of_one_name_are_in_each_others_way(field: Field) -> None:
     field.claim("a", ("one", {"src/new": "x\n"}))
     field.claim("b", ("two", {"src/new/inside.py": "x\n"}))
-    assert len(clashes(field.local, field.repo, field.changes())) == 1
+    assert len(list_conflicts(field.local, field.repo, field.changes())) == 1
     for chosen in (field.changes(), field.changes()[::-1]):
         done = field.compose(chosen)
         assert len(done.commits) == 1 and [one.change for one in done.conflicts] == [chosen[1].id]
@@ -308,7 +306,7 @@ def test_who_works_on_the_same_lines_is_seen_before_anything_is_merged(field: Fi
         "b": field.commits(field.base, ("x", fix(1, "return 2")))[-1],
         "c": field.commits(field.base, ("x", fix(2, "return 2")))[-1],
     }
-    (meeting,) = converging(field.local, field.repo, field.base, heads)
+    (meeting,) = list_overlaps(field.local, field.repo, field.base, heads)
     assert (meeting.path, meeting.first, meeting.last, meeting.who) == ("src/app.py", 6, 6, ["a", "b"])
 
 
@@ -326,7 +324,7 @@ def test_the_same_edit_of_several_is_one_change_that_names_them_all(field: Field
     assert [change.tasks for change in shared] == [[f"t{number:02}" for number in range(20)]]
     assert shared[0].is_shared and len(shared[0].agents) == 20
     assert sorted(len(change.made_by) for change in field.collapsed()) == [1, 1, 20]
-    assert field.collapsed() == collapse(field.local, field.repo, field.base, field.changes()[::-1])
+    assert field.collapsed() == deduplicate_changes(field.local, field.repo, field.base, field.changes()[::-1])
     done = field.compose(shared)
     assert field.git("show", "-s", "--format=%(trailers:key=Mngr-Task,valueonly)", done.head).count("t") == 20
 
@@ -342,8 +340,8 @@ def test_an_edit_in_other_words_is_the_same_and_one_that_means_something_else_is
     found = {tuple(change.tasks): change for change in field.collapsed()}
     assert set(found) == {("a", "b"), ("c",), ("d",), ("e",)}
     assert [bool(maker.variant) for maker in found["a", "b"].made_by].count(True) == 1
-    assert meaning("def f(x):\n y = x\n return y") != meaning("def f(x):\n y = x\n return x")
-    assert meaning("def f():\n y = 1\n return locals()") != meaning("def f():\n z = 1\n return locals()")
+    assert normalize_code("def f(x):\n y = x\n return y") != normalize_code("def f(x):\n y = x\n return x")
+    assert normalize_code("def f():\n y = 1\n return locals()") != normalize_code("def f():\n z = 1\n return locals()")
 
 
 def test_what_several_share_within_larger_changes_is_one_change_and_the_rest_needs_it(field: Field) -> None:
@@ -361,7 +359,7 @@ def test_what_several_share_within_larger_changes_is_one_change_and_the_rest_nee
     assert field.show(shared.commit, "src/app.py").replace("  # so", "") == app(f1="return 1")
     assert [change.needs for change in rest] == [[shared.id]] * 3
     assert sorted(change.tasks for change in rest) == [["a"], ["b"], ["c"]]
-    done = field.compose(rank(found))
+    done = field.compose(rank_changes(found))
     text = field.show(done.head, "src/app.py").replace("  # so", "")
     assert not done.conflicts and text == app(f1="return 1", f20="return 3", f25="return 3", f30="return 3")
     assert done.commits[0].changes == [shared.id]
@@ -372,13 +370,11 @@ def test_an_import_that_several_need_stays_with_what_needs_it(field: Field) -> N
         return f"import os\nA = 1\n\n\nB = {b}\n\n\nC = {c}\n\n\nD = {d}\n"
 
     field.base = field.commits("", ("base", {"src/m.py": text().removeprefix("import os\n")}))[-1]
-    field.git("update-ref", field.run.ref("base"), field.base)
+    field.git("update-ref", field.run.ref_name("base"), field.base)
     for name, rows in {"a": {"b": 0}, "b": {"b": 0, "d": 0}, "c": {"c": 9}}.items():
         field.claim(name, (name, {"src/m.py": text(**rows)}))
     found = field.collapsed()
     assert {tuple(change.tasks) for change in found} == {("a", "b"), ("b",), ("c",)}
-    assert all(
-        field.show(change.commit, "src/m.py").startswith("import os") for change in found if not change.needs
-    )
-    done = field.compose(rank(found))
+    assert all(field.show(change.commit, "src/m.py").startswith("import os") for change in found if not change.needs)
+    done = field.compose(rank_changes(found))
     assert not done.conflicts and field.show(done.head, "src/m.py") == text(0, 9, 0)

@@ -5,18 +5,24 @@ from __future__ import annotations
 import pytest
 
 from mngr.base.errors import MngrError, NotFound
-from mngr.tmr.changes.changes import Change, Maker
-from mngr.tmr.changes.selection import along, find, renewed, shared, wish
+from mngr.tmr.changes.changes import Change, ChangeAuthor
+from mngr.tmr.changes.selection import (
+    get_changes,
+    list_dependents,
+    list_shared_changes,
+    make_exclusion_request,
+    refresh_exclusion_request,
+)
 
 
-def maker(task: str, *commits: str, claimed: str = "") -> Maker:
-    return Maker(
+def maker(task: str, *commits: str, claimed: str = "") -> ChangeAuthor:
+    return ChangeAuthor(
         task=task, title=f"tests/test_app.py::{task}", agent=f"tmr-{task}", commits=list(commits),
         claimed=claimed or commits[-1], verdict="confirmed", runs="3/3",
     )  # fmt: skip
 
 
-def change(key: str, *makers: Maker, needs: tuple[str, ...] = ()) -> Change:
+def change(key: str, *makers: ChangeAuthor, needs: tuple[str, ...] = ()) -> Change:
     return Change(
         id=key[:6], key=key.ljust(64, "0"), kind="fix", flagged=False, title=f"Fix {key[:6]}", body="", made_by=list(makers),
         commit=key[::-1].ljust(40, "e"), parent="f" * 40, needs=list(needs), paths=["a"], findings=[], turned=[],
@@ -56,46 +62,46 @@ MADE = [
     ],
 )  # fmt: skip
 def test_a_word_stands_for_changes(what: str, ids: list[str]) -> None:
-    assert [one.id for one in find(CHANGES, what, MADE)] == ids
+    assert [one.id for one in get_changes(CHANGES, what, MADE)] == ids
 
 
 def test_what_others_made_too_is_named_apart_and_is_no_part_of_a_task() -> None:
-    assert shared(CHANGES, "ann") == shared(CHANGES, "tests/test_app.py::ann") == [SHARED]
-    assert shared(CHANGES, "eve") == shared(CHANGES, "aa1112") == []
+    assert list_shared_changes(CHANGES, "ann") == list_shared_changes(CHANGES, "tests/test_app.py::ann") == [SHARED]
+    assert list_shared_changes(CHANGES, "eve") == list_shared_changes(CHANGES, "aa1112") == []
     with pytest.raises(MngrError, match="others made all that ann made") as error:
-        find([SHARED], "ann")
+        get_changes([SHARED], "ann")
     assert error.value.hint == "name what is meant: aa1112"
 
 
 def test_a_word_that_means_several_or_nothing() -> None:
     with pytest.raises(MngrError, match="'aa' may be change aa1111, change aa1112") as error:
-        find(CHANGES, "aa")
+        get_changes(CHANGES, "aa")
     assert error.value.hint == "give more of its digits"
     clash = [{"commit": "bb2222" + "0" * 34, "changes": ["cc3333"]}]
-    assert find(CHANGES, "bb2222", clash) == [BOBS], "who writes an id to the letter means the change"
+    assert get_changes(CHANGES, "bb2222", clash) == [BOBS], "who writes an id to the letter means the change"
     with pytest.raises(MngrError, match="'bb22220' may be change bb2222, commit bb2222000000"):
-        find(CHANGES, "bb22220", clash)
+        get_changes(CHANGES, "bb22220", clash)
     for what, hint in (("anne", "did you mean 'ann'?"), ("99999", "see: mngr tmr changes"), ("aa1121", "did you mean 'aa1112'?")):  # fmt: skip
         with pytest.raises(NotFound) as missing:
-            find(CHANGES, what, MADE)
+            get_changes(CHANGES, what, MADE)
         assert missing.value.hint == hint
 
 
 def test_what_needs_it_goes_along() -> None:
-    assert [(one.id, why) for one, why in along(CHANGES, {"aa1112"})] == [
+    assert [(one.id, why) for one, why in list_dependents(CHANGES, {"aa1112"})] == [
         ("bb2222", "it needs aa1112 (Fix aa1112)"),
         ("cc3333", "it needs bb2222 (Fix bb2222)"),
     ]
-    assert along(CHANGES, {"aa1111"}) == along(CHANGES, set()) == []
-    assert [one.id for one, _ in along(CHANGES, {"aa1112", "bb2222"})] == ["cc3333"]
+    assert list_dependents(CHANGES, {"aa1111"}) == list_dependents(CHANGES, set()) == []
+    assert [one.id for one, _ in list_dependents(CHANGES, {"aa1112", "bb2222"})] == ["cc3333"]
 
 
 def test_a_wish_holds_when_others_have_made_the_same_in_other_words() -> None:
-    row = wish("aa1111", [OWN], "no")
-    assert renewed(row, CHANGES) == row
+    row = make_exclusion_request("aa1111", [OWN], "no")
+    assert refresh_exclusion_request(row, CHANGES) == row
     united = change("dd4444", maker("ann", ONE), maker("dan", "6" * 40))
     rest = change("dd5555", maker("dan", "6" * 40))
-    after = renewed(row, [united, rest, EVES])
+    after = refresh_exclusion_request(row, [united, rest, EVES])
     assert after["keys"] == [united.key] and after["reason"] == "no"
-    assert renewed(after, CHANGES)["keys"] == [OWN.key], "and when they have taken it back"
-    assert renewed(row, [EVES])["keys"] == [OWN.key], "it may come again"
+    assert refresh_exclusion_request(after, CHANGES)["keys"] == [OWN.key], "and when they have taken it back"
+    assert refresh_exclusion_request(row, [EVES])["keys"] == [OWN.key], "it may come again"

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from mngr.tmr.changes.rejections import Reasons, reason_of
-from tests.conftest import Mngr
+from mngr.tmr.changes.rejections import RejectionFile, make_rejection
+from tests.conftest import MngrProgram
 from tests.tmr.field import Field, app, fix, note
 
 
 @pytest.fixture
-def field(mngr: Mngr) -> Field:
+def field(mngr: MngrProgram) -> Field:
     """A run of five tasks: two make the same fix, one is in the way of it, one was refuted, one goes on."""
     field = Field(mngr.repo)
     evil = {"tests/test_app.py": "def test_app():\n    assert 1  # \x1b]0;owned\x07\n"}
@@ -26,8 +26,8 @@ def field(mngr: Mngr) -> Field:
     return field
 
 
-def test_all_of_a_run(mngr: Mngr, field: Field) -> None:
-    found = mngr.json("tmr", "changes")
+def test_all_of_a_run(mngr: MngrProgram, field: Field) -> None:
+    found = mngr.run_json("tmr", "changes")
     rows = {row["tasks"][0]: row for row in found["changes"]}
     assert {task: row["tasks"] for task, row in rows.items()} == {
         "joe": ["joe"],
@@ -47,9 +47,7 @@ def test_all_of_a_run(mngr: Mngr, field: Field) -> None:
     assert lines[0] == "r: 3 changes so far; not settled: 1"
     assert lines[1].split() == "ID KIND SEEN SIZE AGENTS CLASHES WITH TITLE TASKS".split()
     assert lines[2].split() == [rows["joe"]["id"], *"test flagged confirmed +1 -1 in 1 file 1 [FIX_TEST] Say more 1: joe".split()]  # fmt: skip
-    shared = (
-        f"{rows['ann']['id']} fix confirmed +1 -1 in 1 file 2 {rows['eve']['id']} [FIX_IMPL] One 2: ann, bob"
-    )
+    shared = f"{rows['ann']['id']} fix confirmed +1 -1 in 1 file 2 {rows['eve']['id']} [FIX_IMPL] One 2: ann, bob"
     assert shared.split() in [line.split() for line in lines]
     assert "not taken, 1: it is refuted" in lines and "not taken, 1: it is not settled: working" in lines
     done = {
@@ -57,14 +55,12 @@ def test_all_of_a_run(mngr: Mngr, field: Field) -> None:
         "left_out": [{"change": rows["eve"]["id"], "why": "conflict", "reason": "it does not merge"}],
     }
     Path(field.run.path, "integration.json").write_text(json.dumps(done))
-    said = mngr(
-        "tmr", "changes", "--format", "{tasks} {integration.in} {integration.commit} {integration.why}"
-    ).out
+    said = mngr("tmr", "changes", "--format", "{tasks} {integration.in} {integration.commit} {integration.why}").out
     assert set(said.splitlines()) == {'["ann", "bob"] true ' + "c" * 40 + " ", '["eve"] false  conflict', '["joe"]   '}  # fmt: skip
 
 
-def test_one_of_them(mngr: Mngr, field: Field) -> None:
-    rows = {row["tasks"][0]: row for row in mngr.json("tmr", "changes")["changes"]}
+def test_one_of_them(mngr: MngrProgram, field: Field) -> None:
+    rows = {row["tasks"][0]: row for row in mngr.run_json("tmr", "changes")["changes"]}
     shown = mngr("tmr", "changes", rows["eve"]["id"][:5], "--diff").out
     assert "\x1b" not in shown and "[FIX_IMPL] Other\n\nWhy not.\n" in shown
     assert "  eve (tests/test_app.py::eve) by tmr-r-eve: confirmed, passed 3/3, " in shown
@@ -72,20 +68,20 @@ def test_one_of_them(mngr: Mngr, field: Field) -> None:
     joe = mngr("tmr", "changes", "r", rows["joe"]["key"], "--diff").out
     assert "\x1b" not in joe and "?]0;owned?" in joe
     assert "look at:\n  note tests/test_app.py:1: look at it\n" in joe
-    assert mngr.json("tmr", "changes", "r", rows["ann"]["id"])["made_by"][1]["task"] == "bob"
+    assert mngr.run_json("tmr", "changes", "r", rows["ann"]["id"])["made_by"][1]["task"] == "bob"
     wrong = mngr("tmr", "changes", "zzz", code=1).err
     assert "there is no run 'zzz', and no change of r that begins so" in wrong
     assert "no change of r begins with 'zzz'" in mngr("tmr", "changes", "r", "zzz", code=1).err
     assert "--diff needs a change" in mngr("tmr", "changes", "--diff", code=2).err
 
 
-def test_who_works_at_the_same_lines(mngr: Mngr, field: Field) -> None:
+def test_who_works_at_the_same_lines(mngr: MngrProgram, field: Field) -> None:
     moved = str(field.state.tasks["ann"].commit)
     for name in ("mia", "noa"):  # they began with the fix of ann, who is not in their way
         both = {"src/app.py": app(f1="return 1", f20=f"return '{name}'")}
         field.claim(name, ("[FIX_IMPL] Twenty", both), base=moved)
     field.write()
-    assert mngr.json("tmr", "status")["converging"] == [
+    assert mngr.run_json("tmr", "status")["converging"] == [
         {"path": "src/app.py", "first": 6, "last": 6, "who": ["ann", "bob", "eve"]},
         {"path": "src/app.py", "first": 82, "last": 82, "who": ["mia", "noa"]},
     ]
@@ -94,16 +90,16 @@ def test_who_works_at_the_same_lines(mngr: Mngr, field: Field) -> None:
     )
 
 
-def test_why_people_said_no_is_shown_and_forgotten(mngr: Mngr, field: Field) -> None:
-    reasons = Reasons(str(mngr.repo))
-    reasons.add(reason_of(change, "prices are cents", "r") for change in field.changes())
+def test_why_people_said_no_is_shown_and_forgotten(mngr: MngrProgram, field: Field) -> None:
+    reasons = RejectionFile(str(mngr.repo))
+    reasons.add(make_rejection(change, "prices are cents", "r") for change in field.changes())
     keys = {row.title: key for key, row in reasons.read().items()}
     lines = mngr("tmr", "memory", "reasons").out.split("\n")
     assert lines[0].split() == ["CHANGE", "RUN", "REASON", "TITLE"]
     assert [keys["[FIX_TEST] Say more"][:6], *"r prices are cents [FIX_TEST] Say more".split()] in [
         line.split() for line in lines
     ]
-    (row,) = mngr.json("tmr", "memory", "reasons", "tests/test_app.py::eve")["reasons"]
+    (row,) = mngr.run_json("tmr", "memory", "reasons", "tests/test_app.py::eve")["reasons"]
     assert row["paths"] == ["src/app.py"] and row["change"] == keys["[FIX_IMPL] Other"]
     assert mngr("tmr", "memory", "forget", row["change"][:6]).out == "1 forgotten\n"
     assert row["change"] not in reasons.read()

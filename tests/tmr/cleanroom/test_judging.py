@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from mngr.tmr.cleanroom.rooms import Ran
-from mngr.tmr.cleanroom.test_run import Failure, Frame, Test, TestRun, judge
-from mngr.tmr.prepare.root_causes import clusters, template, volatile
-from mngr.tmr.verify.receipt import decide
+from mngr.tmr.cleanroom.clean_rooms import CommandOutcome
+from mngr.tmr.cleanroom.test_run import Failure, Frame, TestFunction, TestRun, read_test_run
+from mngr.tmr.prepare.root_causes import group_failures, normalize_message, remove_volatile_parts
+from mngr.tmr.verify.receipt import decide_verdict
 
 WORK = "/h/work/room-1"
 
@@ -31,9 +31,12 @@ def row(when: str, outcome: str, name: str = "t.py::test", **more: Any) -> dict[
 def judged(
     rows: list[dict[str, Any]], *, code: int = 0, ids: tuple[str, ...] = ("t.py::test",), **more: Any
 ) -> TestRun:
-    test = Test(id="t.py::test", ids=list(ids), path="t.py", name="test")
-    return judge(
-        test, Ran(code=code, out="", err="", seconds=1.0, rows=rows, **more), "pytest t.py::test", WORK
+    test = TestFunction(id="t.py::test", ids=list(ids), path="t.py", name="test")
+    return read_test_run(
+        test,
+        CommandOutcome(code=code, out="", err="", seconds=1.0, probe_rows=rows, **more),
+        "pytest t.py::test",
+        WORK,
     )
 
 
@@ -42,7 +45,7 @@ def test_an_attempt_that_was_repeated_is_counted_and_not_a_failure() -> None:
     second = [row("setup", "passed"), row("call", "passed"), row("teardown", "passed")]
     run = judged([*first, *second, {"row": "end", "exit": 0}])
     assert (run.outcome, run.reruns, run.failures) == ("pass", 1, [])
-    assert decide([run], []) == ("flaky", "it passed only because a plugin repeated it: 1")
+    assert decide_verdict([run], []) == ("flaky", "it passed only because a plugin repeated it: 1")
 
 
 @pytest.mark.parametrize(
@@ -103,17 +106,21 @@ def test_rows_may_be_anything() -> None:
 def test_what_changes_from_run_to_run_is_left_out_of_a_message() -> None:
     one = "no /tmp/pytest-of-me/pytest-3/x0/conf.toml for 3f2a9bc01d at 2026-01-02T03:04:05Z, 0x7f12, after 1.25s, port 40123"
     two = "no /tmp/pytest-of-you/pytest-81/x0/conf.toml for 9e01bb77aa at 2026-05-06T07:08:09Z, 0x7e00, after 0.5s, port 9"
-    assert volatile(one) == volatile(two) == "no PATH/conf.toml for HEX at TIME, HEX, after Ns, port N"
-    assert volatile("/a/b/one.txt is gone") != volatile("/a/b/two.txt is gone")
-    assert template("ValueError", "bad 'x' and \"y\"") == template("ValueError", "bad 'it\\'s' and \"z\"")
-    assert template("KeyError", "'x'") != template("KeyError", "'y'")
-    assert volatile("\x1b[31mred\x1b[0m\nmore") == "red"
-    assert volatile("the following failed:\nthis") == "the following failed: this"
+    assert (
+        remove_volatile_parts(one)
+        == remove_volatile_parts(two)
+        == "no PATH/conf.toml for HEX at TIME, HEX, after Ns, port N"
+    )
+    assert remove_volatile_parts("/a/b/one.txt is gone") != remove_volatile_parts("/a/b/two.txt is gone")
+    assert normalize_message("ValueError", "bad 'x' and \"y\"") == normalize_message(
+        "ValueError", "bad 'it\\'s' and \"z\""
+    )
+    assert normalize_message("KeyError", "'x'") != normalize_message("KeyError", "'y'")
+    assert remove_volatile_parts("\x1b[31mred\x1b[0m\nmore") == "red"
+    assert remove_volatile_parts("the following failed:\nthis") == "the following failed: this"
 
 
-def failing(
-    test: str, exception: str, message: str, *frames: tuple[str, int, str], when: str = "call"
-) -> TestRun:
+def failing(test: str, exception: str, message: str, *frames: tuple[str, int, str], when: str = "call") -> TestRun:
     places = [Frame(path=path, line=line, function=function, project=True) for path, line, function in frames]
     failure = Failure(id=test, when=when, exception=exception, message=message, frames=places)
     outcome = "fail" if when == "call" else "error"
@@ -121,7 +128,7 @@ def failing(
 
 
 def sizes(*runs: TestRun) -> list[int]:
-    return [len(cluster.tests) for cluster in clusters({run.test: run for run in runs})]
+    return [len(cluster.tests) for cluster in group_failures({run.test: run for run in runs})]
 
 
 def test_a_helper_of_the_tests_is_a_place_like_any_other_but_its_checks_are_the_tests_own() -> None:
@@ -141,9 +148,7 @@ def test_a_helper_of_the_tests_is_a_place_like_any_other_but_its_checks_are_the_
 def test_what_cannot_be_imported_is_one_cause_wherever_it_is_missed() -> None:
     message = "cannot import name 'x' from 'shop' (/h/work/room-1/shop/__init__.py)"
     missing = [
-        failing(
-            f"tests/t{n}.py::t", "ImportError", message, (f"tests/t{n}.py", 1, "<module>"), when="collect"
-        )
+        failing(f"tests/t{n}.py::t", "ImportError", message, (f"tests/t{n}.py", 1, "<module>"), when="collect")
         for n in range(3)
     ]
     assert sizes(*missing) == [3]
@@ -160,11 +165,11 @@ def test_receipts_are_decided_by_what_was_seen() -> None:
     good = TestRun(test="t", outcome="pass", seconds=1.0, exit_code=0, command="")
     bad = good.replace(outcome="fail", why="E: no")
     other = good.replace(test="w")
-    assert decide([good, good], [other, other])[0] == "confirmed"
-    assert decide([good, bad], []) == ("flaky", "it passed 1 of 2 times; else fail: E: no")
-    assert decide([bad, bad], []) == ("refuted", "it failed 2 of 2 times: E: no")
-    assert decide([good], [other.replace(outcome="timeout", why="late")]) == (
+    assert decide_verdict([good, good], [other, other])[0] == "confirmed"
+    assert decide_verdict([good, bad], []) == ("flaky", "it passed 1 of 2 times; else fail: E: no")
+    assert decide_verdict([bad, bad], []) == ("refuted", "it failed 2 of 2 times: E: no")
+    assert decide_verdict([good], [other.replace(outcome="timeout", why="late")]) == (
         "refuted",
         "the witness w does not pass: late",
     )
-    assert decide([good], [], "elsewhere") == ("unverified", "wrong code under test: elsewhere")
+    assert decide_verdict([good], [], "elsewhere") == ("unverified", "wrong code under test: elsewhere")

@@ -14,15 +14,15 @@ import pytest
 
 from mngr.base.errors import MngrError
 from mngr.tmr.cleanroom import sandbox
-from mngr.tmr.cleanroom.rooms import Ran, Room, Rooms
-from mngr.tmr.cleanroom.sandbox import Walls
+from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CleanRoomPool, CommandOutcome
+from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
 from mngr.tmr.cleanroom.test_run import TestRun
 from tests.conftest import wait_for
 from tests.support.person import PEOPLE, person
 from tests.tmr.world import BARE, World, new_world
 
 SECRET = "hunter" + secrets.token_hex(8)
-SMALL = Walls(processes=60, memory=300 << 20, disk=32 << 20)
+SMALL = CleanRoomSandbox(processes=60, memory=300 << 20, disk=32 << 20)
 
 FILES = {
     "pytest.ini": "[pytest]\naddopts = -p no:cacheprovider\n",
@@ -76,6 +76,7 @@ FILES = {
         """,
 }
 # Programs, and the rule and the level of what is found
+# `everybody` looks first whether it is in a pid namespace of its own: else it would end every process of this machine.
 HOSTILE = {
     "disk": (
         "for n in range(100):\n    open(f'big{n}', 'wb').write(b'x' * (20 << 20))\ntime.sleep(60)",
@@ -98,7 +99,7 @@ HOSTILE = {
         ("room-outside", "note"),
     ),
     "network": ("socket.create_connection(('192.0.2.1', 80), 5)", ("room-network", "note")),
-    "everybody": ("os.kill(-1, signal.SIGTERM)", ("room-parent", "note")),
+    "everybody": ("os.getpid() < 50 and os.kill(-1, signal.SIGTERM)", ("room-parent", "note")),
     "daemon": (
         "if os.fork() == 0: os.setsid(); os.execvp('sleep', ['sleep', '600.25'])",
         ("room-left", "note"),
@@ -119,11 +120,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             yield made
 
 
-def rules(run: TestRun | Ran) -> list[tuple[str, str]]:
+def rules(run: TestRun | CommandOutcome) -> list[tuple[str, str]]:
     return [(finding.rule, finding.level) for finding in run.findings]
 
 
-def attack(room: Room, name: str) -> Ran:
+def attack(room: CleanRoom, name: str) -> CommandOutcome:
     return room.run(["python3", "-c", IMPORTS + HOSTILE[name][0]], timeout=30)
 
 
@@ -145,12 +146,12 @@ def test_a_hostile_test_ends_and_is_refused(world: World, name: str, rule: str) 
 def test_what_is_hostile_ends_and_is_found(world: World, name: str) -> None:
     ran = attack(world.room, name)
     assert rules(ran) == [HOSTILE[name][1]] and not ran.timed_out, ran
-    assert bool(ran.ended) == (HOSTILE[name][1][1] == "refuse")
+    assert bool(ran.stop_reason) == (HOSTILE[name][1][1] == "refuse")
     assert not os.path.exists("/etc/planted") and not os.path.exists("/planted")
 
 
 def test_no_daemon_outlives_it(world: World) -> None:
-    assert attack(world.room, "daemon").left == 1
+    assert attack(world.room, "daemon").leftover_processes == 1
     listing = ["pgrep", "-f", "sleep 600.25"]
     wait_for(lambda: subprocess.run(listing, capture_output=True, check=False).returncode == 1)
 
@@ -197,7 +198,7 @@ def test_only_the_workspace_and_its_own_places_can_be_written(world: World) -> N
     ran = world.room.run(["sh", "-c", line])
     outputs = world.room.run(["printenv", "MNGR_OUTPUT_DIR"], clean=False).out.strip()
     assert ran.out.split() == [".", "/tmp", "/var/tmp", "/dev/shm", "/home/room", outputs]
-    assert os.path.exists(f"{world.room.work}/planted")
+    assert os.path.exists(f"{world.room.work_dir}/planted")
     assert not os.path.exists(f"{os.path.dirname(outputs)}/planted")
 
 
@@ -206,15 +207,15 @@ def test_a_server_outside_is_reached_only_when_that_was_asked_for(world: World) 
         line = f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), 5)"
         words = ["python3", "-c", line]
         assert world.room.run(words).code == 1
-        rooms = Rooms(world.fleet, "open", str(world.repo), env=BARE, walls=SMALL.replace(network=True))
-        with rooms.room(world.base) as room:
-            assert (room.run(words).code, room.walls) == (0, "on, with the network")
+        rooms = CleanRoomPool(world.fleet, "open", str(world.repo), env=BARE, walls=SMALL.replace(network=True))
+        with rooms.acquire(world.base) as room:
+            assert (room.run(words).code, room.isolation) == (0, "on, with the network")
 
 
 def test_where_there_can_be_no_walls_it_is_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "_PLACES", ("/nowhere",))
-    with Rooms(world.fleet, "bare", str(world.repo), env=BARE, walls=SMALL).room(world.base) as room:
-        assert room.walls == "none: bubblewrap (bwrap) is not installed"
+    monkeypatch.setattr(sandbox, "_BIN_DIRS", ("/nowhere",))
+    with CleanRoomPool(world.fleet, "bare", str(world.repo), env=BARE, walls=SMALL).acquire(world.base) as room:
+        assert room.isolation == "none: bubblewrap (bwrap) is not installed"
         assert rules(attack(room, "disk")) == [("room-disk", "refuse")]
 
 
@@ -231,13 +232,13 @@ def test_no_link_leads_out_of_the_room(world: World, tmp_path: Path) -> None:
 ORDINARY = """
 import os, sys
 from mngr import Fleet
-from mngr.tmr.cleanroom.rooms import Rooms
-from mngr.tmr.cleanroom.sandbox import Walls
+from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
+from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
 home, repo = sys.argv[1:]
 commit = os.popen("git rev-parse HEAD").read().strip()
-with Rooms(Fleet(home, cwd=repo), "r", repo, walls=Walls(processes=60)).room(commit) as room:
+with CleanRoomPool(Fleet(home, cwd=repo), "r", repo, walls=CleanRoomSandbox(processes=60)).room(commit) as room:
     ran = room.run(["sh", "-c", "mkdir -p d/e $MNGR_OUTPUT_DIR/f/g; chmod 000 d/e d $MNGR_OUTPUT_DIR/f; touch /usr/x"])
-    print(room.walls, ran.findings[0].rule)
+    print(room.isolation, ran.findings[0].rule)
     print(room.run(["ls"]).out.split())
     print(room.run(["sh", "-c", "while :; do sleep 60 & done"]).findings[0].rule)
 print(os.listdir(home + "/work"), os.listdir(home + "/agents"))

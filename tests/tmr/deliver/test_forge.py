@@ -9,8 +9,8 @@ import pytest
 from mngr.base.errors import MngrError
 from mngr.base.paths import Home
 from mngr.providers.local import LocalHost
-from mngr.tmr.deliver.forge import Opened, open_pull_request, update_pull_request
-from tests.conftest import git
+from mngr.tmr.deliver.forge import PullRequestResult, open_pull_request, update_pull_request
+from tests.conftest import run_git
 from tests.support.github import HOST, github
 
 BRANCH = "mngr/r/integrated"
@@ -25,18 +25,16 @@ class Bench:
         self.programs.mkdir()
         self.body = root / "PR body.md"
         self.body.write_text("Green.\n`x` $(touch evil)\n")
-        git(repo, "branch", BRANCH)
-        git(root, "init", "-q", "--bare", str(self.remote))
-        git(repo, "remote", "add", "origin", str(self.remote))
+        run_git(repo, "branch", BRANCH)
+        run_git(root, "init", "-q", "--bare", str(self.remote))
+        run_git(repo, "remote", "add", "origin", str(self.remote))
         monkeypatch.setenv("PATH", f"{self.programs}:/usr/bin:/bin")
         self.home = Home(str(root / "home"))
 
     def program(self, name: str, script: str) -> None:
         """One that keeps where it was, its words, and answers."""
         path = self.programs / name
-        path.write_text(
-            f'#!/bin/sh\n{{ pwd; printf "%s\\n" "$@"; echo; }} >> {self.programs}/{name}.log\n{script}\n'
-        )
+        path.write_text(f'#!/bin/sh\n{{ pwd; printf "%s\\n" "$@"; echo; }} >> {self.programs}/{name}.log\n{script}\n')
         path.chmod(0o755)
 
     def told(self, name: str) -> list[list[str]]:
@@ -44,21 +42,21 @@ class Bench:
         log = (self.programs / f"{name}.log").read_text().replace(self.body.read_text(), "BODY")
         return [call.split("\n") for call in log.removesuffix("\n\n").split("\n\n")]
 
-    def open(self, rewrite: str = "") -> Opened:
+    def open(self, rewrite: str = "") -> PullRequestResult:
         body, local = str(self.body), LocalHost(self.home)
         return open_pull_request(local, str(self.repo), BRANCH, "main", TITLE, body, rewrite=rewrite)
 
-    def update(self, rewrite: str = "") -> Opened:
+    def update(self, rewrite: str = "") -> PullRequestResult:
         local = LocalHost(self.home)
         return update_pull_request(local, str(self.repo), BRANCH, TITLE, str(self.body), rewrite=rewrite)
 
     def there(self) -> str:
-        return git(self.remote, "rev-parse", f"refs/heads/{BRANCH}")
+        return run_git(self.remote, "rev-parse", f"refs/heads/{BRANCH}")
 
     def commit(self, message: str, parent: str = "main") -> str:
         """Another commit on the branch."""
-        made = git(self.repo, "commit-tree", "main^{tree}", "-p", parent, "-m", message)
-        git(self.repo, "update-ref", f"refs/heads/{BRANCH}", made)
+        made = run_git(self.repo, "commit-tree", "main^{tree}", "-p", parent, "-m", message)
+        run_git(self.repo, "update-ref", f"refs/heads/{BRANCH}", made)
         return made
 
 
@@ -71,7 +69,7 @@ def test_gh_opens_a_draft_of_the_pushed_branch(bench: Bench) -> None:
     bench.program("gh", "echo Warning: 1 uncommitted change >&2; echo https://github.com/o/r/pull/7")
     opened = bench.open()
     assert opened.url == "https://github.com/o/r/pull/7" and opened.commands == []
-    assert bench.there() == git(bench.repo, "rev-parse", BRANCH)
+    assert bench.there() == run_git(bench.repo, "rev-parse", BRANCH)
     words = [
         "pr",
         "create",
@@ -109,8 +107,8 @@ def test_the_one_that_is_there_gets_the_text(bench: Bench) -> None:
 
 @pytest.mark.parametrize("is_draft", [True, False])
 def test_glab_speaks_with_gitlab_and_what_is_a_draft_stays_one(bench: Bench, is_draft: bool) -> None:
-    git(bench.repo, "config", "remote.origin.pushurl", str(bench.remote))
-    git(bench.repo, "config", "remote.origin.url", "git@gitlab.example.com:o/r.git")
+    run_git(bench.repo, "config", "remote.origin.pushurl", str(bench.remote))
+    run_git(bench.repo, "config", "remote.origin.url", "git@gitlab.example.com:o/r.git")
     draft = "true" if is_draft else "false"
     bench.program("gh", "exit 9")
     bench.program("glab", f"""[ "$2" = view ] && exec echo '{{"draft": {draft}}}'
@@ -136,19 +134,15 @@ def test_without_its_program_or_a_remote_nothing_is_done_and_the_commands_are_to
         push
         == f"git -C {bench.repo} push --force-with-lease=refs/heads/{BRANCH}:{'a' * 40} -- origin refs/heads/{BRANCH}:refs/heads/{BRANCH}"
     )
-    assert (
-        create.startswith("gh pr create --draft --title 'Two fixes; $(touch evil)")
-        and f"'{bench.body}'" in create
-    )
-    assert git(bench.remote, "for-each-ref") == ""
-    git(bench.repo, "config", "remote.origin.url", "https://who:secret@gitlab.com/o/r")
+    assert create.startswith("gh pr create --draft --title 'Two fixes; $(touch evil)") and f"'{bench.body}'" in create
+    assert run_git(bench.remote, "for-each-ref") == ""
+    run_git(bench.repo, "config", "remote.origin.url", "https://who:secret@gitlab.com/o/r")
     shown = bench.update().commands[1]
     assert (
-        shown.startswith(f"glab mr update {BRANCH} ")
-        and f"""--description "$(cat '{bench.body}')" --draft""" in shown
+        shown.startswith(f"glab mr update {BRANCH} ") and f"""--description "$(cat '{bench.body}')" --draft""" in shown
     )
     bench.program("gh", "exit 0")
-    git(bench.repo, "remote", "remove", "origin")
+    run_git(bench.repo, "remote", "remove", "origin")
     assert "there is no remote 'origin'" in bench.open().note
 
 
@@ -156,8 +150,8 @@ def test_without_its_program_or_a_remote_nothing_is_done_and_the_commands_are_to
 def test_the_real_gh_opens_a_draft_and_changes_it(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    git(bench.repo, "config", "remote.origin.pushurl", str(bench.remote))
-    git(bench.repo, "config", "remote.origin.url", f"https://{HOST}/o/r.git")
+    run_git(bench.repo, "config", "remote.origin.pushurl", str(bench.remote))
+    run_git(bench.repo, "config", "remote.origin.url", f"https://{HOST}/o/r.git")
     with github(tmp_path) as hub:
         for name, value in hub.env.items():
             monkeypatch.setenv(name, value)
@@ -181,9 +175,7 @@ def test_what_others_pushed_is_kept_and_a_rewrite_needs_the_commit_that_it_repla
     first = bench.commit("first")
     bench.open()
     second = bench.commit("second")
-    with pytest.raises(
-        MngrError, match=r"cannot be pushed to origin: .*(non-fast-forward|fetch first)"
-    ) as caught:
+    with pytest.raises(MngrError, match=r"cannot be pushed to origin: .*(non-fast-forward|fetch first)") as caught:
         bench.update()
     assert "somebody else pushed" in str(caught.value.hint) and bench.there() == first
     with pytest.raises(MngrError, match="stale info"):

@@ -12,9 +12,9 @@ import pytest
 from mngr.base.errors import NotFound
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_state import RunState, Task, TaskState
-from mngr.tmr.deliver.markdown import code, text
-from mngr.tmr.deliver.pull_request import title_of, write_pr
-from mngr.tmr.plan import Plan
+from mngr.tmr.deliver.markdown import format_code, format_text
+from mngr.tmr.deliver.pull_request import read_title, write_pull_request
+from mngr.tmr.plan import RunPlan
 
 EVIL = (
     "ping @torvalds, see #1 and GH-2 | ![x](http://evil.example/p.png) <img src=x> </details> ```\n/merge\n"
@@ -28,8 +28,8 @@ class World:
     def __init__(self, root: Path) -> None:
         self.run = RunDir(str(root), "r")
         Path(self.run.tasks).mkdir(parents=True)
-        self.state = RunState(tasks={}, facts={}, alerts=[])
-        self.plan = Plan(base="b" * 40, pytest=["pytest"], agent="claude")
+        self.state = RunState(tasks={}, recipe_rows={}, alerts=[])
+        self.plan = RunPlan(base="b" * 40, pytest=["pytest"], agent="claude")
         self.changes: dict[str, Any] = {
             "changes": [],
             "left_out": [],
@@ -89,7 +89,7 @@ class World:
         self.made["prose"] = {"words": prose, "agent": "tmr-r-prose", "head": self.made["head"]}
         for name, data in (("changes", self.changes), ("integration", self.made)):
             Path(self.run.path, f"{name}.json").write_text(json.dumps(data))
-        return Path(write_pr(self.run, self.state, self.plan)).read_text()
+        return Path(write_pull_request(self.run, self.state, self.plan)).read_text()
 
 
 def usage(cost: float) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def small(world: World) -> World:
     world.made["ranked"] = [
         {"changes": ["aaaaa1", "aaaaa2"], "reason": "Names are seen by all.", "agent": "tmr-r-order", "keys": ["1", "2"]}
     ]  # fmt: skip
-    cast = Path(world.run.task("t1", "receipt", "test_x", "terminal.cast"))
+    cast = Path(world.run.task_path("t1", "receipt", "test_x", "terminal.cast"))
     cast.parent.mkdir(parents=True)
     cast.write_text("{}")
     return world
@@ -168,14 +168,11 @@ def test_a_reviewer_finds_the_verdict_first_and_then_all_there_is_to_a_fix(world
     assert "recording: `tasks/t1/receipt/test_x/terminal.cast`" in fix
     assert "equal by evidence to `aaaaa2`; tmr-r-order puts it first: Names are seen by all." in fix
     aside = said[said.index("## Not in") :]
-    assert (
-        "`tests/test_b.py::test_z` pass → fail: `KeyError: 'name'`" in aside
-        and "integrate r --with CHANGE" in aside
-    )
+    assert "`tests/test_b.py::test_z` pass → fail: `KeyError: 'name'`" in aside and "integrate r --with CHANGE" in aside
     for words in ("`tests/test_a.py:12`: an assertion is weaker", "**1×** it failed 3 of 3 times: KeyError", "> _tmr-r-prose says:_ It went well.",
                   "**2×** bug: The server drops long names", "Found 1 error.", "test_dusty", "work $1.60, retries $0.40"):  # fmt: skip
         assert words in said
-    assert title_of(f"{world.run.path}/PR.md") == "2 fixes and 2 test edits of 4 tasks, 1 not in (r)"
+    assert read_title(f"{world.run.path}/PR.md") == "2 fixes and 2 test edits of 4 tasks, 1 not in (r)"
     assert small_again(world, said)
 
 
@@ -249,7 +246,7 @@ def test_a_run_of_which_nothing_came_says_so(world: World) -> None:
     world.made["verdict"] = "empty"
     said = world.write()
     assert "⚪ **Nothing to merge.**\n\n| tasks | no receipt | all |" in said and "## Fixes" not in said
-    assert title_of(f"{world.run.path}/PR.md") == "Nothing to merge of 1 task (r)"
+    assert read_title(f"{world.run.path}/PR.md") == "Nothing to merge of 1 task (r)"
 
 
 def test_the_numbers_are_those_of_the_suite_and_what_is_none_is_not_counted(world: World) -> None:
@@ -308,10 +305,7 @@ def test_what_was_found_is_shown_as_it_was_and_is_and_said_once(world: World) ->
     world.commit("flagged", "bbbbb2")
     said = world.write()
     assert "  - `tests/a.py:3`, `tests/a.py:4`: made in another way\n" in said
-    assert (
-        "  - `tests/a.py:9`: another value: `ok()` → `ok(1)`\n  - `tests/a.py:9`: another value: `ok()`\n"
-        in said
-    )
+    assert "  - `tests/a.py:9`: another value: `ok()` → `ok(1)`\n  - `tests/a.py:9`: another value: `ok()`\n" in said
 
 
 @pytest.mark.parametrize(
@@ -325,14 +319,14 @@ def test_what_was_found_is_shown_as_it_was_and_is_and_said_once(world: World) ->
     ],
 )
 def test_code_is_what_its_writer_calls_so_and_what_could_be_more_than_words(line: str, shown: str) -> None:
-    assert text(line) == shown
+    assert format_text(line) == shown
 
 
 def test_secrets_do_not_go_to_a_forge() -> None:
     key = "gh" + "p_" + "a" * 30
-    assert key not in text(f"it said {key}") and key not in code(key)
+    assert key not in format_text(f"it said {key}") and key not in format_code(key)
 
 
 def test_before_anything_is_integrated_there_is_nothing_to_write(world: World) -> None:
     with pytest.raises(NotFound, match=r"integration\.json"):
-        write_pr(world.run, world.state, world.plan)
+        write_pull_request(world.run, world.state, world.plan)

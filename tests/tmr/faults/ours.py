@@ -13,7 +13,7 @@ from typing import Any
 
 from mngr.mapreduce.journal import read_journal
 from mngr.mapreduce.run_dir import RunDir
-from tests.conftest import BIN, Mngr, git
+from tests.conftest import BIN_DIR, MngrProgram, run_git
 from tests.tmr.faults.pack import Ended, Fault, Task, Wish, write_project
 
 PYTEST = f"{sys.executable} -m pytest -q -p no:cacheprovider"
@@ -23,7 +23,7 @@ WISH = Wish()
 class Tmr:
     """`mngr tmr run` in the repository of a test."""
 
-    def __init__(self, mngr: Mngr) -> None:
+    def __init__(self, mngr: MngrProgram) -> None:
         self._mngr = mngr
         self._run = RunDir(str(mngr.repo), "r")
 
@@ -31,8 +31,8 @@ class Tmr:
         """Begin."""
         repo = self._mngr.repo
         write_project(repo, faults)
-        git(repo, "add", "-A")
-        git(repo, "commit", "-qm", "tests")
+        run_git(repo, "add", "-A")
+        run_git(repo, "commit", "-qm", "tests")
         self._before = _sight(repo)
         cases = [{"task": f"*::test_{fault.name}", "steps": fault.steps} for fault in faults]
         scenario = repo.parent / "scenario.json"
@@ -52,7 +52,7 @@ class Tmr:
     def _begin(self, words: list[str]) -> Running:
         said = tempfile.TemporaryFile("w+")  # noqa: SIM115  (closed when it has ended)
         process = subprocess.Popen(
-            [BIN / "mngr", "tmr", *words], cwd=self._mngr.repo, env=self._mngr.env, stdin=subprocess.DEVNULL,
+            [BIN_DIR / "mngr", "tmr", *words], cwd=self._mngr.repo, env=self._mngr.env, stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=said, start_new_session=True,
         )  # fmt: skip
         return Running(self._mngr, self._run, self._before, process, said)
@@ -62,7 +62,7 @@ class Running:
     """A run that goes on."""
 
     def __init__(
-        self, mngr: Mngr, run: RunDir, before: object, process: subprocess.Popen[bytes], said: Any
+        self, mngr: MngrProgram, run: RunDir, before: object, process: subprocess.Popen[bytes], said: Any
     ) -> None:
         self._mngr, self._run, self._before, self.process, self._said = mngr, run, before, process, said
 
@@ -74,7 +74,7 @@ class Running:
     def folder(self, name: str) -> Path:
         """Where a task's work comes home."""
         (slug,) = [row["slug"] for row in self.rows("launch") if _name(row["slug"]) == name]
-        return Path(self._run.task(slug))
+        return Path(self._run.task_path(slug))
 
     def kill(self, number: int) -> None:
         """Send a signal."""
@@ -99,13 +99,13 @@ class Running:
         self._said.seek(0)
         said = self._said.read()
         self._said.close()
-        status = self._mngr.json("tmr", "status", "r")
+        status = self._mngr.run_json("tmr", "status", "r")
         tasks = {_name(row["slug"]): self._task(row) for row in status["tasks"]}
         alarms = [(row["cause"], row["text"]) for row in self.rows("alarm")]
         return Ended(code, status["state"], said, tasks, alarms, self._harm())
 
     def _task(self, row: dict[str, Any]) -> Task:
-        folder = Path(self._run.task(row["slug"]))
+        folder = Path(self._run.task_path(row["slug"]))
         files: tuple[str, ...] = ()
         if row["commit"]:
             base = json.loads(Path(self._run.plan).read_text())["base"]
@@ -144,7 +144,7 @@ def _name(slug: str) -> str:
 def _sight(repo: Path) -> object:
     """A repository as its user sees it."""
     return [
-        git(repo, *words)
+        run_git(repo, *words)
         for words in (
             ("status", "--porcelain"),
             ("for-each-ref",),

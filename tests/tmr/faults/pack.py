@@ -255,9 +255,7 @@ TOGETHER = [
     *CONTROLS, *STUCK, *ENDS, *LIES, *PASSES_BUT_WEAKER, *RESULTS, *FILES, *NEIGHBOURS, *LIMITS
 ]  # fmt: skip
 
-ALIKE = [
-    f"result_{form}" for form in ("partial", "empty", "deep", "words", "half", "types")
-]  # end as others do
+ALIKE = [f"result_{form}" for form in ("partial", "empty", "deep", "words", "half", "types")]  # end as others do
 
 # What touches others too has a run of its own.
 

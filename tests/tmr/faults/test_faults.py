@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import FULL, SEED, Mngr, wait_for
+from tests.conftest import IS_FULL_SCALE, SEED, MngrProgram, wait_for
 from tests.tmr.faults.ours import Running, Tmr
 from tests.tmr.faults.pack import ALIKE, TOGETHER, Ended, Fault, Wish, limited, until, well
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.agents
 
 
 @pytest.fixture
-def ours(mngr: Mngr) -> Tmr:
+def ours(mngr: MngrProgram) -> Tmr:
     return Tmr(mngr)
 
 
@@ -56,7 +56,7 @@ def drawn(faults: list[Fault]) -> list[Fault]:
 
 
 def test_whatever_agents_do_each_task_ends_as_what_it_is(ours: Tmr) -> None:
-    faults = TOGETHER if FULL else drawn([fault for fault in TOGETHER if fault.name not in ALIKE])
+    faults = TOGETHER if IS_FULL_SCALE else drawn([fault for fault in TOGETHER if fault.name not in ALIKE])
     ended = ours.start(faults, Wish(task_seconds=40, stall_seconds=5)).wait()
     is_well(ended, faults)
     assert ended.code == 4
@@ -146,7 +146,7 @@ def test_a_probe_finds_out_that_it_is_over(ours: Tmr, flag: Path) -> None:
 
 
 @pytest.mark.full
-def test_one_that_somebody_destroys_is_made_again(ours: Tmr, mngr: Mngr, flag: Path) -> None:
+def test_one_that_somebody_destroys_is_made_again(ours: Tmr, mngr: MngrProgram, flag: Path) -> None:
     faults = [well("a", until(flag)), well("b", until(flag))]
     run = ours.start(faults)
     mngr("destroy", "--force", at_work(run, 2)["a"])
@@ -156,11 +156,11 @@ def test_one_that_somebody_destroys_is_made_again(ours: Tmr, mngr: Mngr, flag: P
 
 
 @pytest.mark.full
-def test_a_tmux_server_that_dies_takes_nothing_with_it(ours: Tmr, mngr: Mngr, flag: Path) -> None:
+def test_a_tmux_server_that_dies_takes_nothing_with_it(ours: Tmr, mngr: MngrProgram, flag: Path) -> None:
     faults = [well("a", until(flag)), well("b", until(flag))]
     run = ours.start(faults)
     at_work(run, 2)
-    mngr.tmux("kill-server")
+    mngr.run_tmux("kill-server")
     flag.touch()
     is_well(run.wait(), faults)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mngr.tmr.changes.changes import Change
-from mngr.tmr.cited_blocks import cited
-from mngr.tmr.integrate.compose import rank, ties
+from mngr.tmr.cited_blocks import list_cited_blocks
+from mngr.tmr.integrate.compose import list_ties, rank_changes
 from tests.tmr.field import BASE, Commit, Field, app, fix
 
 
@@ -33,7 +33,7 @@ def hundred(field: Field) -> list[Change]:
 def test_a_hundred_branches_become_one_that_is_the_same_every_time(
     field: Field, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    changes = rank(hundred(field))
+    changes = rank_changes(hundred(field))
     started: list[str] = []
     monkeypatch.setattr("mngr.base.shell.tracer", started.append)
     done = field.compose(changes)
@@ -53,11 +53,8 @@ def test_a_hundred_branches_become_one_that_is_the_same_every_time(
     assert [*[one.commit for one in done.commits][::-1][1:], field.base] == history, (
         "one after the other, each on the last"
     )
-    assert (
-        field.git("show", "-s", "--format=%s", done.commits[0].commit)
-        == "[TEST/DOC] 100 changes of 100 tasks"
-    )
-    assert field.compose(rank(changes[::-1])).head == done.head
+    assert field.git("show", "-s", "--format=%s", done.commits[0].commit) == "[TEST/DOC] 100 changes of 100 tasks"
+    assert field.compose(rank_changes(changes[::-1])).head == done.head
     assert field.git("ls-tree", "-r", "--name-only", done.commits[0].commit, "src").count("new_") == 0
 
 
@@ -100,11 +97,9 @@ def test_a_fix_of_a_file_that_another_moves_goes_with_it_and_a_base_that_moved_o
     later = field.compose([fixed], base=onto)
     assert field.show(later.head, "src/app.py") == app(f3="return 1", f9="return 9")
     (onto,) = field.commits(field.base, ("there", fix(3)))
-    assert field.compose([fixed], base=onto).already == [fixed.id]
+    assert field.compose([fixed], base=onto).redundant == [fixed.id]
     (onto,) = field.commits(field.base, ("other", fix(3, "return 7")))
-    assert [(one.others, one.paths) for one in field.compose([fixed], base=onto).conflicts] == [
-        ([], ["src/app.py"])
-    ]
+    assert [(one.others, one.paths) for one in field.compose([fixed], base=onto).conflicts] == [([], ["src/app.py"])]
 
 
 def test_fixes_are_ranked_by_evidence_and_what_is_needed_comes_first(field: Field) -> None:
@@ -120,19 +115,19 @@ def test_fixes_are_ranked_by_evidence_and_what_is_needed_comes_first(field: Fiel
     field.claim("long", ("long", fix(20, "a = 1\n    b = a\n    return b")))
     field.claim("short", ("short", fix(30)))
     found = field.collapsed()
-    assert [change.tasks[0] for change in rank(found)] == ["green", "p", "short", "long", "risky"]
+    assert [change.tasks[0] for change in rank_changes(found)] == ["green", "p", "short", "long", "risky"]
     short = next(change for change in found if change.tasks == ["short"])
     risky = next(change for change in found if change.tasks == ["risky"])
     two = risky.replace(turned=["t1", "t2"])
-    assert rank([*(one for one in found if one != risky), two])[0] == two
+    assert rank_changes([*(one for one in found if one != risky), two])[0] == two
     cites = {"t1": ["list", "add"], "t2": ["add"], "t3": ["list", "add"]}
     pair = [short.replace(turned=["t2"]), risky.replace(turned=["t3"])]
-    assert [one.tasks[0] for one in rank(pair)] == ["short", "risky"]
-    assert [one.tasks[0] for one in rank(pair, cites)] == ["risky", "short"]
+    assert [one.tasks[0] for one in rank_changes(pair)] == ["short", "risky"]
+    assert [one.tasks[0] for one in rank_changes(pair, cites)] == ["risky", "short"]
     pair = [risky.replace(turned=["t1", "t3"]), short.replace(turned=["t1", "t2"])]
-    assert rank(pair, cites)[0] == pair[1], "a block that two tests cite counts once"
+    assert rank_changes(pair, cites)[0] == pair[1], "a block that two tests cite counts once"
     needing = short.replace(needs=[risky.id], turned=["t1", "t2", "t3"])
-    assert [change.tasks[0] for change in rank([needing, risky])] == ["risky", "short"]
+    assert [change.tasks[0] for change in rank_changes([needing, risky])] == ["risky", "short"]
 
 
 def test_of_equal_fixes_the_advised_ones_come_first(field: Field) -> None:
@@ -140,14 +135,14 @@ def test_of_equal_fixes_the_advised_ones_come_first(field: Field) -> None:
         field.claim(name, (name, fix(number, "a = 1\n    return a" if name == "long" else "return 1")))
     field.claim("texts", ("texts", {"README.md": "a\n"}))
     found = field.collapsed()
-    (group,) = ties(found, {})
+    (group,) = list_ties(found, {})
     assert [change.tasks for change in sorted(group, key=lambda one: one.tasks)] == [["a"], ["b"], ["c"]]
     assert [one.id for one in group] == sorted(one.id for one in group)
     long = next(change for change in found if change.tasks == ["long"])
     advised = [long.key, *(change.key for change in group[::-1])]
-    fixes = [change for change in rank(found, advised=advised) if change.kind == "fix"]
+    fixes = [change for change in rank_changes(found, advised=advised) if change.kind == "fix"]
     assert fixes == [*group[::-1], long], "evidence counts more than advice"
-    assert [change for change in rank(found, advised=[group[2].key]) if change in group] == [
+    assert [change for change in rank_changes(found, advised=[group[2].key]) if change in group] == [
         group[2],
         *group[:2],
     ]
@@ -158,4 +153,4 @@ def test_what_users_do_is_read_from_what_tests_cite(field: Field) -> None:
     text += text.replace("test_a", "test_z")
     (commit,) = field.commits(field.base, ("x", {"tests/test_a.py": text}))
     tests = ["tests/test_a.py::test_a", "tests/test_app.py::test_app", "tests/none.py::test_b"]
-    assert cited(field.local, field.repo, commit, tests) == {tests[0]: ["shop list", "shop add"]}
+    assert list_cited_blocks(field.local, field.repo, commit, tests) == {tests[0]: ["shop list", "shop add"]}

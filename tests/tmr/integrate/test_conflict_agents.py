@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from mngr.api import Fleet
-from mngr.mapreduce.governor import Limits
+from mngr.mapreduce.governor import RunLimits
 from mngr.tmr.changes.changes import Change
-from mngr.tmr.integrate.conflict_agents import Item, mend
-from mngr.tmr.plan import Plan
-from tests.conftest import Mngr
+from mngr.tmr.integrate.conflict_agents import UnmergedChange, resolve_conflicts
+from mngr.tmr.plan import RunPlan
+from tests.conftest import MngrProgram
 from tests.tmr.field import Field, app, fix
 
 pytestmark = pytest.mark.agents
@@ -39,17 +39,15 @@ def both(number: int) -> str:
     return app(**{**bodies, f"f{number}": "return 1 + 2"})
 
 
-def conflicts(field: Field) -> tuple[str, list[Item]]:
+def conflicts(field: Field) -> tuple[str, list[UnmergedChange]]:
     """Three pairs of changes; each second one does not go with the first."""
-    for slug, number, body in [
-        (f"{word}{at}", at, f"return {word[1]}") for at in (3, 13, 23) for word in ("x1", "y2")
-    ]:
+    for slug, number, body in [(f"{word}{at}", at, f"return {word[1]}") for at in (3, 13, 23) for word in ("x1", "y2")]:
         field.claim(slug, ("[FIX_IMPL] " + slug, fix(number, body)))
     changes = {change.tasks[0]: change for change in field.collapsed()}
     done = field.compose([change for slug, change in changes.items() if slug.startswith("x")])
     assert not done.conflicts
     return done.head, [
-        Item(
+        UnmergedChange(
             change=changes[f"y2{at}"],
             head=done.head,
             others=[changes[f"x1{at}"]],
@@ -59,7 +57,7 @@ def conflicts(field: Field) -> tuple[str, list[Item]]:
     ]
 
 
-def test_the_owner_is_asked_then_an_integrator_and_nobody_twice(mngr: Mngr) -> None:
+def test_the_owner_is_asked_then_an_integrator_and_nobody_twice(mngr: MngrProgram) -> None:
     field = Field(mngr.repo)
     head, items = conflicts(field)
     makers = [maker.replace(agent="tmr-r-y23") for maker in items[2].change.made_by]
@@ -80,18 +78,16 @@ def test_the_owner_is_asked_then_an_integrator_and_nobody_twice(mngr: Mngr) -> N
         )  # fmt: skip
         assert fleet.message([f"tmr-r-{name}"], "begin", wait=True)[0].ok
         fleet.stop([f"tmr-r-{name}"])
-    plan = Plan(base=field.base, pytest=["pytest"], agent="player", agent_args=[script])
+    plan = RunPlan(base=field.base, pytest=["pytest"], agent="player", agent_args=[script])
     rows: list[dict[str, Any]] = []
-    limits = Limits(timeout=60.0, budget=5.0)
-    found = mend(fleet, field.run, plan, limits, items, "player", rows.append)
+    limits = RunLimits(timeout=60.0, budget=5.0)
+    found = resolve_conflicts(fleet, field.run, plan, limits, items, "player", rows.append)
     assert {row["slug"] for row in rows if row["type"] == "remind"} == {
         _slug(rows, one, "-own"), _slug(rows, three, "-own").removesuffix("-own"),
     }  # fmt: skip
     first = found[one.id]
     assert (first.by, first.agent, first.tree) == ("owner", "tmr-r-y23", tree(field, head, both(3))), first
-    assert first.usage["cost_usd"] == 0.25 and first.usage["input_tokens"] == 100, (
-        "what it used for this, and no more"
-    )
+    assert first.usage["cost_usd"] == 0.25 and first.usage["input_tokens"] == 100, "what it used for this, and no more"
     second = found[two.id]
     assert (second.by, second.tree) == ("integrator", tree(field, head, both(13))), second
     assert second.agent is not None and second.agent.startswith(f"tmr-r-merge-{two.id}-")
@@ -100,28 +96,26 @@ def test_the_owner_is_asked_then_an_integrator_and_nobody_twice(mngr: Mngr) -> N
     assert third.tree is None and third.reason.startswith("tmr-r-y23: they contradict; tmr-r-merge-"), third
     assert third.reason.endswith("setup.py"), third
     told = Path(field.run.path, "integrate", "tasks", f"{_slug(rows, one, '-own')}", "prompt.md").read_text()
-    assert (
-        items[0].others[0].title in told and "-    return 0\n+    return 1\n" in told and "test_app" in told
-    )
+    assert items[0].others[0].title in told and "-    return 0\n+    return 1\n" in told and "test_app" in told
     spent = [row for row in rows if row["type"] == "launch"]
-    again = mend(fleet, field.run, plan, limits, items, "player", rows.append)
+    again = resolve_conflicts(fleet, field.run, plan, limits, items, "player", rows.append)
     assert again == found and len([row for row in rows if row["type"] == "launch"]) == len(spent) == 5
     assert {agent.state for agent in fleet.list().agents} == {"STOPPED"}
 
 
-def test_without_anybody_who_could_know_nobody_is_asked(mngr: Mngr) -> None:
+def test_without_anybody_who_could_know_nobody_is_asked(mngr: MngrProgram) -> None:
     field = Field(mngr.repo)
     _, items = conflicts(field)
     fleet = Fleet(str(mngr.home), cwd=str(mngr.repo))
-    plan = Plan(base=field.base, pytest=["pytest"])
+    plan = RunPlan(base=field.base, pytest=["pytest"])
     for agent in (None, "mechanic"):
-        found = mend(fleet, field.run, plan, Limits(), items, agent, lambda row: None)
+        found = resolve_conflicts(fleet, field.run, plan, RunLimits(), items, agent, lambda row: None)
         assert {one.tree for one in found.values()} == {None}
         assert all("nobody to ask" in one.reason for one in found.values())
     assert not Path(field.run.path, "integrate", "journal.jsonl").exists()
 
 
-def test_no_money_is_left_for_it(mngr: Mngr) -> None:
+def test_no_money_is_left_for_it(mngr: MngrProgram) -> None:
     field = Field(mngr.repo)
     _, items = conflicts(field)
     usage = {
@@ -139,8 +133,8 @@ def test_no_money_is_left_for_it(mngr: Mngr) -> None:
     ]
     Path(field.run.journal).write_text("".join(json.dumps(row) + "\n" for row in journal))
     fleet = Fleet(str(mngr.home), cwd=str(mngr.repo))
-    plan = Plan(base=field.base, pytest=["pytest"], agent="player")
-    found = mend(fleet, field.run, plan, Limits(budget=3.0), items[:1], "player", lambda row: None)
+    plan = RunPlan(base=field.base, pytest=["pytest"], agent="player")
+    found = resolve_conflicts(fleet, field.run, plan, RunLimits(budget=3.0), items[:1], "player", lambda row: None)
     assert next(iter(found.values())).tree is None and not fleet.list().agents
 
 

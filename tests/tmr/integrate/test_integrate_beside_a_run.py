@@ -12,7 +12,7 @@ import pytest
 from mngr.base.lock import Lock
 from mngr.mapreduce.journal import read_journal
 from mngr.mapreduce.run_dir import RunDir
-from tests.conftest import BIN, Mngr, git, wait_for
+from tests.conftest import BIN_DIR, MngrProgram, run_git, wait_for
 from tests.tmr.test_tmr import FIX, order, project, result
 
 pytestmark = pytest.mark.agents
@@ -28,19 +28,19 @@ def mend(step: dict[str, Any], subject: str) -> list[object]:
 
 
 @pytest.fixture
-def going(project: Mngr, tmp_path: Path) -> tuple[Mngr, Path]:
+def going(project: MngrProgram, tmp_path: Path) -> tuple[MngrProgram, Path]:
     """Two tests that fail, and a file: while it is not there, the agent of the second waits."""
     (project.repo / "calc.py").write_text("def add(a, b):\n    return a - b\n")
     (project.repo / "less.py").write_text(SUB)
     (project.repo / "tests").mkdir()
     for name, fun, value in (("calc", "add", 4), ("less", "sub", 2)):
         (project.repo / f"tests/test_{fun}.py").write_text(TEST.format(name=name, fun=fun, value=value))
-    git(project.repo, "add", "-A")
-    git(project.repo, "commit", "-qm", "two tests")
+    run_git(project.repo, "add", "-A")
+    run_git(project.repo, "commit", "-qm", "two tests")
     return project, tmp_path / "gate"
 
 
-def test_what_is_settled_is_integrated_while_others_work(going: tuple[Mngr, Path]) -> None:
+def test_what_is_settled_is_integrated_while_others_work(going: tuple[MngrProgram, Path]) -> None:
     project, gate = going
     hold = {"run": f"while [ ! -e {gate} ]; do sleep 0.1; done"}
     later = mend({"edit": {"path": "less.py", "old": "a + b", "new": "a - b"}}, "Less")
@@ -48,7 +48,7 @@ def test_what_is_settled_is_integrated_while_others_work(going: tuple[Mngr, Path
     words = [word for word in order("r", cases) if word != "--no-integrate"]
     said = gate.with_name("said")
     with said.open("w") as file:
-        run = subprocess.Popen([str(BIN / "mngr"), *words], cwd=project.repo, env=project.env, stderr=file)
+        run = subprocess.Popen([str(BIN_DIR / "mngr"), *words], cwd=project.repo, env=project.env, stderr=file)
     try:
         journal = RunDir(str(project.repo), "r").journal
 
@@ -63,7 +63,7 @@ def test_what_is_settled_is_integrated_while_others_work(going: tuple[Mngr, Path
         assert "red again" not in done.out, "it never was green"
         told = Path(project.repo, ".mngr/runs/r/PR.md").read_text()
         assert "**1 task not settled yet**" in told
-        first = git(project.repo, "log", "--format=%s", "main..mngr/r/integrated")
+        first = run_git(project.repo, "log", "--format=%s", "main..mngr/r/integrated")
         assert first == "[FIX_IMPL] Add"
         lock = Lock(str(Path(project.repo, ".mngr/runs/r/integrate.lock")))
         with lock:  # another one, which is still there when the run is over
@@ -75,4 +75,4 @@ def test_what_is_settled_is_integrated_while_others_work(going: tuple[Mngr, Path
         run.kill()
     made = json.loads(Path(project.repo, ".mngr/runs/r/integration.json").read_text())
     assert (made["verdict"], made["open"], len(made["commits"])) == ("green", 0, 2)
-    assert not git(project.repo, "status", "--porcelain")
+    assert not run_git(project.repo, "status", "--porcelain")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mngr.base.config import Layer, Settings
+from mngr.base.config import Settings, SettingsLayer
 from mngr.base.errors import UsageError
 from mngr.providers.local import LocalHost
 from mngr.tmr.changes.changes import Change
@@ -48,21 +48,19 @@ def merged(field: Field, head: str, files: Files) -> str:
 
 def test_what_was_merged_once_is_known_the_next_time(field: Field, tmp_path: Path) -> None:
     head, change = pair(field, fix(3, "return 1"), fix(3, "return 2"))
-    assert merge_tools.by_git(field.local, field.run, head, change, None) is None
+    assert merge_tools.find_known_resolution(field.local, field.run, head, change, None) is None
     tree = merged(field, head, {"src/app.py": app(f3=BOTH)})
-    merge_tools.record(field.local, field.run, head, change, tree)
-    assert merge_tools.by_git(field.local, field.run, head, change, None) == (tree, "rerere")
+    merge_tools.record_resolution(field.local, field.run, head, change, tree)
+    assert merge_tools.find_known_resolution(field.local, field.run, head, change, None) == (tree, "rerere")
     assert (tmp_path / ".mngr" / "cache" / ".gitignore").read_text() == "*\n"
-    further = field.commits(
-        head, ("more", {"src/app.py": app(f3="return 1", f30="return 30"), "new": "n\n"})
-    )[0]
-    again = merge_tools.by_git(field.local, field.run, further, change, None)
+    further = field.commits(head, ("more", {"src/app.py": app(f3="return 1", f30="return 30"), "new": "n\n"}))[0]
+    again = merge_tools.find_known_resolution(field.local, field.run, further, change, None)
     assert again == (merged(field, further, {"src/app.py": app(f3=BOTH, f30="return 30")}), "rerere")
 
 
 def test_what_the_user_merged_counts_more_and_is_only_read(field: Field, tmp_path: Path) -> None:
     head, change = pair(field, fix(3, "return 1"), fix(3, "return 2"))
-    merge_tools.record(
+    merge_tools.record_resolution(
         field.local, field.run, head, change, merged(field, head, {"src/app.py": app(f3="return 9")})
     )
     user = [
@@ -86,7 +84,7 @@ def test_what_the_user_merged_counts_more_and_is_only_read(field: Field, tmp_pat
     (tmp_path / "src" / "app.py").write_text(app(f3=BOTH))
     subprocess.run([*user, "commit", "-qam", "merged"], check=True, capture_output=True)
     before = sorted((str(path), path.stat().st_mtime_ns) for path in (tmp_path / ".git").rglob("*"))
-    found = merge_tools.by_git(field.local, field.run, head, change, None)
+    found = merge_tools.find_known_resolution(field.local, field.run, head, change, None)
     assert found == (merged(field, head, {"src/app.py": app(f3=BOTH)}), "rerere")
     assert before == sorted((str(path), path.stat().st_mtime_ns) for path in (tmp_path / ".git").rglob("*"))
 
@@ -95,7 +93,7 @@ def test_a_tool_of_the_users_is_asked_and_its_markers_are_no_answer(field: Field
     head, change = pair(field, fix(3, "return 1"), fix(3, "return 2"))
     (tmp_path / "tool.py").write_text(TOOL)
     words = f"{sys.executable} {tmp_path}/tool.py {{base}} {{ours}} {{theirs}} {{out}} {{path}}"
-    found = merge_tools.by_git(field.local, field.run, head, change, words)
+    found = merge_tools.find_known_resolution(field.local, field.run, head, change, words)
     assert found == (merged(field, head, {"src/app.py": app(f3=BOTH)}), "tool")
     for useless in (
         "sh -c 'git merge-file -p {ours} {base} {theirs} >{out}; :'",
@@ -104,13 +102,13 @@ def test_a_tool_of_the_users_is_asked_and_its_markers_are_no_answer(field: Field
         "true",
         "/there/is/none",
     ):
-        assert merge_tools.by_git(field.local, field.run, head, change, useless) is None, useless
+        assert merge_tools.find_known_resolution(field.local, field.run, head, change, useless) is None, useless
 
 
 def test_which_tool_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def tool(value: str | None) -> str | None:
         data = {} if value is None else {"tmr": {"merge_tool": value}}
-        return merge_tools.tool_of(Settings([Layer(source="user", data=data)]))
+        return merge_tools.find_merge_tool(Settings([SettingsLayer(source="user", data=data)]))
 
     monkeypatch.setenv("PATH", str(tmp_path))
     assert tool(None) is None
@@ -130,17 +128,17 @@ def test_which_tool_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_what_is_not_about_lines_is_left_to_others(field: Field) -> None:
     gone: Files = {"src/other.py": None}
     head, change = pair(field, gone, {"src/other.py": "A = 2\n\n\nB = 2\n\n\nC = 3\n"})
-    assert merge_tools.by_git(field.local, field.run, head, change, "cp {ours} {out}") is None
-    assert merge_tools.by_git(field.local, field.run, field.base, change, None) == (
+    assert merge_tools.find_known_resolution(field.local, field.run, head, change, "cp {ours} {out}") is None
+    assert merge_tools.find_known_resolution(field.local, field.run, field.base, change, None) == (
         field.git("rev-parse", f"{change.commit}^{{tree}}"),
         "git",
     ), "what was in its way is gone"
-    merge_tools.record(field.local, field.run, head, change, merged(field, head, {"src/other.py": "A = 2\n"}))
+    merge_tools.record_resolution(
+        field.local, field.run, head, change, merged(field, head, {"src/other.py": "A = 2\n"})
+    )
 
 
-def test_nothing_of_what_is_merged_is_run(
-    field: Field, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_of_what_is_merged_is_run(field: Field, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran, config = tmp_path / "ran", tmp_path / "config"
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\ntouch {ran}\n")
@@ -154,23 +152,23 @@ def test_nothing_of_what_is_merged_is_run(
     tree = merged(field, head, {"src/app.py": app(f3=BOTH)})
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
     local = LocalHost(field.local.home)
-    merge_tools.record(local, field.run, head, change, tree)
-    assert merge_tools.by_git(local, field.run, head, change, None) == (tree, "rerere")
+    merge_tools.record_resolution(local, field.run, head, change, tree)
+    assert merge_tools.find_known_resolution(local, field.run, head, change, None) == (tree, "rerere")
     assert not ran.exists()
 
 
 def test_a_commit_with_markers_for_others_and_the_change_that_comes_of_it(field: Field) -> None:
     head, change = pair(field, fix(3, "return 1"), {**fix(3, "return 2"), "src/other.py": "A = 9\n"})
-    commit, paths = merge_tools.marked(field.local, field.repo, head, change)
+    commit, paths = merge_tools.commit_with_markers(field.local, field.repo, head, change)
     assert paths == ["src/app.py"] and field.git("rev-parse", f"{commit}^") == head
-    assert merge_tools.marked(field.local, field.repo, head, change)[0] == commit, "the same every time"
+    assert merge_tools.commit_with_markers(field.local, field.repo, head, change)[0] == commit, "the same every time"
     text = field.show(commit, "src/app.py").encode()
     sides = [field.show(one, "src/app.py").encode() for one in (head, change.commit)]
     assert merge_tools.has_markers(text, sides) and not merge_tools.has_markers(text, [text, *sides])
     assert field.show(commit, "src/other.py") == "A = 9\n"
     tree = merged(field, head, {"src/app.py": app(f3=BOTH), "src/other.py": "A = 9\n"})
     first = next(one for one in field.collapsed() if one.tasks == ["a"])
-    anew = merge_tools.resolved(field.local, field.repo, change, head, tree, [first])
+    anew = merge_tools.rebuild_change(field.local, field.repo, change, head, tree, [first])
     assert (anew.id, anew.key, anew.title, anew.made_by) == (
         change.id,
         change.key,

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from mngr.testkit.contract.program import clean_up, new_env
-from tests.conftest import Mngr, git
+from tests.conftest import MngrProgram, run_git
 from tests.support.reduce_judge import judge
 from tests.support.reduce_world import World, make_world, run_tests
-from tests.support.repos import refs, status, tree
+from tests.support.repos import list_refs, read_tree, status
 
 pytestmark = pytest.mark.agents
 
@@ -28,14 +28,14 @@ class Made:
     """A world, what was in the user's repository before, and what the first integration said."""
 
     world: World
-    mngr: Mngr
+    mngr: MngrProgram
     before: dict[str, object]
     data: dict[str, Any]
 
     def __call__(self, *words: str, code: int = 4) -> dict[str, Any]:
         found: dict[str, Any] = self.mngr(
             "tmr", "integrate", "r", *words, "--format", "json", code=code, timeout=900
-        ).json()
+        ).parse_json()
         return found
 
 
@@ -44,7 +44,7 @@ def make(root: Path, branches: int, seed: int = 7) -> Made:
     world = make_world(root / "repo", branches=branches, seed=seed)
     env = new_env(root)
     mine(world.root)
-    made = Made(world, Mngr(world.root, Path(env["MNGR_HOME"]), env), state(world.root), {})
+    made = Made(world, MngrProgram(world.root, Path(env["MNGR_HOME"]), env), state(world.root), {})
     made.data = made()
     return made
 
@@ -52,36 +52,36 @@ def make(root: Path, branches: int, seed: int = 7) -> Made:
 def mine(repo: Path) -> None:
     """Things that are nobody's business: a branch, a stash, something staged, edited and new."""
     who = ("-c", "user.name=U", "-c", "user.email=u@example.invalid")
-    git(repo, "branch", "side")
+    run_git(repo, "branch", "side")
     (repo / "README.md").write_text("# Stashed\n")
-    git(repo, *who, "stash", "push", "-q")
+    run_git(repo, *who, "stash", "push", "-q")
     (repo / "shop" / "money.py").write_text("staged = True\n")
-    git(repo, "add", "shop/money.py")
+    run_git(repo, "add", "shop/money.py")
     (repo / "shop" / "money.py").write_text("edited = True\n")
     (repo / "new.txt").write_text("new\n")
 
 
 def state(repo: Path) -> dict[str, object]:
     """All that an integration must leave alone."""
-    files = {path: found for path, found in tree(repo).items() if not path.startswith(".mngr")}
+    files = {path: found for path, found in read_tree(repo).items() if not path.startswith(".mngr")}
     return {
-        "refs": {name: to for name, to in refs(repo).items() if name != BRANCH},
+        "refs": {name: to for name, to in list_refs(repo).items() if name != BRANCH},
         "files": files,
         "status": status(repo),
         "index": hashlib.sha256((repo / ".git" / "index").read_bytes()).hexdigest(),
-        "stash": git(repo, "stash", "list"),
+        "stash": run_git(repo, "stash", "list"),
         "head": (repo / ".git" / "HEAD").read_text(),
         "config": (repo / ".git" / "config").read_text(),
-        "worktrees": git(repo, "worktree", "list"),
+        "worktrees": run_git(repo, "worktree", "list"),
     }
 
 
 def red_at(world: World, place: Path, commit: str) -> set[str]:
     """What is red at a commit, by a pytest of our own."""
     if not place.exists():
-        git(world.root, "clone", "-q", "--no-checkout", str(world.root), str(place))
-    git(place, "fetch", "-q", "origin", commit)
-    git(place, "checkout", "-q", "--detach", commit)
+        run_git(world.root, "clone", "-q", "--no-checkout", str(world.root), str(place))
+    run_git(place, "fetch", "-q", "origin", commit)
+    run_git(place, "checkout", "-q", "--detach", commit)
     return {test for test, passed in run_tests(place).items() if not passed}
 
 
@@ -97,7 +97,7 @@ def test_all_that_can_be_held_is_and_the_rest_is_named(small: Made) -> None:
     data = small.data
     assert judge(small.world, data) == []
     assert (data["verdict"], data["red"], data["red_before"]) == ("green", [], [])
-    assert git(small.world.root, "rev-parse", BRANCH) == data["head"] == data["delivered"]
+    assert run_git(small.world.root, "rev-parse", BRANCH) == data["head"] == data["delivered"]
     assert data["onto"] == data["base"] == small.world.base
 
 
@@ -106,7 +106,7 @@ def test_each_commit_says_whose_it_is_and_none_makes_it_redder(small: Made, tmp_
     kinds = [row["kind"] for row in rows]
     assert kinds == ["test"] + ["fix"] * (len(rows) - 1) and rows[0]["subject"].startswith("[TEST/DOC] ")
     said = "%H%x00" + "%x00".join(TRAILERS.format(key) for key in KEYS)
-    lines = git(world.root, "log", "--reverse", f"--format={said}", f"{world.base}..{BRANCH}").splitlines()
+    lines = run_git(world.root, "log", "--reverse", f"--format={said}", f"{world.base}..{BRANCH}").splitlines()
     red = world.red
     for row, line in zip(rows, lines, strict=True):
         commit, changes, tasks, agents, receipts = (field.split(",") for field in line.split("\0"))
@@ -132,7 +132,7 @@ def test_asked_again_it_is_the_same_and_a_task_can_go(small: Made, tmp_path: Pat
     without = small("--without", task, "--reason", "not now")
     gone = [row for row in without["left_out"] if row["why"] == "wish"]
     assert gone and all(row["tasks"] == [task] and "not now" in row["reason"] for row in gone)
-    assert task not in git(small.world.root, "log", "--format=%B", f"{small.world.base}..{BRANCH}")
+    assert task not in run_git(small.world.root, "log", "--format=%B", f"{small.world.base}..{BRANCH}")
     assert red_at(small.world, tmp_path / "checkout", without["head"]) == set()
     assert without["runs"]["tests"] < small.data["runs"]["tests"]
     assert state(small.world.root) == small.before
@@ -171,17 +171,17 @@ def test_the_world_is_what_it_says(tmp_path: Path) -> None:
     """Each branch is right alone; those that mean something else merge, and are red together."""
     world = make_world(tmp_path / "repo", branches=30)
     source, place = Path(world.run.repo), tmp_path / "checkout"
-    git(source, "worktree", "add", "-q", "--detach", str(place), world.base)
+    run_git(source, "worktree", "add", "-q", "--detach", str(place), world.base)
     assert {test for test, passed in run_tests(place).items() if not passed} == world.red
     for slug, one in world.tasks.items():
-        git(place, "checkout", "-q", world.commits[slug][-1])
+        run_git(place, "checkout", "-q", world.commits[slug][-1])
         red = {test for test, passed in run_tests(place).items() if not passed}
         assert one.test not in red and bool(red - world.red) == (one.kind == "breaks"), slug
     pairs = [world.members(one.group) for one in world.tasks.values() if one.kind == "semantic"]
     assert pairs
     for first, second in pairs:
         ours, theirs = (world.commits[slug][-1] for slug in (first, second))
-        merged = git(source, "merge-tree", "--write-tree", ours, theirs)
-        git(place, "read-tree", "--reset", "-u", merged)
+        merged = run_git(source, "merge-tree", "--write-tree", ours, theirs)
+        run_git(place, "read-tree", "--reset", "-u", merged)
         assert {test for test, passed in run_tests(place).items() if not passed} - world.red
-        git(place, "reset", "-q", "--hard")
+        run_git(place, "reset", "-q", "--hard")

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from mngr.tmr.cleanroom.rooms import text_of
+from mngr.tmr.cleanroom.clean_rooms import read_program
 from mngr.tmr.verify import command_options
-from mngr.tmr.verify.audit import Audited, audit, examine
+from mngr.tmr.verify.audit import AuditResult, audit_test, list_audit_findings
 from tests.tmr.world import PYTEST, World, new_world
 
 pytestmark = pytest.mark.agents
@@ -112,8 +112,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world
 
 
-def examined(world: World, name: str, *modes: str) -> Audited:
-    return examine(world.room, PYTEST, world.test(name), program="note", modes=modes or ("nop", "help"))
+def examined(world: World, name: str, *modes: str) -> AuditResult:
+    return audit_test(world.room, PYTEST, world.test(name), program="note", modes=modes or ("nop", "help"))
 
 
 def holes(world: World, name: str, *modes: str) -> list[tuple[str, str]]:
@@ -152,7 +152,7 @@ def test_who_asks_for_the_usage_gets_it(world: World) -> None:
 
 
 def test_an_option_that_nobody_misses_is_named_with_its_line(world: World) -> None:
-    (found,) = audit(world.room, PYTEST, world.test("test_with_an_option"), program="note")
+    (found,) = list_audit_findings(world.room, PYTEST, world.test("test_with_an_option"), program="note")
     assert (found.rule, found.level, found.new) == ("unguarded-option", "note", "note add x --loud")
     assert (found.path, found.line) == ("tests/test_note.py", line('"note add x --loud"'))
     assert found.what == "test_with_an_option passes without --loud: `note add x --loud`"
@@ -198,7 +198,7 @@ HELP = """
     ],
 )
 def test_what_is_left_out_with_an_option(words: str, cuts: dict[str, list[tuple[int, int]]]) -> None:
-    found = command_options.options(words.split(), lambda flag: command_options.takes_value(flag, HELP))
+    found = command_options.list_options(words.split(), lambda flag: command_options.can_take_value(flag, HELP))
     assert dict(found) == cuts
 
 
@@ -222,15 +222,15 @@ def test_what_is_left_out_with_an_option(words: str, cuts: dict[str, list[tuple[
 def test_where_a_line_names_the_program(tmp_path: Path, line: str, stubbed: str) -> None:
     names: dict[str, Any] = {"probe": SimpleNamespace(FACTS={"report": str(tmp_path / "report")})}
     names["probe"].FACTS["audit"] = {"words": ["note"], "mode": "plain", "stub": ""}
-    exec(text_of("stub_plugin.py", str(Path(command_options.__file__).parent)), names)
+    exec(read_program("stub_plugin.py", str(Path(command_options.__file__).parent)), names)
     note = tmp_path / "bin" / "note"
     note.parent.mkdir()
     note.touch()
-    stub = names["_redirect"](str(note), "/")
+    stub = names["_redirect_path"](str(note), "/")
     assert stub != str(note)
     places = {"note": note, "stub": stub, "module": f"{names['ROOT']}/module/note"}
     given, wanted = line.format(**places), stubbed.format(**places)
-    assert names["_line"](given, str(tmp_path)) == wanted
-    assert names["_words"](["setsid", "--ctty", "sh", "-c", given], str(tmp_path))[-1] == wanted
+    assert names["_redirect_shell_line"](given, str(tmp_path)) == wanted
+    assert names["_redirect_words"](["setsid", "--ctty", "sh", "-c", given], str(tmp_path))[-1] == wanted
     if "\n" not in given and not set("&|;()'") & set(given):
-        assert names["_words"](given.split(), str(tmp_path)) == wanted.split()
+        assert names["_redirect_words"](given.split(), str(tmp_path)) == wanted.split()

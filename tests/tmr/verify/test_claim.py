@@ -12,7 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mngr.tmr.verify.claim import CHANGES, ESCALATIONS, MAX_BYTES, OUTCOMES, Result, parse_result, read_result
+from mngr.tmr.verify.claim import (
+    CHANGE_KINDS,
+    ESCALATION_KINDS,
+    MAX_BYTES,
+    OUTCOMES,
+    AgentClaim,
+    parse_claim,
+    read_claim,
+)
 
 WHOLE: dict[str, Any] = {
     "v": 1, "task": "t", "outcome": "fixed", "before": "fail", "after": "pass", "summary": "**done** ✓",
@@ -28,17 +36,15 @@ JSON = st.recursive(
 
 
 def problems(**changes: Any) -> list[str]:
-    found = parse_result(json.dumps({**WHOLE, **changes}), "t")
+    found = parse_claim(json.dumps({**WHOLE, **changes}), "t")
     return found if isinstance(found, list) else []
 
 
 def test_a_whole_one_is_read_and_written_alike() -> None:
-    found = parse_result(json.dumps(WHOLE), "t")
-    assert isinstance(found, Result) and found.to_dict() == WHOLE
-    short = {key: WHOLE[key] for key in ("v", "task", "before", "after", "summary")} | {
-        "outcome": "unchanged"
-    }
-    assert isinstance(parse_result(json.dumps(short), "t"), Result)
+    found = parse_claim(json.dumps(WHOLE), "t")
+    assert isinstance(found, AgentClaim) and found.to_dict() == WHOLE
+    short = {key: WHOLE[key] for key in ("v", "task", "before", "after", "summary")} | {"outcome": "unchanged"}
+    assert isinstance(parse_claim(json.dumps(short), "t"), AgentClaim)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +62,7 @@ def test_a_whole_one_is_read_and_written_alike() -> None:
         ({"changes": [3]}, "changes[0] is 3, it must be an object."),
         (
             {"changes": [{"kind": "FIX", "summary": "s", "commits": []}]},
-            f'changes[0].kind is "FIX", it must be one of {", ".join(CHANGES)}.',
+            f'changes[0].kind is "FIX", it must be one of {", ".join(CHANGE_KINDS)}.',
         ),
         (
             {"changes": [{"kind": "FIX_DOC", "summary": "s", "commits": ["HEAD"]}]},
@@ -64,7 +70,7 @@ def test_a_whole_one_is_read_and_written_alike() -> None:
         ),
         (
             {"escalations": [{"kind": "x", "title": "s"}]},
-            f'escalations[0].kind is "x", it must be one of {", ".join(ESCALATIONS)}.',
+            f'escalations[0].kind is "x", it must be one of {", ".join(ESCALATION_KINDS)}.',
         ),
         (
             {"escalations": [{"kind": "BLOCKER", "title": "s", "locations": [{"path": "a", "line": 0}]}]},
@@ -83,19 +89,17 @@ def test_each_trouble_has_one_sentence(changes: dict[str, Any], said: str) -> No
     assert problems(**changes) == [said]
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[", "[NaN]", "[1" + "2" * 5000 + "]", '{"a": 1, "a": 2}', "[" * 100_000, "3"]
-)
+@pytest.mark.parametrize("text", ["", "[", "[NaN]", "[1" + "2" * 5000 + "]", '{"a": 1, "a": 2}', "[" * 100_000, "3"])
 def test_what_is_no_result_at_all(text: str) -> None:
-    found = parse_result(text, "t")
+    found = parse_claim(text, "t")
     assert isinstance(found, list) and len(found) == 1 and len(found[0]) < 300
 
 
 @given(field=st.sampled_from(sorted(WHOLE)), value=JSON)
 def test_no_value_is_too_odd(field: str, value: Any) -> None:
-    found = parse_result(json.dumps({**WHOLE, field: value}), "t")
-    if isinstance(found, Result):
-        assert isinstance(parse_result(json.dumps(found.to_dict()), "t"), Result)
+    found = parse_claim(json.dumps({**WHOLE, field: value}), "t")
+    if isinstance(found, AgentClaim):
+        assert isinstance(parse_claim(json.dumps(found.to_dict()), "t"), AgentClaim)
     else:
         assert found and all(problem.isprintable() for problem in found)
 
@@ -105,7 +109,7 @@ def test_a_large_one_is_judged_quickly() -> None:
     many = {f"k{number}": 0 for number in range(80_000)}
     assert len(problems(**many)) == 8
     twice = "{" + ",".join(f'"k{number}":0' for number in range(60_000)) + ',"k59999":1}'
-    assert "twice" in parse_result(twice, "t")[0]  # type: ignore[index]
+    assert "twice" in parse_claim(twice, "t")[0]  # type: ignore[index]
     assert time.monotonic() - started < 10
 
 
@@ -113,13 +117,13 @@ def test_only_a_file_of_a_fair_size_is_read(tmp_path: Path) -> None:
     place = tmp_path / "result.json"
 
     def said() -> str:
-        found = read_result(str(place), "t")
+        found = read_claim(str(place), "t")
         assert isinstance(found, list)
         return found[0]
 
     assert said() == "there is no result.json."
     place.write_text(json.dumps(WHOLE))
-    assert isinstance(read_result(str(place), "t"), Result)
+    assert isinstance(read_claim(str(place), "t"), AgentClaim)
     place.write_bytes(b'{"v": "\xff"}')
     assert said() == "result.json is not UTF-8: byte 8 is wrong."
     with place.open("wb") as file:

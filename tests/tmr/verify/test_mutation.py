@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from mngr.testkit.contract.program import git
-from mngr.tmr.cleanroom import swap
-from mngr.tmr.cleanroom.test_run import Test, run_test
-from mngr.tmr.result_cache import Shelf
-from mngr.tmr.verify.mutation import Mutation, mutate
+from mngr.testkit.contract.program import run_git
+from mngr.tmr.cleanroom import replaced_files
+from mngr.tmr.cleanroom.test_run import TestFunction, run_test
+from mngr.tmr.result_cache import ResultCache
+from mngr.tmr.verify.mutation import MutationReport, compare_versions
 from tests.tmr.world import PYTEST, World, new_world
 
 pytestmark = pytest.mark.agents
@@ -87,27 +87,27 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world
 
 
-def in_file(world: World, path: str) -> Test:
+def in_file(world: World, path: str) -> TestFunction:
     return next(test for test in world.collected.tests if test.path == path)
 
 
 def edited(
     world: World,
     files: dict[str, str],
-    test: str | Test,
+    test: str | TestFunction,
     n: int = 2,
-    shelf: Shelf | None = None,
+    shelf: ResultCache | None = None,
     budget: int | None = None,
-) -> Mutation:
+) -> MutationReport:
     """What the faults say about one edit of a test."""
     commit = world.write(files)
     test = in_file(world, test) if isinstance(test, str) else test
     try:
-        return mutate(
+        return compare_versions(
             world.rooms, PYTEST, test, base=world.base, commit=commit, n=n, timeout=30.0, shelf=shelf, budget=budget
         )  # fmt: skip
     finally:
-        git(world.repo, "reset", "-q", "--hard", world.base)
+        run_git(world.repo, "reset", "-q", "--hard", world.base)
 
 
 def test_lines_of_a_program_in_an_environment_of_its_own_are_seen(world: World) -> None:
@@ -130,9 +130,9 @@ def test_what_a_weaker_test_misses_is_named(world: World) -> None:
 
 
 def test_what_a_stronger_test_catches_is_named_and_nothing_is_run_twice(world: World) -> None:
-    shelf = Shelf(str(world.root), "mutation")
+    shelf = ResultCache(str(world.root), "mutation")
 
-    def ask(budget: int | None) -> Mutation:
+    def ask(budget: int | None) -> MutationReport:
         return edited(world, {"tests/test_weak.py": STRONG}, "tests/test_weak.py", shelf=shelf, budget=budget)
 
     begun = ask(3)
@@ -154,7 +154,7 @@ def test_an_old_test_that_fails_on_the_new_code_accuses_nobody(world: World) -> 
 
 def test_all_that_a_new_test_catches_is_newly_caught(world: World) -> None:
     path = "tests/test_strong.py"
-    test = Test(id=f"{path}::test_more", ids=[f"{path}::test_more"], path=path, name="test_more")
+    test = TestFunction(id=f"{path}::test_more", ids=[f"{path}::test_more"], path=path, name="test_more")
     more = STRONG + STRONG.replace("test_total", "test_more")
     found = edited(world, {path: more}, test)
     assert (found.state, found.runs) == ("new", 3)
@@ -169,9 +169,9 @@ def test_a_test_that_nobody_changed_is_not_run(world: World) -> None:
 def test_python_never_takes_one_text_of_a_file_for_another(tmp_path: Path) -> None:
     ask = [sys.executable, "-c", "from package import part; print(part.x)"]
     for number in ("1", "2", "1"):  # of one size, in one second
-        swap.write(str(tmp_path), {"package/part.py": swap.pack(f"x = {number}\n")})
+        replaced_files.write_files(str(tmp_path), {"package/part.py": replaced_files.pack_text(f"x = {number}\n")})
         assert subprocess.check_output(ask, cwd=tmp_path, env={}, text=True) == f"{number}\n"
-    swap.write(str(tmp_path), {"package/part.py": None})
+    replaced_files.write_files(str(tmp_path), {"package/part.py": None})
     assert not (tmp_path / "package/part.py").exists()
 
 
@@ -179,4 +179,4 @@ def test_no_file_is_written_outside(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work/link").symlink_to(tmp_path)
     with pytest.raises(ValueError, match="leads out of"):
-        swap.write(str(tmp_path / "work"), {"link/x": swap.pack("x")})
+        replaced_files.write_files(str(tmp_path / "work"), {"link/x": replaced_files.pack_text("x")})

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.conftest import Mngr, git
+from tests.conftest import MngrProgram, run_git
 
 pytestmark = pytest.mark.agents
 
@@ -32,26 +32,26 @@ def commit(repo: Path, message: str, **files: str) -> None:
         path = repo / {"calc": "calc.py", "test": "tests/test_calc.py"}[name]
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-    git(repo, "add", "-A")
-    git(repo, "commit", "-qm", message)
+    run_git(repo, "add", "-A")
+    run_git(repo, "commit", "-qm", message)
 
 
-def test_a_branch_that_mends_and_one_that_only_seems_to(mngr: Mngr, tmp_path: Path) -> None:
+def test_a_branch_that_mends_and_one_that_only_seems_to(mngr: MngrProgram, tmp_path: Path) -> None:
     repo = mngr.repo
     mngr.env["MNGR__PROJECT__PYTEST"] = f"{sys.executable} -m pytest -q -p no:cacheprovider -p no:mngr"
     (repo / "conftest.py").write_text("")
     wrong = "def add(a, b):\n    return a + b + (a == 1 and b == 2)\n"
     commit(repo, "calc", calc=wrong, test=TEST.format(total=3))
-    git(repo, "checkout", "-qb", "good")
+    run_git(repo, "checkout", "-qb", "good")
     more = "    assert calc.add(2, 2) == 4\n"
     mended = TEST.format(total=3).replace("== 3\n", f"== 3\n{more}")
     commit(repo, "count right", calc="def add(a, b):\n    return a + b\n", test=mended)
-    git(repo, "checkout", "-qb", "bad", "main")
+    run_git(repo, "checkout", "-qb", "bad", "main")
     commit(repo, "green", test=TEST.format(total=3).replace("== 3", ">= 3"))
-    git(repo, "checkout", "-q", "main")
+    run_git(repo, "checkout", "-q", "main")
 
     report, place = tmp_path / "report.xml", tmp_path / "receipts"
-    found = mngr.json("tmr", "verify", "good", "--runs", "1", "--junit", str(report), "--output", str(place))
+    found = mngr.run_json("tmr", "verify", "good", "--runs", "1", "--junit", str(report), "--output", str(place))
     (receipt,) = found["receipts"]
     assert (receipt["test"], receipt["verdict"]) == ("tests/test_calc.py::test_add", "confirmed")
     assert [proof["is_needed"] for proof in receipt["proofs"]] == [True] and found["findings"] == []
@@ -64,14 +64,14 @@ def test_a_branch_that_mends_and_one_that_only_seems_to(mngr: Mngr, tmp_path: Pa
     assert bad.out.splitlines()[0].startswith("tests/test_calc.py:6 refuse")
     case = ElementTree.parse(report).getroot().find("testcase/failure")
     assert case is not None and case.attrib["type"] == "refuted"
-    assert git(repo, "status", "--porcelain") == "" and mngr.agents() == []
+    assert run_git(repo, "status", "--porcelain") == "" and mngr.list_agents() == []
 
-    git(repo, "checkout", "-qb", "code")
+    run_git(repo, "checkout", "-qb", "code")
     commit(repo, "other words", calc="def add(a, b):\n    return b + a\n")
     assert "no test was changed" in mngr("tmr", "verify", "code", "--base", "main", code=2).err
 
 
-def test_what_cannot_be_verified_is_said(mngr: Mngr, tmp_path: Path) -> None:
+def test_what_cannot_be_verified_is_said(mngr: MngrProgram, tmp_path: Path) -> None:
     assert "which branch?" in mngr("tmr", "verify", code=2).err
     assert "there is no commit 'nowhere'" in mngr("tmr", "verify", "nowhere", code=1).err
     assert "changes nothing" in mngr("tmr", "verify", "HEAD", "--base", "HEAD", code=2).err

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from mngr.testkit.contract.program import git
+from mngr.testkit.contract.program import run_git
 from mngr.tmr.cleanroom.test_run import TestRun
-from mngr.tmr.prepare.flaky import FlakyList, suspects
-from mngr.tmr.result_cache import Shelf
-from mngr.tmr.verify.branch import differences, verify_again, verify_branch
+from mngr.tmr.prepare.flaky import FlakyTestFile, list_suspects
+from mngr.tmr.result_cache import ResultCache
+from mngr.tmr.verify.branch import compare_receipts, recheck_receipt, verify_branch
 from mngr.tmr.verify.legacy.policy import DEFAULT
 from mngr.tmr.verify.receipt import Receipt
-from mngr.tmr.verify.request import Claim, How
+from mngr.tmr.verify.request import VerifyOptions, VerifyRequest
 from mngr.tmr.verify.verify import verify
 from tests.tmr.world import BARE, PYTEST, World, new_world
 
@@ -57,22 +57,22 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def edit(world: World, message: str, files: dict[str, str]) -> str:
     """A commit on the base, which the checkout goes back to."""
-    git(world.repo, "checkout", "-q", "-B", "edit", world.base)
+    run_git(world.repo, "checkout", "-q", "-B", "edit", world.base)
     for name, text in files.items():
         (world.repo / name).parent.mkdir(exist_ok=True)
         (world.repo / name).write_text(textwrap.dedent(text))
-    git(world.repo, "add", "-f", *files)
-    git(world.repo, "commit", "-qm", message)
-    commit = git(world.repo, "rev-parse", "HEAD")
-    git(world.repo, "update-ref", f"refs/heads/{commit[:8]}", commit)
-    git(world.repo, "checkout", "-q", "main")
+    run_git(world.repo, "add", "-f", *files)
+    run_git(world.repo, "commit", "-qm", message)
+    commit = run_git(world.repo, "rev-parse", "HEAD")
+    run_git(world.repo, "update-ref", f"refs/heads/{commit[:8]}", commit)
+    run_git(world.repo, "checkout", "-q", "main")
     return commit
 
 
 def check(world: World, commit: str, name: str = "test_total", **more: Any) -> Receipt:
-    how = How(pytest=more.pop("pytest", PYTEST), k=1)
+    how = VerifyOptions(pytest=more.pop("pytest", PYTEST), runs=1)
     shelf = more.pop("shelf", None)
-    claim = Claim(test=world.test(name), commit=commit, base=world.base, result=RESULT, **more)
+    claim = VerifyRequest(test=world.test(name), commit=commit, base=world.base, claim=RESULT, **more)
     return verify(world.rooms, claim, how, shelf=shelf)
 
 
@@ -83,7 +83,7 @@ def test_a_fix_is_proven_by_a_test_that_fails_without_it_and_nothing_is_run_twic
     fixed = edit(world, "[FIX_IMPL] One too many", {"till.py": TILL.format(more="", least="min(prices)")})
     log = world.root / "log"
     counted = ["sh", "-c", f'echo run >>{log}; exec "$0" "$@"', *PYTEST]
-    shelf = Shelf(str(world.root), "verify")
+    shelf = ResultCache(str(world.root), "verify")
     found = check(world, fixed, pytest=counted, shelf=shelf)
     assert (found.verdict, found.all_findings) == ("confirmed", [])
     (proof,) = found.proofs
@@ -119,11 +119,11 @@ def test_what_a_kind_of_edit_may_not_touch_is_a_finding(world: World) -> None:
 
 
 def test_a_claim_of_more_commits_than_can_be_looked_at_is_not_believed(world: World) -> None:
-    tree = git(world.repo, "rev-parse", f"{world.base}^{{tree}}")
+    tree = run_git(world.repo, "rev-parse", f"{world.base}^{{tree}}")
     head = world.base
     for _ in range(201):
-        head = git(world.repo, "commit-tree", tree, "-p", head, "-m", "more")
-    git(world.repo, "update-ref", "refs/heads/many", head)
+        head = run_git(world.repo, "commit-tree", tree, "-p", head, "-m", "more")
+    run_git(world.repo, "update-ref", "refs/heads/many", head)
     found = check(world, head)
     assert found.verdict == "unverified" and "more than 200 commits" in found.reason
 
@@ -145,20 +145,20 @@ def test_a_branch_of_somebody_else_and_its_receipt_once_more(world: World, tmp_p
         "tests/test_till.py": TEST.replace("== 3", "== 3\n        assert total([]) == 0"),
     }
     branch = edit(world, "Count right", files)
-    before = git(world.repo, "count-objects")
+    before = run_git(world.repo, "count-objects")
     said: list[str] = []
     found = verify_branch(
-        world.fleet, str(world.repo), branch, world.base, [], How(pytest=QUICK, k=1), walls=None, on="", shelf=None,
+        world.fleet, str(world.repo), branch, world.base, [], VerifyOptions(pytest=QUICK, runs=1), walls=None, on="", shelf=None,
         say=lambda receipt: said.append(receipt.test),
     )  # fmt: skip
     assert (found.verdict, said) == ("confirmed", ["tests/test_till.py::test_total"])
     assert found.findings == []
-    assert git(world.repo, "count-objects") == before
+    assert run_git(world.repo, "count-objects") == before
     data = found.receipts[0].to_dict()
-    same = verify_again(world.fleet, str(world.repo), "r.json", data, walls=None, on="", policy=DEFAULT)
+    same = recheck_receipt(world.fleet, str(world.repo), "r.json", data, walls=None, on="", policy=DEFAULT)
     assert same.differences == []
     lie = Receipt(**data).replace(verdict="refuted", results=[{"outcome": "fail"}])
-    assert differences(lie, same.after) == [
+    assert compare_receipts(lie, same.after) == [
         "verdict: refuted then, confirmed now", "results: ['fail'] then, ['pass'] now",
     ]  # fmt: skip
 
@@ -168,24 +168,24 @@ def ran(outcome: str, why: str = "") -> TestRun:
 
 
 def test_flaky_tests_are_kept_with_their_rate_and_suspects(tmp_path: Path) -> None:
-    flaky = FlakyList(str(tmp_path))
+    flaky = FlakyTestFile(str(tmp_path))
     steady = [[ran("pass"), ran("pass")], [ran("fail"), ran("fail")]]
-    assert flaky.add(steady, {}) == [] and flaky.read() == {}
+    assert flaky.add_runs(steady, {}) == [] and flaky.read() == {}
     bad = ran("fail", "OSError: [Errno 98] Address already in use")
-    (one,) = flaky.add([[ran("pass"), bad]], {"t": "server.bind(('', 80))"})
+    (one,) = flaky.add_runs([[ran("pass"), bad]], {"t": "server.bind(('', 80))"})
     assert (one.rate, one.suspects) == (0.5, ["port"])
-    flaky.add(steady, {})
+    flaky.add_runs(steady, {})
     kept = flaky.read()["t"]
     assert (kept.rate, kept.first_seen) == (0.25, one.first_seen) and "in use" in kept.why
-    assert suspects([ran("timeout", "it did not end within 3 s")], "") == ["time"]
-    assert flaky.forget() == ["t"] and flaky.read() == {}
+    assert list_suspects([ran("timeout", "it did not end within 3 s")], "") == ["time"]
+    assert flaky.delete_rows() == ["t"] and flaky.read() == {}
 
 
 def test_what_nobody_asked_for_in_a_month_is_forgotten(tmp_path: Path) -> None:
-    shelf = Shelf(str(tmp_path), "some")
+    shelf = ResultCache(str(tmp_path), "some")
     shelf.put("old", 1)
     shelf.put("new", 2)
     (old,) = [path for path in tmp_path.glob(".mngr/cache/some/*.json") if path.read_text() == "1"]
     os.utime(old, (0, 0))
-    shelf = Shelf(str(tmp_path), "some")
-    assert (shelf.get("old"), shelf.get("new")) == (None, 2)
+    shelf = ResultCache(str(tmp_path), "some")
+    assert (shelf.find("old"), shelf.find("new")) == (None, 2)

@@ -12,11 +12,17 @@ from hypothesis import strategies as st
 
 from mngr.base.errors import MngrError
 from mngr.tutorial.coverage import command_tree
-from mngr.tutorial.coverage.command_tree import Command, Tree, parse_help, parse_list, usage_options
-from mngr.tutorial.coverage.coverage import resolve
+from mngr.tutorial.coverage.command_tree import (
+    CommandTree,
+    ProgramCommand,
+    parse_help,
+    parse_list,
+    parse_usage_options,
+)
+from mngr.tutorial.coverage.coverage import resolve_use
 from mngr.tutorial.coverage.read_tree import read_tree
-from mngr.tutorial.coverage.shell_words import calls
-from tests.conftest import BIN
+from mngr.tutorial.coverage.shell_words import list_calls
+from tests.conftest import BIN_DIR
 
 ARGPARSE = f"""#!{sys.executable}
 import argparse
@@ -61,7 +67,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def told(found: Tree) -> dict[str, tuple[bool, tuple[tuple[str, ...], ...]]]:
+def told(found: CommandTree) -> dict[str, tuple[bool, tuple[tuple[str, ...], ...]]]:
     return {" ".join(one.words): (one.is_group, one.options) for one in found.commands}
 
 
@@ -153,7 +159,7 @@ def test_lists_of_commands_with_their_usage() -> None:
         "                    Options:\n                    [--json] [--otp <otp>]\n                    alias: acc\n"
         "    bugs            Report bugs\n"
     )
-    assert [(one.name, one.aliases, usage_options(one.usage)) for one in npm[1:]] == [
+    assert [(one.name, one.aliases, parse_usage_options(one.usage)) for one in npm[1:]] == [
         ("access", ("acc",), (("--json",), ("--otp",))),
         ("bugs", (), ()),
     ]
@@ -201,11 +207,9 @@ def test_a_program_is_asked_in_an_empty_place_with_nothing_of_the_users(
         ("echo Commands:; for x in a b c d e; do echo \"  $x$2  more\"; done; echo \"$*\"", "so many commands"),
     ],
 )  # fmt: skip
-def test_a_program_that_does_not_behave(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, said: str
-) -> None:
-    monkeypatch.setattr(command_tree, "_SECONDS", 0.3)
-    monkeypatch.setattr(command_tree, "_MOST_CALLS", 10)
+def test_a_program_that_does_not_behave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, said: str) -> None:
+    monkeypatch.setattr(command_tree, "_CALL_TIMEOUT", 0.3)
+    monkeypatch.setattr(command_tree, "_MAX_CALLS", 10)
     program = tmp_path / "p"
     program.write_text(f"#!/bin/sh\n{body}\n")
     program.chmod(0o755)
@@ -222,7 +226,7 @@ def test_a_program_is_found_in_the_projects_own_environment(tmp_path: Path) -> N
     with pytest.raises(MngrError, match="the program no-such-thing is not installed"):
         read_tree(["no-such-thing"], str(tmp_path))
     (tmp_path / ".venv/bin").mkdir(parents=True)
-    (tmp_path / ".venv/bin/no-such-thing").symlink_to(BIN / "lint-imports")
+    (tmp_path / ".venv/bin/no-such-thing").symlink_to(BIN_DIR / "lint-imports")
     assert ("--config",) in read_tree(["no-such-thing"], str(tmp_path)).commands[0].options
 
 
@@ -239,24 +243,24 @@ def test_a_program_is_found_in_the_projects_own_environment(tmp_path: Path) -> N
     ],
 )
 def test_calls_in_a_text_of_shell(text: str, words: list[list[str]]) -> None:
-    assert sorted(calls(text, ["app"])) == sorted(words)
+    assert sorted(list_calls(text, ["app"])) == sorted(words)
 
 
 def test_a_program_may_have_several_words() -> None:
-    assert calls("python -m app list && python -m other", ["python", "-m", "app"]) == [["list"]]
+    assert list_calls("python -m app list && python -m other", ["python", "-m", "app"]) == [["list"]]
 
 
 @given(st.text("ab '\"`$()|&;<>\\\n", max_size=40))
 def test_no_text_breaks_it(text: str) -> None:
-    calls(text, ["a"])
+    list_calls(text, ["a"])
 
 
-TREE = Tree(
+TREE = CommandTree(
     program=["app"],
     commands=[
-        Command(words=(), options=(("-q", "--quiet"), ("-S", "--set"))),
-        Command(words=("list",), aliases=("ls",), options=(("--all",), ("-n", "--number"))),
-        Command(words=("config", "get"), options=()),
+        ProgramCommand(words=(), options=(("-q", "--quiet"), ("-S", "--set"))),
+        ProgramCommand(words=("list",), aliases=("ls",), options=(("--all",), ("-n", "--number"))),
+        ProgramCommand(words=("config", "get"), options=()),
     ],
     problems=[],
 )
@@ -273,5 +277,5 @@ TREE = Tree(
     ],
 )
 def test_which_command_some_words_call(words: str, command: tuple[str, ...], flags: tuple[str, ...]) -> None:
-    use = resolve(TREE, words.split())
+    use = resolve_use(TREE, words.split())
     assert (use.words, use.flags) == (command, flags)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mngr.tutorial.writing.mistakes import read
+from mngr.tutorial.writing.mistakes import list_mistakes
 
 
 def call(command: object, output: str, key: str = "command") -> dict[str, Any]:
@@ -21,7 +21,7 @@ def test_by_command_the_worst_first() -> None:
         call("ls", "exit code 1"),
         call("shop show", "fine"),
     ]
-    found = read(rows, ["shop"])
+    found = list_mistakes(rows, ["shop"])
     assert [(one.command, one.calls, one.failures, one.retries) for one in found] == [
         ("shop list", 2, 2, 1),
         ("shop sell", 3, 2, 2),
@@ -43,7 +43,7 @@ def test_unknown_options_order_and_retries_are_told_apart() -> None:
         call("shop sell apple", "sold"),
         call("cat help.txt", "Exit code 1\nshop: unknown option --y"),
     ]
-    sell, opening = read(rows, ["shop"])
+    sell, opening = list_mistakes(rows, ["shop"])
     assert (sell.command, sell.calls, sell.failures, sell.retries) == ("shop sell", 4, 2, 2)
     assert (sell.unknown, sell.after) == (["--fast"], ["shop open", "shop list"])
     assert sell.said == ["error: unknown switch `fast'", "it is closed"]
@@ -65,7 +65,7 @@ def test_what_other_programs_of_agents_write_down() -> None:
         call("shop sell", head.format(0) + "error: is what it says when it fails", "cmd"),
         call("tools.exec_command({cmd: x})", "Exit code 1", "input"),
     ]
-    (found,) = read(rows, ["shop"])
+    (found,) = list_mistakes(rows, ["shop"])
     assert (found.calls, found.failures, found.unknown) == (3, 2, ["--fast"])
     assert found.said == ["shop: unrecognized option '--fast'", "no"]
 
@@ -77,4 +77,4 @@ def test_nothing_of_it_is_believed() -> None:
         {"role": "tool", "input": {"command": "shop 'unclosed"}, "output": "exit 1"},
         {},
     ]
-    assert [one.command for one in read(rows, ["shop"])] == ["shop"]
+    assert [one.command for one in list_mistakes(rows, ["shop"])] == ["shop"]

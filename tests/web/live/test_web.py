@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from mngr.e2e import E2eSession
-from mngr.web import player
-from tests.conftest import BIN, Mngr
+from mngr.web import terminal_player
+from tests.conftest import BIN_DIR, MngrProgram
 from tests.support.browser import Browser
 
 HOSTILE = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>&amp;\"'"
@@ -39,7 +39,7 @@ def place(tmp_path: Path) -> Path:
     with session.tty("echo one; sleep 0.3; echo two", name="talk") as terminal:
         terminal.wait()
     session.close()
-    session.save("passed")
+    session.save_status("passed")
     about = {"test": HOSTILE, "doc": HOSTILE, "file": HOSTILE, "failure": HOSTILE}
     bad = E2eSession(place / RUN / "test_bad-2", about)
     bad.write_tutorial_block(HOSTILE)
@@ -47,7 +47,7 @@ def place(tmp_path: Path) -> Path:
     with bad.tty(f"cat <<'E'\n</script>{HOSTILE}\nE", name="x") as terminal:
         terminal.wait()
     bad.close()
-    bad.save("failed")
+    bad.save_status("failed")
     (place / RUN / "broken-3").mkdir()
     (place / RUN / "broken-3" / "meta.json").write_text("[" * 100_000)
     (place / RUN / "link-4").symlink_to("/etc")
@@ -55,7 +55,7 @@ def place(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def pages(place: Path, mngr: Mngr, tmp_path: Path) -> Path:
+def pages(place: Path, mngr: MngrProgram, tmp_path: Path) -> Path:
     first = mngr("web", "--e2e", str(place), "--export", str(tmp_path / "pages")).out.strip()
     assert first == str(tmp_path / "pages" / "index.html")
     shutil.rmtree(place)  # they need nothing else
@@ -68,9 +68,7 @@ def test_from_runs_to_a_test(browser: Browser, pages: Path) -> None:
     assert "1 failed, 1 running, 1 passed" in browser.ask("document.body.innerText")
     browser.ask("document.querySelector('td a').click()")
     browser.wait("document.readyState === 'complete' && document.title === " + repr(RUN))
-    rows = (
-        "[...document.querySelectorAll('#tests tr:not([hidden]) td:first-child')].map(row => row.innerText)"
-    )
+    rows = "[...document.querySelectorAll('#tests tr:not([hidden]) td:first-child')].map(row => row.innerText)"
     names = browser.wait(rows)
     assert [name.split(" ")[0] for name in names] == ["failed", "running", "passed"]
     browser.ask("find.value = 'hello'; find.dispatchEvent(new Event('input'))")
@@ -89,22 +87,15 @@ def test_a_test_with_all_that_belongs_to_it(browser: Browser, pages: Path) -> No
         "? 3",
     ):
         assert shown in text
-    assert (
-        browser.ask("getComputedStyle(document.querySelector('.transcript .error')).color")
-        == "rgb(207, 34, 46)"
-    )
-    tops = browser.ask(
-        "[...document.querySelectorAll('.columns > section')].map(s => s.getBoundingClientRect().top)"
-    )
+    assert browser.ask("getComputedStyle(document.querySelector('.transcript .error')).color") == "rgb(207, 34, 46)"
+    tops = browser.ask("[...document.querySelectorAll('.columns > section')].map(s => s.getBoundingClientRect().top)")
     assert len(tops) == 3 and len(set(tops)) == 1  # side by side
 
 
 def test_from_a_block_of_the_tutorial_to_what_its_test_did(
-    browser: Browser, place: Path, mngr: Mngr, tmp_path: Path
+    browser: Browser, place: Path, mngr: MngrProgram, tmp_path: Path
 ) -> None:
-    script = (
-        f"# say hello\necho hello\n\n# nobody tests\necho '{HOSTILE.replace(chr(39), '')}'\n\n# nothing yet\n"
-    )
+    script = f"# say hello\necho hello\n\n# nobody tests\necho '{HOSTILE.replace(chr(39), '')}'\n\n# nothing yet\n"
     (mngr.repo / "tutorial.sh").write_text(script)
     mngr("web", "--e2e", str(place), "--export", str(tmp_path / "pages"))
     browser.open(f"file://{tmp_path}/pages/index.html")
@@ -127,13 +118,11 @@ def test_from_a_block_of_the_tutorial_to_what_its_test_did(
 
 
 def test_recordings_play_offline(browser: Browser, pages: Path, tmp_path: Path) -> None:
-    assert player.is_there(), "make setup fetches it with npm"
+    assert terminal_player.has_player(), "make setup fetches it with npm"
     browser.open(f"file://{pages}/{RUN}/test_good-1/index.html")
     browser.wait("document.querySelector('.ap-overlay-start')")
     browser.ask("document.querySelector('.ap-overlay-start').click()")
-    browser.wait(
-        "document.querySelector('.ap-playback-button') && !document.querySelector('.ap-overlay-start')"
-    )
+    browser.wait("document.querySelector('.ap-playback-button') && !document.querySelector('.ap-overlay-start')")
     browser.wait("(document.querySelector('.ap-time-elapsed') || {}).textContent")
     assert browser.complaints == []
     assert all(url.startswith(("file://", "data:", "blob:")) for url in browser.fetched)
@@ -154,18 +143,16 @@ def test_nothing_that_a_test_wrote_is_run(browser: Browser, pages: Path) -> None
 def test_without_the_player_recordings_are_text(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from mngr.web.live import server
 
-    monkeypatch.setattr(player, "SCRIPT", "not-there.js")
-    text = server.test_page(str(place), RUN, "test_good-1")
+    monkeypatch.setattr(terminal_player, "SCRIPT", "not-there.js")
+    text = server.render_test(str(place), RUN, "test_good-1")
     assert "The player is not installed" in text
     assert '<pre class="screen">one\ntwo</pre>' in text
 
 
 @pytest.fixture
-def served(place: Path, mngr: Mngr) -> Iterator[tuple[str, int]]:
-    argv = [str(BIN / "mngr"), "web", "--e2e", str(place)]
-    with subprocess.Popen(
-        argv, cwd=mngr.repo, env=mngr.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+def served(place: Path, mngr: MngrProgram) -> Iterator[tuple[str, int]]:
+    argv = [str(BIN_DIR / "mngr"), "web", "--e2e", str(place)]
+    with subprocess.Popen(argv, cwd=mngr.repo, env=mngr.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         url = process.stdout.readline().decode().strip()
         yield url, int(url.rstrip("/").rpartition(":")[2])
@@ -218,7 +205,7 @@ def test_only_for_this_machine(served: tuple[str, int]) -> None:
     assert get(served[1], "/", host="localhost:1")[0] == 200
 
 
-def test_bad_input(mngr: Mngr, tmp_path: Path) -> None:
+def test_bad_input(mngr: MngrProgram, tmp_path: Path) -> None:
     assert "there are no e2e tests' artifacts" in mngr("web", "--e2e", str(tmp_path / "no"), code=1).err
     (tmp_path / "e2e").mkdir()
     (tmp_path / "full").mkdir()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mngr.mapreduce.run_dir import slug_of
+from mngr.mapreduce.run_dir import make_slug
 from tests.support.browser import Browser
 from tests.support.runfolder import RunFolder
 
@@ -81,7 +81,11 @@ def _good(folder: RunFolder) -> None:
         "old": EVIL,
         "new": EVIL,
     }
-    made = {"made_by": [{"task": slug_of(GOOD), "commits": [fix]}], "tasks": [slug_of(GOOD)], "agents": ["a"]}
+    made = {
+        "made_by": [{"task": make_slug(GOOD), "commits": [fix]}],
+        "tasks": [make_slug(GOOD)],
+        "agents": ["a"],
+    }
     evil = {"id": "e0e0e0", "kind": EVIL, "title": f"`{EVIL}` is code", "flagged": True, "findings": [finding, finding, EVIL], "tasks": [EVIL],
             "agents": [EVIL, EVIL], "size": {"added": EVIL, "removed": EVIL}, "made_by": [{"task": EVIL, "commits": [EVIL]}, EVIL]}  # fmt: skip
     Path(folder.run.path, "changes.json").write_text(json.dumps({
@@ -146,7 +150,7 @@ def _evil(folder: RunFolder) -> None:
         prompt_md=EVIL + token,
         uncommitted_diff=EVIL,
     )
-    own = Path(folder.run.task(slug_of(BAD), "outputs", "runs"))
+    own = Path(folder.run.task_path(make_slug(BAD), "outputs", "runs"))
     (own / "x").mkdir(parents=True)
     (own / "x" / "transcript.txt").write_text(text)
     (own / "away").symlink_to("/etc")
@@ -174,9 +178,7 @@ def test_three_hundred_tasks_on_one_page(browser: Browser, first: str, tmp_path:
                  "without it fail for the same reason with it pass", "merged with e0e0e0 by rerere",
                  "first of 2 that are equal by evidence, says tmr-order: Tea is drunk by all", "what was found: 2"):  # fmt: skip
         assert said in text
-    assert browser.ask("document.querySelector('ol.changes b code').textContent") != "", (
-        "what is called code is"
-    )
+    assert browser.ask("document.querySelector('ol.changes b code').textContent") != "", "what is called code is"
     assert browser.ask("document.querySelectorAll('.timeline a').length") == 302
     assert browser.ask("document.querySelector('.timeline svg').getBoundingClientRect().height") < 950
     assert browser.ask("document.documentElement.scrollWidth <= innerWidth")
@@ -187,13 +189,11 @@ def test_three_hundred_tasks_on_one_page(browser: Browser, first: str, tmp_path:
 def test_find_and_filter(browser: Browser, first: str) -> None:
     browser.open(f"file://{first}")
     browser.ask("search.value = 'TEA'; search.dispatchEvent(new Event('input'))")
-    assert browser.ask(f"{ROWS}.map(row => row.dataset.slug)") == [slug_of(GOOD)]
+    assert browser.ask(f"{ROWS}.map(row => row.dataset.slug)") == [make_slug(GOOD)]
     assert browser.ask("document.getElementById('shown').textContent") == "1"
     assert browser.ask("document.querySelectorAll('.timeline a:not(.gone)').length") == 1
     browser.open("about:blank")
-    browser.open(
-        f"file://{first}#outcome=refuted&kind=FIX_IMPL"
-    )  # as it is sent to somebody, or loaded again
+    browser.open(f"file://{first}#outcome=refuted&kind=FIX_IMPL")  # as it is sent to somebody, or loaded again
     seen = browser.ask(f"{ROWS}.map(row => row.dataset.outcome + ' ' + row.dataset.verdict)")
     assert set(seen) == {"refuted refuted"} and len(seen) < 40
     browser.ask("document.getElementById('clear').click()")
@@ -206,7 +206,7 @@ def test_find_and_filter(browser: Browser, first: str) -> None:
 
 def test_a_task_from_claim_to_conversation(browser: Browser, first: str, tmp_path: Path) -> None:
     browser.open(f"file://{first}")
-    browser.ask(f"document.querySelector('tr[data-slug={slug_of(GOOD)}] a').click()")
+    browser.ask(f"document.querySelector('tr[data-slug={make_slug(GOOD)}] a').click()")
     browser.wait(f"document.readyState === 'complete' && document.title === {GOOD!r}")
     browser.ask("document.querySelectorAll('details').forEach(one => { one.open = true })")
     browser.wait("document.querySelector('.ap-player')")
@@ -232,7 +232,7 @@ def test_a_task_from_claim_to_conversation(browser: Browser, first: str, tmp_pat
 def test_whatever_an_agent_writes_is_text(browser: Browser, first: str) -> None:
     browser.open(f"file://{first}")
     assert SHOWN in browser.ask("document.body.innerText") and _is_inert(browser)
-    page = Path(first).parent / "tasks" / f"{slug_of(BAD)}.html"
+    page = Path(first).parent / "tasks" / f"{make_slug(BAD)}.html"
     assert page.stat().st_size < 1_000_000
     browser.open(f"file://{page}")
     browser.ask("document.querySelectorAll('details').forEach(one => { one.open = true })")

@@ -61,6 +61,6 @@ def mngr_destroyed(home: Home, agent: AgentRecord) -> None:
 
 
 def _log(home: Home, line: str) -> None:
-    home.make()
+    home.create()
     with open(os.path.join(home.root, "example.log"), "a", encoding="utf-8") as file:
         file.write(line + "\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from mngr.base.errors import UsageError
-from mngr.kinds.agent_state import state_of
+from mngr.kinds.agent_state import derive_state
 from mngr.kinds.delivery import Delivery
 
 TYPE_CHECKING = False
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from mngr.base.model import AgentRecord, Evidence, State
+    from mngr.base.model import AgentRecord, AgentState, Evidence
     from mngr.host.protocol import Host
 
 _PROGRAM = """\
@@ -28,14 +28,12 @@ class EchoKind:
     name = "echo"
     summary = "says back what it is told; its first words follow --"
     programs: tuple[str, ...] = ()
-    conversation: tuple[str, ...] = ()  # it keeps none
-    answers: dict[str, str] = {}
+    transcript_paths: tuple[str, ...] = ()  # it keeps none
+    answer_keys: dict[str, str] = {}
 
-    def check(self, args: list[str], options: dict[str, Any]) -> None:
+    def check_arguments(self, args: list[str], options: dict[str, Any]) -> None:
         if not args:
-            raise UsageError(
-                "an echo needs its first words", "for example: mngr create foo echo -- good morning"
-            )
+            raise UsageError("an echo needs its first words", "for example: mngr create foo echo -- good morning")
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
         host.write(self._path(host, record), _PROGRAM.encode())
@@ -44,14 +42,14 @@ class EchoKind:
         words = ["good morning again"] if resume else record.command
         return ["sh", self._path(host, record), *words]
 
-    def state(self, record: AgentRecord, evidence: Evidence) -> State:
-        return state_of(record, evidence)
+    def state(self, record: AgentRecord, evidence: Evidence) -> AgentState:
+        return derive_state(record, evidence)
 
     def delivery(self, record: AgentRecord, text: str) -> Delivery:
         return Delivery(text=text)
 
-    def parse(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
         return iter(())
 
     def _path(self, host: Host, record: AgentRecord) -> str:
-        return os.path.join(host.home.agent(record.id), "echo.sh")
+        return os.path.join(host.home.agent_dir(record.id), "echo.sh")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render
-from mngr.cli.framework.spec import Command, Option
+from mngr.cli.framework.spec import CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
-    from mngr.cli.framework.run import Cli
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="hello",
     summary="greet every agent",
     options=(Option(flags=("--greeting",), metavar="WORD", default="hello", help="the word to greet with"),),
@@ -21,5 +21,5 @@ COMMAND = Command(
 def run(cli: Cli, args: Args) -> int:
     """Call the fleet, render the answer."""
     rows = [{"name": agent.name, "greeting": args["greeting"]} for agent in cli.fleet.list().agents]
-    render.rows(cli, "greetings", rows, "".join(f"{row['greeting']} {row['name']}\n" for row in rows))
+    render.render_rows(cli, "greetings", rows, "".join(f"{row['greeting']} {row['name']}\n" for row in rows))
     return 0

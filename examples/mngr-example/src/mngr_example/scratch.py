@@ -43,10 +43,10 @@ class ScratchProvider:
             return []
 
     def open(self, host: str) -> Host:
-        self._home.make()
+        self._home.create()
         os.makedirs(self._root, mode=0o700, exist_ok=True)
         home = Home(os.path.join(self._root, host))
-        home.make()
+        home.create()
         return ScratchHost(host, home)
 
     def create(self, host: str | None, options: dict[str, str]) -> Host:
@@ -56,9 +56,7 @@ class ScratchProvider:
         self.open(host)
 
     def stop(self, host: str) -> None:
-        raise MngrError(
-            "a directory cannot be stopped", "stop its agents: mngr list --host HOST --ids | mngr stop -"
-        )
+        raise MngrError("a directory cannot be stopped", "stop its agents: mngr list --host HOST --ids | mngr stop -")
 
     def destroy(self, host: str) -> None:
         if host not in self.list():

@@ -13,22 +13,20 @@ from mngr.agents.saved import save as saving
 from mngr.base import clock
 from mngr.base.errors import MngrError
 from mngr.host import store
-from mngr.host.protocol import Unfinished
+from mngr.host.protocol import PartialSnapshotProvider
 
-_BEGUN = "begun.json"
+_STARTED_FILE = "begun.json"
 
 
-def keep(ctx: Context, word: str, place: str) -> None:
+def save_host_snapshot(ctx: Context, word: str, place: str) -> None:
     """Write a snapshot of the host that `word` names to `place` in one step; MngrError when it can have none."""
-    _, found = hosts.split(ctx, [word])
+    _, found = hosts.split_agents_and_hosts(ctx, [word])
     provider, name = found[word]
-    makes: Any = ctx.provider(provider)
+    makes: Any = ctx.get_provider(provider)
     if not makes.can_snapshot_hosts:
-        raise MngrError(
-            f"{provider} hosts have no snapshots", "keep its agents, each with: mngr snapshot create NAME"
-        )
-    ctx.host(provider, name)
-    part = place + saved_directory.PART
+        raise MngrError(f"{provider} hosts have no snapshots", "keep its agents, each with: mngr snapshot create NAME")
+    ctx.get_host(provider, name)
+    part = place + saved_directory.PARTIAL_SUFFIX
     try:
         os.makedirs(part, mode=0o700)
     except FileExistsError:
@@ -37,42 +35,48 @@ def keep(ctx: Context, word: str, place: str) -> None:
             "choose another name, or clean up first: mngr gc",
         ) from None
     try:
-        ctx.local.write(os.path.join(part, saving.OWNER), json.dumps(store.this_process()).encode())
-        begun = makes.unfinished(name, part) if isinstance(makes, Unfinished) else None
+        ctx.local_host.write(os.path.join(part, saving.OWNER_FILE), json.dumps(store.describe_this_process()).encode())
+        begun = makes.find_partial_snapshot(name, part) if isinstance(makes, PartialSnapshotProvider) else None
         if begun is not None:
-            ctx.local.write(os.path.join(part, _BEGUN), json.dumps({"provider": provider, **begun}).encode())
-        facts = makes.snapshot(name, part)
+            ctx.local_host.write(
+                os.path.join(part, _STARTED_FILE), json.dumps({"provider": provider, **begun}).encode()
+            )
+        facts = makes.save_snapshot(name, part)
     except BaseException as error:
         if not isinstance(error, MngrError):  # else nothing was made
-            undo(ctx, part)
-        ctx.local.run(["rm", "-rf", "--", part])
+            undo_partial_snapshot(ctx, part)
+        ctx.local_host.run(["rm", "-rf", "--", part])
         raise
-    meta = {"v": 1, "id": "", "name": f"@{name}.{provider}", "at": clock.stamp(), "why": "snapshot"}
-    saved_directory.write_meta(
-        ctx.local, part, {**meta, "record": None, "host": {"provider": provider, **facts}}
-    )
-    saving.publish(ctx.local, part, place)
-    ctx.local.run(["rm", "-f", "--", os.path.join(place, _BEGUN)])
+    meta = {
+        "v": 1,
+        "id": "",
+        "name": f"@{name}.{provider}",
+        "at": clock.format_timestamp(),
+        "why": "snapshot",
+    }
+    saved_directory.write_meta(ctx.local_host, part, {**meta, "record": None, "host": {"provider": provider, **facts}})
+    saving.rename_to_final(ctx.local_host, part, place)
+    ctx.local_host.run(["rm", "-f", "--", os.path.join(place, _STARTED_FILE)])
 
 
-def undo(ctx: Context, part: str) -> None:
+def undo_partial_snapshot(ctx: Context, part: str) -> None:
     """Have a provider delete what a snapshot that was cut off made outside of its place."""
     try:
-        with open(os.path.join(part, _BEGUN), encoding="utf-8") as file:
-            drop(ctx, {"host": json.load(file)})
+        with open(os.path.join(part, _STARTED_FILE), encoding="utf-8") as file:
+            delete_provider_snapshot(ctx, {"host": json.load(file)})
     except (FileNotFoundError, NotADirectoryError, ValueError):
         pass
 
 
-def drop(ctx: Context, meta: dict[str, Any]) -> None:
+def delete_provider_snapshot(ctx: Context, meta: dict[str, Any]) -> None:
     """Delete what the provider keeps for a snapshot, if it is one of a host."""
     facts = meta.get("host")
     if facts:
-        makes: Any = ctx.provider(str(facts["provider"]))
-        makes.drop_snapshot(facts)
+        makes: Any = ctx.get_provider(str(facts["provider"]))
+        makes.delete_snapshot(facts)
 
 
-def refuse(name: str, meta: dict[str, Any]) -> None:
+def check_agent_snapshot(name: str, meta: dict[str, Any]) -> None:
     """MngrError when an agent is to be made from a snapshot of a host."""
     facts = meta.get("host")
     if facts:

@@ -8,25 +8,25 @@ from typing import Any
 
 from mngr.agents import saved_directory
 from mngr.agents.archive import host_snapshots
-from mngr.agents.archive.undestroy import former_host, is_held
+from mngr.agents.archive.undestroy import get_former_host, is_name_in_use
 from mngr.agents.context import Context
 from mngr.agents.hosts import removal
 from mngr.agents.inspect import find
-from mngr.agents.inspect.targets import LIVE, failed
-from mngr.agents.lifecycle.hosts import choose_host
-from mngr.agents.lifecycle.start import start_record
-from mngr.agents.saved import stage
-from mngr.agents.saved.restore import Restored, Wish, restore
-from mngr.agents.saved.save import remove_saved
-from mngr.agents.workdir.discard import discard, settle
+from mngr.agents.inspect.targets import LIVE_STATES, make_failed_outcome
+from mngr.agents.lifecycle.hosts import choose_former_host
+from mngr.agents.lifecycle.start import start_agent
+from mngr.agents.saved import staging
+from mngr.agents.saved.restore import RestoredAgent, RestoreRequest, restore_agent
+from mngr.agents.saved.save import remove_saved_directory
+from mngr.agents.workdir.discard import discard_agent, finish_restore
 from mngr.base import names
-from mngr.base.errors import MngrError, NotFound, Unreachable, UsageError, closest
-from mngr.base.model import AgentRecord, Outcome, Record
+from mngr.base.errors import MngrError, NotFound, Unreachable, UsageError, suggest_closest
+from mngr.base.model import AgentRecord, Outcome, Struct
 from mngr.host import store
 from mngr.host.protocol import Host
 
 
-class Snapshot(Record):
+class Snapshot(Struct):
     """A kept state."""
 
     name: str
@@ -49,22 +49,22 @@ class Snapshot(Record):
 def create_snapshot(ctx: Context, agent: str, name: str | None = None) -> Snapshot:
     """Keep an agent's state, or that of a host (`@HOST`), as it is now; it may run meanwhile."""
     if agent.startswith("@"):
-        name, place = _new(ctx, name, agent[1:].partition(".")[0].lower())
-        host_snapshots.keep(ctx, agent, place)
+        name, place = _reserve_snapshot_path(ctx, name, agent[1:].partition(".")[0].lower())
+        host_snapshots.save_host_snapshot(ctx, agent, place)
         return get_snapshot(ctx, name)
-    seen = find.get_seen(ctx, agent)
-    host, record = find.find(ctx, seen.id)
+    seen = find.observe_agent(ctx, agent)
+    host, record = find.get_agent(ctx, seen.id)
     if record.phase != "ready":
         raise MngrError(f"{record.name} is not whole ({seen.state.reason})", "see: mngr list")
-    name, place = _new(ctx, name, record.name)
-    is_live = seen.state.state in LIVE
-    stage.save(ctx, host, record, place, why="snapshot", agent_files=True, was_running=is_live)
+    name, place = _reserve_snapshot_path(ctx, name, record.name)
+    is_live = seen.state.state in LIVE_STATES
+    staging.save_agent(ctx, host, record, place, why="snapshot", agent_files=True, was_running=is_live)
     return get_snapshot(ctx, name)
 
 
-def _new(ctx: Context, name: str | None, of: str) -> tuple[str, str]:
+def _reserve_snapshot_path(ctx: Context, name: str | None, of: str) -> tuple[str, str]:
     """Name and place of a new snapshot."""
-    ctx.home.make()
+    ctx.home.create()
     name = names.check_name(name or f"{of[:40]}-{time.strftime('%Y%m%d-%H%M%S')}")
     place = os.path.join(ctx.home.snapshots, name)
     if os.path.lexists(place):
@@ -81,7 +81,7 @@ def list_snapshots(ctx: Context) -> list[Snapshot]:
         return []
     found = []
     for name in os.listdir(ctx.home.snapshots):
-        if names.is_name(name):
+        if names.is_agent_name(name):
             try:
                 found.append(get_snapshot(ctx, name))
             except MngrError:
@@ -92,15 +92,15 @@ def list_snapshots(ctx: Context) -> list[Snapshot]:
 def get_snapshot(ctx: Context, name: str) -> Snapshot:
     """One by name; raises NotFound."""
     place = os.path.join(ctx.home.snapshots, name)
-    if not names.is_name(name) or not os.path.isdir(place):
+    if not names.is_agent_name(name) or not os.path.isdir(place):
         known = (
-            [n for n in os.listdir(ctx.home.snapshots) if names.is_name(n)]
+            [n for n in os.listdir(ctx.home.snapshots) if names.is_agent_name(n)]
             if os.path.isdir(ctx.home.snapshots)
             else []
         )
-        raise NotFound(f"there is no snapshot {name!r}", closest(name, known) or "see: mngr snapshot list")
+        raise NotFound(f"there is no snapshot {name!r}", suggest_closest(name, known) or "see: mngr snapshot list")
     try:
-        meta = saved_directory.load(place)
+        meta = saved_directory.load_meta(place)
     except ValueError as error:
         raise MngrError(f"the snapshot {name} is damaged: {error}", f"look at it in {place}") from None
     record = meta.get("record") or {}
@@ -119,22 +119,20 @@ def get_snapshot(ctx: Context, name: str) -> Snapshot:
     )
 
 
-def restore_snapshot(
-    ctx: Context, name: str, address: str | None = None, *, start: bool = True
-) -> AgentRecord:
+def restore_snapshot(ctx: Context, name: str, address: str | None = None, *, start: bool = True) -> AgentRecord:
     """A new agent from a snapshot, called as asked, else as the one it was taken of if that name is free."""
     snapshot = get_snapshot(ctx, name)
-    host_snapshots.refuse(name, snapshot.meta)
-    wanted, host = new_place(ctx, address) if address is not None else (None, None)
+    host_snapshots.check_agent_snapshot(name, snapshot.meta)
+    wanted, host = parse_new_address(ctx, address) if address is not None else (None, None)
     if wanted is None:
-        wanted = next((n for n in (snapshot.agent, name) if _is_free(ctx, n)), None)
-    wanted = wanted or free_name(ctx, snapshot.agent)
-    return make_new(
+        wanted = next((n for n in (snapshot.agent, name) if _is_name_free(ctx, n)), None)
+    wanted = wanted or number_name(ctx, snapshot.agent)
+    return create_from_saved(
         ctx, snapshot.place, snapshot.meta, wanted, host, operation="snapshot restore", start=start
     )
 
 
-def make_new(
+def create_from_saved(
     ctx: Context,
     place: str,
     meta: dict[str, Any],
@@ -145,59 +143,59 @@ def make_new(
     start: bool,
 ) -> AgentRecord:
     """A second agent from saved state, on a branch of its own; what cannot start does not stay."""
-    wish = Wish(
+    wish = RestoreRequest(
         operation=operation,
         name=name,
-        host=host or former_host(ctx, place, meta, operation),
-        keeps_host=host is None,
+        host=host or get_former_host(ctx, place, meta, operation),
+        is_former_host=host is None,
         branch=f"mngr/{name}",
         set_up=True,
     )
-    record = begin(ctx, restore(ctx, place, meta, wish), start=start)
-    settle(ctx.host(record.provider, record.host), record)
+    record = start_restored(ctx, restore_agent(ctx, place, meta, wish), start=start)
+    finish_restore(ctx.get_host(record.provider, record.host), record)
     return record
 
 
-def begin(ctx: Context, made: Restored, *, start: bool) -> AgentRecord:
+def start_restored(ctx: Context, made: RestoredAgent, *, start: bool) -> AgentRecord:
     """Start what was restored; what cannot start does not stay."""
     record = made.record
     for note in made.notes:
         ctx.note(note)
-    host = ctx.host(record.provider, record.host)
+    host = ctx.get_host(record.provider, record.host)
     if start:
         try:
-            start_record(ctx, host, record)
+            start_agent(ctx, host, record)
         except BaseException:
             try:
-                discard(ctx, host, record)
-                removal.retire(ctx, [host])
+                discard_agent(ctx, host, record)
+                removal.destroy_empty_hosts(ctx, [host])
             except Unreachable:
                 ctx.note(f"{record.name} may be left on {host.name}; when that answers again: mngr gc")
             raise
     return record
 
 
-def new_place(ctx: Context, address: str) -> tuple[str | None, Host | None]:
+def parse_new_address(ctx: Context, address: str) -> tuple[str | None, Host | None]:
     """Name and host in the address of a new agent; None for what is not said."""
-    wanted = find.address(ctx, address)
+    wanted = find.parse_address(ctx, address)
     if wanted.path is not None:
         raise UsageError("an address with a path cannot be created", "leave out what follows the colon")
-    if wanted.name is not None and not _is_free(ctx, names.check_name(wanted.name)):
+    if wanted.name is not None and not _is_name_free(ctx, names.check_name(wanted.name)):
         raise MngrError(f"there is already an agent called {wanted.name!r}", "choose another name")
-    return wanted.name, choose_host(ctx, wanted) if wanted.host or wanted.provider else None
+    return wanted.name, choose_former_host(ctx, wanted) if wanted.host or wanted.provider else None
 
 
-def free_name(ctx: Context, name: str) -> str:
+def number_name(ctx: Context, name: str) -> str:
     """`name` with the first number that makes it new."""
     number = 2
-    while not _is_free(ctx, f"{name[:58]}-{number}"):
+    while not _is_name_free(ctx, f"{name[:58]}-{number}"):
         number += 1
     return f"{name[:58]}-{number}"
 
 
-def _is_free(ctx: Context, name: str) -> bool:
+def _is_name_free(ctx: Context, name: str) -> bool:
     holder = store.find_id(ctx.home, name)
-    return holder is None or not is_held(ctx, name, holder)
+    return holder is None or not is_name_in_use(ctx, name, holder)
 
 
 def destroy_snapshots(ctx: Context, wanted: list[str]) -> list[Outcome]:
@@ -206,9 +204,9 @@ def destroy_snapshots(ctx: Context, wanted: list[str]) -> list[Outcome]:
     for name in wanted:
         try:
             snapshot = get_snapshot(ctx, name)
-            host_snapshots.drop(ctx, snapshot.meta)
-            remove_saved(ctx, snapshot.place)
+            host_snapshots.delete_provider_snapshot(ctx, snapshot.meta)
+            remove_saved_directory(ctx, snapshot.place)
             outcomes.append(Outcome(id=None, name=name))
         except MngrError as error:
-            outcomes.append(failed(name, error))
+            outcomes.append(make_failed_outcome(name, error))
     return outcomes

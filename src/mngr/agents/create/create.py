@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import os
 
-from mngr.agents.create.planning import Plan, make_plan
+from mngr.agents.create.planning import CreatePlan, make_plan
 from mngr.agents.inspect import find
 from mngr.agents.inspect import list as listing
 from mngr.agents.launch import environment
-from mngr.agents.launch.launch import begin, settle, write_command
+from mngr.agents.launch.launch import install_on_host, start_session, write_command
 from mngr.agents.lifecycle import hosts, limit
-from mngr.agents.lifecycle.start import start
-from mngr.agents.sync import relay
-from mngr.agents.workdir import project, transfer
-from mngr.agents.workdir.discard import discard
-from mngr.agents.workdir.source import are_near
+from mngr.agents.lifecycle.start import start_targets
+from mngr.agents.sync import source_cache
+from mngr.agents.workdir import project_setup, transfer
+from mngr.agents.workdir.discard import discard_agent
+from mngr.agents.workdir.source import is_same_machine
 from mngr.base import clock, names
 from mngr.base.errors import MngrError, Unreachable, UsageError
-from mngr.base.fanout import fanout
+from mngr.base.fanout import map_parallel
 from mngr.base.model import AgentRecord
 from mngr.host import git, store
-from mngr.host.batched_host import GatheredHost
-from mngr.host.remote_host import PipeHost
+from mngr.host.batched_host import BatchedHost
+from mngr.host.remote_host import RemoteHost
 from mngr.kinds.delivery import check_text
 
 TYPE_CHECKING = False
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from mngr.host.protocol import Host
 
 
-_HOSTS = 32  # that are made at once
-_AGENTS = 4  # that are made at once on each
+_MAX_PARALLEL_HOSTS = 32  # that are made at once
+_MAX_PARALLEL_AGENTS = 4  # that are made at once on each
 
 
-def create(
+def create_agents(
     ctx: Context, request: CreateRequest, told: list[Outcome] | None = None
 ) -> list[AgentView | Exception]:
     """Make the agents; one answer each, in order. Errors before the first step are raised.
@@ -49,31 +49,33 @@ def create(
     told = [] if told is None else told
     if request.message is not None:
         check_text(request.message)
-    wanted = names.Address() if request.address is None else find.address(ctx, request.address)
+    wanted = names.Address() if request.address is None else find.parse_address(ctx, request.address)
     if wanted.path is not None:
         raise UsageError("an address with a path cannot be created", "leave out what follows the colon")
     if request.count < 1:
         raise UsageError("--count must be at least 1", "leave it out for one agent")
-    limit.check(request.idle_timeout)
+    limit.check_duration(request.idle_timeout)
     limit.check_activity(request.activity)
     ctx.home.exists()  # or it is not ours to use
-    name = wanted.name or _free_name(ctx)
+    name = wanted.name or _generate_free_name(ctx)
     wished = [name] if request.count == 1 else [f"{name}-{i}" for i in range(1, request.count + 1)]
     for one in wished:
         names.check_name(one)
-    existing = _existing(ctx, wished)
+    existing = _list_existing_ids(ctx, wished)
     if existing and not request.reuse:
         raise store.NameTaken(next(iter(existing)))
     for one in existing:
         ctx.note(f"{one} is there already and was taken as it is")
     fresh = [n for n in wished if n not in existing]
-    made: dict[str, AgentView | Exception] = {n: _reuse(ctx, i) for n, i in existing.items()}
-    groups, known = _groups(ctx, wanted, request, fresh), None
-    if fresh and (unmade := hosts.stand_in(ctx, wanted)) is not None:  # nothing is made for what cannot be
+    made: dict[str, AgentView | Exception] = {n: _start_existing(ctx, i) for n, i in existing.items()}
+    groups, known = _group_by_host(ctx, wanted, request, fresh), None
+    if fresh and (unmade := hosts.find_placeholder_host(ctx, wanted)) is not None:  # nothing is made for what cannot be
         known = make_plan(ctx, unmade, request.replace(network=None))
-        ctx.home.make()
-    answers = fanout(
-        lambda some: _create_on_host(ctx, wanted, request, some, known, told), groups, at_once=_HOSTS
+        ctx.home.create()
+    answers = map_parallel(
+        lambda some: _create_on_host(ctx, wanted, request, some, known, told),
+        groups,
+        at_once=_MAX_PARALLEL_HOSTS,
     )
     for some, answer in zip(groups, answers, strict=True):
         if isinstance(answer, Exception) and (len(groups) == 1 or not isinstance(answer, MngrError)):
@@ -82,151 +84,155 @@ def create(
     return [made[n] for n in wished]
 
 
-def _groups(ctx: Context, wanted: Address, request: CreateRequest, fresh: list[str]) -> list[list[str]]:
+def _group_by_host(ctx: Context, wanted: Address, request: CreateRequest, fresh: list[str]) -> list[list[str]]:
     """The names, by the hosts that they go to."""
-    size = request.per_host
+    size = request.agents_per_host
     if size is None:
         return [fresh] if fresh else []
     if size < 1:
         raise UsageError("--agents-per-host must be at least 1", "leave it out to have all on one host")
-    makes = wanted.provider is not None and ctx.provider(wanted.provider).can_create_hosts
+    makes = wanted.provider is not None and ctx.get_provider(wanted.provider).can_create_hosts
     if wanted.host is not None or not makes:
         raise UsageError("--agents-per-host is for hosts that are made", "write NAME@.PROVIDER")
     return [fresh[at : at + size] for at in range(0, len(fresh), size)]
 
 
 def _create_on_host(
-    ctx: Context, wanted: Address, request: CreateRequest, fresh: list[str], known: Plan | None, told: list[Outcome],
+    ctx: Context, wanted: Address, request: CreateRequest, fresh: list[str], known: CreatePlan | None, told: list[Outcome],
 ) -> dict[str, AgentView | Exception]:  # fmt: skip
     """Make agents on one host, which may have to be made; what came of each."""
     made: dict[str, AgentView | Exception] = {}
-    host, is_new = hosts.choose(ctx, wanted, request.build_args, request.network, new=request.new_host)
+    host, is_new = hosts.choose_or_create_host(ctx, wanted, request.build_args, request.network, new=request.new_host)
     try:
-        plan = make_plan(ctx, host, request, known).replace(is_new=is_new)
-        ctx.home.make()
-        plan = plan.replace(source=relay.bring_near(ctx, plan.source, host, plan.transfer, plan.base))
-        if len(fresh) > _AGENTS:  # those that start would wait for those that start up
+        plan = make_plan(ctx, host, request, known).replace(is_host_new=is_new)
+        ctx.home.create()
+        plan = plan.replace(source=source_cache.copy_source_to_host(ctx, plan.source, host, plan.transfer, plan.base))
+        if len(fresh) > _MAX_PARALLEL_AGENTS:  # those that start would wait for those that start up
             plan = plan.replace(request=plan.request.replace(message=None))
-        make = _create_unnamed if wanted.name is None and request.count == 1 else create_one
+        make = _create_with_free_name if wanted.name is None and request.count == 1 else create_agent
         made.update(
-            zip(fresh, fanout(lambda n: make(ctx, plan, n, told), fresh, at_once=_AGENTS), strict=True)
+            zip(
+                fresh,
+                map_parallel(lambda n: make(ctx, plan, n, told), fresh, at_once=_MAX_PARALLEL_AGENTS),
+                strict=True,
+            )
         )
     finally:
         if is_new and all(isinstance(made.get(n), Exception | None) for n in fresh):
-            hosts.give_back(ctx, host)
+            hosts.destroy_unused_host(ctx, host)
     return made
 
 
-def _existing(ctx: Context, wished: list[str]) -> dict[str, str]:
+def _list_existing_ids(ctx: Context, wished: list[str]) -> dict[str, str]:
     """Id of each name that an agent has; one elsewhere that is gone by now gives its name back."""
     found: dict[str, str] = {}
     for name in wished:
         agent_id = store.find_id(ctx.home, name)
-        place = store.find_place(ctx.home, name)
+        place = store.find_host_of_name(ctx.home, name)
         if agent_id is None:
             continue
-        host = ctx.host(*place) if place else ctx.local
-        if host.has(host.home.agent(agent_id)):
+        host = ctx.get_host(*place) if place else ctx.local_host
+        if host.has_path(host.home.agent_dir(agent_id)):
             found[name] = agent_id
         elif place:
             store.release_name(ctx.home, name, agent_id)
     return found
 
 
-def _reuse(ctx: Context, agent_id: str) -> AgentView | Exception:
+def _start_existing(ctx: Context, agent_id: str) -> AgentView | Exception:
     """The agent there is, running."""
-    outcome = start(ctx, [agent_id])[0]
+    outcome = start_targets(ctx, [agent_id])[0]
     if not outcome.ok:
         return MngrError(outcome.error or "it could not be started", outcome.hint)
-    return listing.view(find.get_seen(ctx, agent_id))
+    return listing.make_view(find.observe_agent(ctx, agent_id))
 
 
-def _create_unnamed(ctx: Context, plan: Plan, name: str, told: list[Outcome]) -> AgentView:
+def _create_with_free_name(ctx: Context, plan: CreatePlan, name: str, told: list[Outcome]) -> AgentView:
     """Make one agent; a made-up name that somebody else took meanwhile is not the user's trouble."""
     for _ in range(100):
         try:
-            return create_one(ctx, plan, name, told)
+            return create_agent(ctx, plan, name, told)
         except (store.NameTaken, transfer.BranchTaken) as error:
             if isinstance(error, transfer.BranchTaken) and "*" not in (plan.branch or ""):
                 raise
-            name = _free_name(ctx)
-    return create_one(ctx, plan, name, told)
+            name = _generate_free_name(ctx)
+    return create_agent(ctx, plan, name, told)
 
 
-def create_one(ctx: Context, plan: Plan, name: str, told: list[Outcome]) -> AgentView:
+def create_agent(ctx: Context, plan: CreatePlan, name: str, told: list[Outcome]) -> AgentView:
     """All steps for one agent; on any failure nothing is left."""
     host: Host = plan.host
-    record = _record(ctx, plan, name)
-    announce = ctx.hooks.step("create", record)
+    record = _make_record(ctx, plan, name)
+    announce = ctx.hooks.make_step_announcer("create", record)
     together = host
-    if isinstance(host, PipeHost) and plan.source.host.is_here and not ctx.hooks.plugins:
-        together = GatheredHost(host)
+    if isinstance(host, RemoteHost) and plan.source.host.is_local and not ctx.hooks.plugins:
+        together = BatchedHost(host)
     try:
         for step, act in _STEPS:
             announce(step)
             record = act(ctx, together, plan, record) or record
-        if isinstance(together, GatheredHost) and plan.request.message is not None:
-            from mngr.agents.interact.message import tell
+        if isinstance(together, BatchedHost) and plan.request.message is not None:
+            from mngr.agents.interact.message import queue_first_message
 
-            tell(ctx, together, record, plan.request.message, plan.request.patience, told.append)
-        seen = listing.see_started(together, record).replace(host=host)
+            queue_first_message(ctx, together, record, plan.request.message, plan.request.message_timeout, told.append)
+        seen = listing.observe_started(together, record).replace(host=host)
     except KeyboardInterrupt:
-        if _is_whole(host, record):  # only the message was still on its way
-            listing.remember(ctx, host, record)
+        if _is_created(host, record):  # only the message was still on its way
+            listing.remember_agent(ctx, host, record)
         else:
-            _take_back(ctx, host, record)
+            _undo_create(ctx, host, record)
         raise
     except BaseException as error:
         keeps_branch = isinstance(error, transfer.BranchTaken)
-        _take_back(ctx, host, record.replace(branch_is_new=False) if keeps_branch else record)
+        _undo_create(ctx, host, record.replace(branch_is_new=False) if keeps_branch else record)
         raise
-    listing.remember(ctx, host, record)
-    ctx.hooks.tell("mngr_created", agent=record)
-    return listing.view(seen)
+    listing.remember_agent(ctx, host, record)
+    ctx.hooks.notify("mngr_created", agent=record)
+    return listing.make_view(seen)
 
 
-def _take_back(ctx: Context, host: Host, record: AgentRecord) -> None:
+def _undo_create(ctx: Context, host: Host, record: AgentRecord) -> None:
     try:
-        discard(ctx, host, record)
+        discard_agent(ctx, host, record)
     except Unreachable:
         ctx.note(f"{record.name} may be left half made on {host.name}; when that answers again: mngr gc")
 
 
-def _is_whole(host: Host, record: AgentRecord) -> bool:
+def _is_created(host: Host, record: AgentRecord) -> bool:
     """Whether an agent came to be although we were interrupted."""
     try:
-        return store.load(host, record.id).phase == "ready"
+        return store.get_record(host, record.id).phase == "ready"
     except MngrError:
         return False
 
 
-def _record(ctx: Context, plan: Plan, name: str) -> AgentRecord:
+def _make_record(ctx: Context, plan: CreatePlan, name: str) -> AgentRecord:
     host: Host = plan.host
-    agent_id = names.new_id()
+    agent_id = names.generate_id()
     work = plan.source.path
     if plan.transfer != "none":
-        work = os.path.join(host.home.work, name)
-        if not plan.is_new and host.has(work):
+        work = os.path.join(host.home.work_dirs, name)
+        if not plan.is_host_new and host.has_path(work):
             work = f"{work}-{agent_id[2:8]}"
-    elif not are_near(plan.source.host, host):
+    elif not is_same_machine(plan.source.host, host):
         # Nothing is sent, so it begins where a person would.
-        work = environment.base(ctx.home, host).get("HOME") or host.run(["sh", "-c", "cd && pwd"]).text
+        work = environment.get_host_variables(ctx.home, host).get("HOME") or host.run(["sh", "-c", "cd && pwd"]).text
     return AgentRecord(
         id=agent_id,
         name=name,
         kind=plan.kind,
         phase="creating",
-        owner=store.this_process(),
+        owner=store.describe_this_process(),
         host=host.name,
         provider=host.provider,
         project=plan.source.project,
-        source=plan.source.kept,
+        source=plan.source.durable_path,
         work_dir=work,
         transfer=plan.transfer,
         branch=plan.branch.replace("*", name) if plan.branch and plan.branch_is_new else plan.branch,
         base=plan.base,
         branch_is_new=plan.branch_is_new,
-        created_at=clock.stamp(),
+        created_at=clock.format_timestamp(),
         labels=plan.request.labels,
         command=plan.args,
         options=plan.options,
@@ -238,15 +244,15 @@ def _record(ctx: Context, plan: Plan, name: str) -> AgentRecord:
     )
 
 
-def _reserve(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
+def _reserve(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> None:
     source, repo = plan.source, plan.source.repo
     branch = record.branch if record.branch_is_new and repo is not None else None
     if branch and repo and git.has_branch(source.host, repo.root, branch):
-        raise transfer.branch_taken(branch)  # before the record says that the branch is ours
-    store.reserve(ctx.home, host, record)
+        raise transfer.make_branch_taken_error(branch)  # before the record says that the branch is ours
+    store.reserve_agent(ctx.home, host, record)
 
 
-def _work_dir(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
+def _make_work_dir(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> None:
     source, repo = plan.source, plan.source.repo
     if record.transfer == "worktree" and repo is not None:
         transfer.make_worktree(host, repo, record)
@@ -256,55 +262,57 @@ def _work_dir(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None
         transfer.make_copy(host, source, record)
 
 
-def _dirty_files(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
+def _copy_dirty_files(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> None:
     if plan.dirty and plan.request.dirty == "include":
-        transfer.carry_dirty(host, plan.source, record, plan.dirty)
+        transfer.copy_dirty_files(host, plan.source, record, plan.dirty)
 
 
-def _prepare(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
-    text = environment.compose(
-        environment.base(ctx.home, host), plan.variables, environment.own(ctx, host, record)
+def _prepare(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> None:
+    text = environment.format_env_file(
+        environment.get_host_variables(ctx.home, host),
+        plan.variables,
+        environment.build_agent_variables(ctx, host, record),
     )
-    directory = host.home.agent(record.id)
-    settle(ctx, host)
-    if isinstance(host, GatheredHost):
-        host.new = directory
+    directory = host.home.agent_dir(record.id)
+    install_on_host(ctx, host)
+    if isinstance(host, BatchedHost):
+        host.new_dir = directory
     host.write(os.path.join(directory, "env"), text)
-    ctx.kind_of(record).prepare(host, record)
+    ctx.get_agent_kind(record).prepare(host, record)
     write_command(ctx, host, record, resume=False)
-    if isinstance(host, GatheredHost):
-        host.new = None
+    if isinstance(host, BatchedHost):
+        host.new_dir = None
 
 
-def _set_up(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
+def _set_up(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> None:
     if record.transfer == "none":
         return
     source = plan.source
-    files = source.files if source.is_bare else source.top
-    settings = ctx.settings_of(*((source.host, files) if files else (host, record.work_dir)))
+    files = source.project_dir if source.is_bare else source.root_dir
+    settings = ctx.load_host_settings(*((source.host, files) if files else (host, record.work_dir)))
     if files:
-        project.carry(source.host, files, host, record, settings, by=source.by)
-    project.set_up(host, record, settings)
+        project_setup.copy_carried_files(source.host, files, host, record, settings, by=source.git_command)
+    project_setup.run_or_reuse_setup(host, record, settings)
 
 
-def _launch(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> None:
+def _launch(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> None:
     store.add_event(
         host, record.id, "created", name=record.name, kind=record.kind, branch=record.branch, base=record.base
     )
-    begin(ctx, host, record, lambda pid: None)
-    if limit.is_limited(record):
-        limit.watch(ctx, host, record)
+    start_session(ctx, host, record, lambda pid: None)
+    if limit.has_limit(record):
+        limit.enforce_limits(ctx, host, record)
 
 
-def _commit(ctx: Context, host: Host, plan: Plan, record: AgentRecord) -> AgentRecord:
-    store.keep_branch(ctx.home, record)
-    return store.save(host, record.replace(phase="ready", owner=None))
+def _commit(ctx: Context, host: Host, plan: CreatePlan, record: AgentRecord) -> AgentRecord:
+    store.save_branch(ctx.home, record)
+    return store.save_record(host, record.replace(phase="ready", owner=None))
 
 
-_STEPS: tuple[tuple[str, Callable[[Context, Host, Plan, AgentRecord], AgentRecord | None]], ...] = (
+_STEPS: tuple[tuple[str, Callable[[Context, Host, CreatePlan, AgentRecord], AgentRecord | None]], ...] = (
     ("reserve", _reserve),
-    ("work_dir", _work_dir),
-    ("dirty", _dirty_files),
+    ("work_dir", _make_work_dir),
+    ("dirty", _copy_dirty_files),
     ("prepare", _prepare),
     ("set_up", _set_up),
     ("launch", _launch),
@@ -312,9 +320,9 @@ _STEPS: tuple[tuple[str, Callable[[Context, Host, Plan, AgentRecord], AgentRecor
 )
 
 
-def _free_name(ctx: Context) -> str:
+def _generate_free_name(ctx: Context) -> str:
     for _ in range(100):
-        name = names.new_name()
+        name = names.generate_name()
         if store.find_id(ctx.home, name) is None:
             return name
-    return names.new_name() + "-" + os.urandom(2).hex()
+    return names.generate_name() + "-" + os.urandom(2).hex()

@@ -6,16 +6,16 @@ import os
 
 from mngr.agents.launch import environment
 from mngr.agents.lifecycle import hosts
-from mngr.agents.sandbox.bubblewrap import WALLS
+from mngr.agents.sandbox.bubblewrap import ISOLATION_FLAGS
 from mngr.agents.workdir import transfer
-from mngr.agents.workdir.source import Source, choose_transfer, find_source
+from mngr.agents.workdir.source import ProjectSource, choose_transfer, get_source
 from mngr.base import names
 from mngr.base.errors import MngrError, Unreachable, UsageError
-from mngr.base.model import Record
+from mngr.base.model import Struct
 from mngr.host import git, registry
-from mngr.host.remote_host import PipeHost
-from mngr.kinds.coding_agent import ProgramKind
-from mngr.plugins.loader import CODERS, KINDS
+from mngr.host.remote_host import RemoteHost
+from mngr.kinds.coding_agent import CodingAgentKind
+from mngr.plugins.loader import CODING_KINDS, KIND_MODULES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from mngr.host.protocol import Host
 
 
-_INSTALLED = 'PATH=$1; shift; for name; do if command -v "$name" >/dev/null 2>&1; then echo "$name"; fi; done'
+_LIST_INSTALLED = 'PATH=$1; shift; for name; do if command -v "$name" >/dev/null 2>&1; then echo "$name"; fi; done'
 
 
-class Plan(Record):
+class CreatePlan(Struct):
     """What is the same for all agents of one request."""
 
     host: Host
     kind: str
     args: list[str]
-    source: Source
+    source: ProjectSource
     transfer: str
     base: str | None
     branch: str | None  # a pattern with * for the name, or an existing branch
@@ -45,21 +45,21 @@ class Plan(Record):
     variables: dict[str, str]
     options: dict[str, Any]  # what the kind keeps for itself
     request: CreateRequest
-    is_new: bool = False  # whether the host was made just now
+    is_host_new: bool = False  # whether the host was made just now
 
 
-def make_plan(ctx: Context, host: Host, request: CreateRequest, known: Plan | None = None) -> Plan:
+def make_plan(ctx: Context, host: Host, request: CreateRequest, known: CreatePlan | None = None) -> CreatePlan:
     """Look at everything before touching anything; `known` is the plan for the same before there was a host."""
-    kind = _kind(ctx, host, request)
+    kind = _choose_kind(ctx, host, request)
     options = {key: value for key in ("yolo", "resume") if (value := getattr(request, key))}
-    if kind not in KINDS and (parent := ctx.settings.get(f"agents.{kind}.parent")):
+    if kind not in KIND_MODULES and (parent := ctx.settings.get(f"agents.{kind}.parent")):
         options["parent"] = parent
-    ctx.kind(kind, f"; a command goes after --: mngr create NAME -- {kind}").check(request.args, options)
-    _ask_login(ctx, kind)
-    request = check_isolation(ctx, host, kind, request)
+    ctx.get_kind(kind, f"; a command goes after --: mngr create NAME -- {kind}").check_arguments(request.args, options)
+    _ask_to_share_login(ctx, kind)
+    request = resolve_network(ctx, host, kind, request)
     if request.yolo:
-        _check_yolo(ctx, host, request)
-    source = without_sharing(known.source if known else find_source(ctx, host, request.source), request)
+        _check_yolo_allowed(ctx, host, request)
+    source = exclude_shared_transfers(known.source if known else get_source(ctx, host, request.source), request)
     mode = choose_transfer(source, host, request.transfer)
     base, branch, is_new = None, None, False
     rows: list[tuple[str, str]] = []
@@ -67,16 +67,14 @@ def make_plan(ctx: Context, host: Host, request: CreateRequest, known: Plan | No
         base, branch, is_new, rows = known.base, known.branch, known.branch_is_new, known.dirty
     elif mode in ("worktree", "mirror"):
         if source.repo is None:
-            raise MngrError(
-                f"{source.path} is not in a git repository", "git init it, or use --transfer copy or none"
-            )
+            raise MngrError(f"{source.path} is not in a git repository", "git init it, or use --transfer copy or none")
         if source.repo.head is None:
             raise MngrError(
-                f"the repository {source.top} has no commits",
+                f"the repository {source.root_dir} has no commits",
                 "make the first one, or use --transfer copy or none",
             )
-        base, branch, is_new = _branch(source.host, source.repo, request)
-        rows = _dirty(ctx, source, request)
+        base, branch, is_new = _choose_branch(source.host, source.repo, request)
+        rows = _list_dirty_files(ctx, source, request)
         if rows and request.dirty == "include" and base != source.repo.head:
             raise MngrError(
                 "--dirty include takes along changes to what is checked out here, and --branch starts elsewhere",
@@ -86,17 +84,17 @@ def make_plan(ctx: Context, host: Host, request: CreateRequest, known: Plan | No
         raise UsageError(f"--branch has no meaning with --transfer {mode}", "leave it out")
     elif mode == "none" and source.repo is not None:
         base, branch = source.repo.head, source.repo.branch
-    variables = environment.inherit(ctx.kind(kind))
-    variables.update(environment.gather(request.env_file, request.pass_env, request.env))
-    return Plan(
+    variables = environment.get_inherited_variables(ctx.get_kind(kind))
+    variables.update(environment.collect_user_variables(request.env_file, request.pass_env, request.env))
+    return CreatePlan(
         host=host, kind=kind, args=request.args, source=source, transfer=mode, base=base, branch=branch,
         branch_is_new=is_new, dirty=rows, variables=variables, options=options, request=request,
     )  # fmt: skip
 
 
-def _ask_login(ctx: Context, name: str) -> None:
+def _ask_to_share_login(ctx: Context, name: str) -> None:
     """Whether agents may use the login that the user has: asked once, if there is somebody to ask, and remembered."""
-    kind = ctx.kind(name)
+    kind = ctx.get_kind(name)
     logins: dict[str, str] = getattr(kind, "logins", dict)()
     path = next((path for path in logins if os.path.isfile(path)), None)
     if ctx.ask is None or path is None or ctx.settings.get(f"agents.{name}.login") is not None:
@@ -109,11 +107,11 @@ def _ask_login(ctx: Context, name: str) -> None:
     ctx.note(f"remembered; mngr config set agents.{name}.login shared|none changes it")
 
 
-def _check_yolo(ctx: Context, host: Host, request: CreateRequest) -> None:
+def _check_yolo_allowed(ctx: Context, host: Host, request: CreateRequest) -> None:
     """An agent that asks nobody belongs where nothing else is, unless the user himself said otherwise."""
-    if request.sandbox or ctx.provider(host.provider).can_create_hosts:
+    if request.sandbox or ctx.get_provider(host.provider).can_create_hosts:
         return
-    if request.confirmed or ctx.settings_at(None).get("yolo.anywhere") is True:
+    if request.yolo_confirmed or ctx.load_project_settings(None).get("yolo.anywhere") is True:
         return
     raise MngrError(
         f"--yolo lets the agent do anything that you can do on {host.name} without asking",
@@ -121,7 +119,7 @@ def _check_yolo(ctx: Context, host: Host, request: CreateRequest) -> None:
     )
 
 
-def _kind(ctx: Context, host: Host, request: CreateRequest) -> str:
+def _choose_kind(ctx: Context, host: Host, request: CreateRequest) -> str:
     if request.kind:
         return request.kind
     if request.args and not request.args[0].startswith("-"):
@@ -129,24 +127,24 @@ def _kind(ctx: Context, host: Host, request: CreateRequest) -> str:
     default = ctx.settings.get("commands.create.kind")
     if default:
         return str(default)
-    path = environment.base(ctx.home, host).get("PATH", os.defpath)
-    programs = {name: ctx.kind(name).programs[0] for name in CODERS}
+    path = environment.get_host_variables(ctx.home, host).get("PATH", os.defpath)
+    programs = {name: ctx.get_kind(name).programs[0] for name in CODING_KINDS}
     try:
-        found = host.run(["sh", "-c", _INSTALLED, "installed", path, *programs.values()]).text.split("\n")
+        found = host.run(["sh", "-c", _LIST_INSTALLED, "installed", path, *programs.values()]).text.split("\n")
     except Unreachable:
-        if not isinstance(host, PipeHost) or not isinstance(host.wire, hosts.Nowhere):
+        if not isinstance(host, RemoteHost) or not isinstance(host.transport, hosts.UnmadeHostTransport):
             raise
-        return CODERS[0]  # what a host has that is not made yet will be seen
+        return CODING_KINDS[0]  # what a host has that is not made yet will be seen
     for name, program in programs.items():
         if program in found:
             return name
     raise MngrError(
         "there is nothing to run: no kind, no command, and no coding agent is installed",
-        f"write a command after --, or install one of: {', '.join(CODERS)}; mngr doctor KIND says how",
+        f"write a command after --, or install one of: {', '.join(CODING_KINDS)}; mngr doctor KIND says how",
     )
 
 
-def _branch(host: Host, repo: Repo, request: CreateRequest) -> tuple[str, str, bool]:
+def _choose_branch(host: Host, repo: Repo, request: CreateRequest) -> tuple[str, str, bool]:
     """(base commit, branch or pattern, whether it is new) of `[BASE][:NEW]`."""
     text = request.branch or ":mngr/*"
     start, colon, new = text.partition(":")
@@ -154,16 +152,14 @@ def _branch(host: Host, repo: Repo, request: CreateRequest) -> tuple[str, str, b
         if not git.has_branch(host, repo.root, start):
             raise MngrError(f"there is no branch {start!r}", f"make a new one with --branch :{start}")
         if request.count > 1:
-            raise UsageError(
-                "--branch BASE alone is one branch, for one agent", "with --count write BASE:NEW-*"
-            )
-        commit = git.resolve(host, repo.root, f"refs/heads/{start}")
+            raise UsageError("--branch BASE alone is one branch, for one agent", "with --count write BASE:NEW-*")
+        commit = git.find_commit(host, repo.root, f"refs/heads/{start}")
         assert commit is not None
         return commit, start, False
     new = new or "mngr/*"
     if request.count > 1 and "*" not in new:
         raise UsageError(f"--count {request.count} needs a branch each", f"write --branch {start}:{new}-*")
-    commit = repo.head if not start else git.resolve(host, repo.root, start)
+    commit = repo.head if not start else git.find_commit(host, repo.root, start)
     if commit is None:
         raise MngrError(f"there is no commit {start!r}", "BASE is a branch, a tag or a commit")
     if request.branch and host.run(["git", "check-ref-format", "--branch", new.replace("*", "x")]).code:
@@ -171,10 +167,10 @@ def _branch(host: Host, repo: Repo, request: CreateRequest) -> tuple[str, str, b
     return commit, new, True
 
 
-def _dirty(ctx: Context, source: Source, request: CreateRequest) -> list[tuple[str, str]]:
-    if source.is_bare or (request.dirty == "ignore" and not request.says_ignored):
+def _list_dirty_files(ctx: Context, source: ProjectSource, request: CreateRequest) -> list[tuple[str, str]]:
+    if source.is_bare or (request.dirty == "ignore" and not request.notes_ignored):
         return []
-    rows = git.status(source.host, source.top, source.by)
+    rows = git.list_dirty_files(source.host, source.root_dir, source.git_command)
     if rows and request.dirty == "ignore":
         what = "1 uncommitted change stays" if len(rows) == 1 else f"{len(rows)} uncommitted changes stay"
         ctx.note(f"{what} here; to take it along: --dirty include")
@@ -186,27 +182,25 @@ def _dirty(ctx: Context, source: Source, request: CreateRequest) -> list[tuple[s
                 "commit them in the submodule and here, or use --dirty ignore",
             )
     if rows and request.dirty == "fail":
-        shown = ", ".join(path for _, path in rows[:3]) + (
-            f" and {len(rows) - 3} more" if len(rows) > 3 else ""
-        )
+        shown = ", ".join(path for _, path in rows[:3]) + (f" and {len(rows) - 3} more" if len(rows) > 3 else "")
         raise MngrError(
-            f"{source.top} has uncommitted changes: {shown}",
+            f"{source.root_dir} has uncommitted changes: {shown}",
             "commit them, or use --dirty include (take them along) or --dirty ignore (leave them here)",
         )
     return rows
 
 
-def check_isolation(ctx: Context, host: Host, kind: str, request: CreateRequest) -> CreateRequest:
+def resolve_network(ctx: Context, host: Host, kind: str, request: CreateRequest) -> CreateRequest:
     """The request with its network settled; raises before anything is made when it cannot be had here."""
     network = request.network
-    walls = None if host.is_here else (registry.load(ctx.home, host.provider, host.name) or {}).get("network")
+    walls = None if host.is_local else (registry.find_facts(ctx.home, host.provider, host.name) or {}).get("network")
     if walls is not None and not request.sandbox:  # the host's own, and the same for all its agents
         if network not in (None, walls):
             hint = f"make a host of its own: NAME@.{host.provider} --network {network}"
             raise MngrError(f"{host.name} was made with --network {walls}", hint)
         return request.replace(network=walls)
     if network is None:
-        wants = _model_addresses(ctx, kind, request)
+        wants = _list_model_addresses(ctx, kind, request)
         network = ("allow=" + ",".join(wants) if wants else "off") if request.sandbox else "on"
     mode, _ = names.parse_network(network)
     if request.sandbox and request.transfer in ("worktree", "none"):
@@ -224,13 +218,16 @@ def check_isolation(ctx: Context, host: Host, kind: str, request: CreateRequest)
     return request.replace(network=network)
 
 
-def _model_addresses(ctx: Context, kind: str, request: CreateRequest) -> tuple[str, ...]:
+def _list_model_addresses(ctx: Context, kind: str, request: CreateRequest) -> tuple[str, ...]:
     """A coding agent's own model, and nothing else."""
-    found = ctx.kind(kind)
-    if not isinstance(found, ProgramKind):
+    found = ctx.get_kind(kind)
+    if not isinstance(found, CodingAgentKind):
         return tuple(getattr(found, "addresses", ()))
     return found.addresses(
-        {**found.given(), **environment.gather(request.env_file, request.pass_env, request.env)}
+        {
+            **found.get_user_variables(),
+            **environment.collect_user_variables(request.env_file, request.pass_env, request.env),
+        }
     )
 
 
@@ -239,17 +236,17 @@ def _check_sandbox_works(host: Host, flag: str) -> None:
         raise MngrError(f"{flag} is not for {host.provider} hosts", "leave it out, or make the agent here")
     from mngr.agents.sandbox import seccomp
 
-    argv = ["bwrap", *WALLS, "--ro-bind", "/", "/", "--proc", "/proc", "--seccomp", "0", "--"]
-    result = host.run([*argv, "/usr/bin/env", "--default-signal", "true"], stdin=seccomp.program())
+    argv = ["bwrap", *ISOLATION_FLAGS, "--ro-bind", "/", "/", "--proc", "/proc", "--seccomp", "0", "--"]
+    result = host.run([*argv, "/usr/bin/env", "--default-signal", "true"], stdin=seccomp.build_filter())
     if result.code == 0:
         return
     hint = "it needs user namespaces (sysctl kernel.unprivileged_userns_clone=1, on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0) and env of GNU coreutils"
-    if "unknown option" in result.problem.lower():
+    if "unknown option" in result.error_line.lower():
         hint = "install bubblewrap 0.8 or newer"
-    raise MngrError(f"{flag}: bubblewrap does not work here: {result.problem}", hint)
+    raise MngrError(f"{flag}: bubblewrap does not work here: {result.error_line}", hint)
 
 
-def without_sharing(source: Source, request: CreateRequest) -> Source:
+def exclude_shared_transfers(source: ProjectSource, request: CreateRequest) -> ProjectSource:
     """The source with only those transfers that share nothing with it; without a sandbox, `none` may still be chosen."""
     if not request.sandbox and request.network in (None, "on"):
         return source

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mngr.base.model import Record
+from mngr.base.model import Struct
 
 
-class CreateRequest(Record):
+class CreateRequest(Struct):
     """Everything a user can ask of `create`."""
 
     address: str | None = None
@@ -15,7 +15,7 @@ class CreateRequest(Record):
     branch: str | None = None
     transfer: str | None = None
     dirty: str = "fail"  # fail | ignore | include
-    says_ignored: bool = False  # whether to note what `ignore` leaves behind
+    notes_ignored: bool = False  # whether to note what `ignore` leaves behind
     env: list[str] = []
     pass_env: list[str] = []
     env_file: list[str] = []
@@ -29,9 +29,9 @@ class CreateRequest(Record):
     new_host: bool = False  # it must not be there already
     yolo: bool = False  # the program asks nobody for permission
     resume: str | None = None  # a conversation that was begun outside
-    confirmed: bool = False  # and may do so where it can reach more than its own host
+    yolo_confirmed: bool = False  # and may do so where it can reach more than its own host
     count: int = 1
-    per_host: int | None = None  # agents on each new host; None: all on one
+    agents_per_host: int | None = None  # agents on each new host; None: all on one
     message: str | None = None  # the first one
-    patience: float = 30.0  # seconds for it to arrive
+    message_timeout: float = 30.0  # seconds for it to arrive
     reuse: bool = False

@@ -9,30 +9,28 @@ from mngr.base.errors import MngrError
 from mngr.base.model import AgentRecord
 from mngr.host import scripts
 
-LONGEST = 300.0  # seconds
+TIMEOUT_SECONDS = 300.0  # seconds
 
 
 def diff(ctx: Context, name: str, *, committed: bool = False, options: tuple[str, ...] = ()) -> bytes:
     """What git prints; `options` are those of `git diff`."""
-    host, record = find.find(ctx, name)
+    host, record = find.get_agent(ctx, name)
     if record.base is None:
         raise MngrError(
             f"{record.name} has no base to compare with ({record.transfer})",
             "only work in git can be compared",
         )
     whose = "own" if record.transfer == "mirror" else "shared"
-    argv = ["sh", "-c", scripts.program("diff.sh"), "diff.sh", whose, record.work_dir, record.base]
+    argv = ["sh", "-c", scripts.read_program("diff.sh"), "diff.sh", whose, record.work_dir, record.base]
     argv += ["committed" if committed else "all", *options]
-    result = bubblewrap.inside(host, record).run(argv, timeout=LONGEST)
+    result = bubblewrap.open_sandboxed_host(host, record).run(argv, timeout=TIMEOUT_SECONDS)
     if result.code == 9:
-        raise gone(record)
+        raise make_missing_work_dir_error(record)
     if result.code:
-        raise MngrError(f"git diff failed: {result.problem}", f"look: mngr exec {record.name} -- git status")
+        raise MngrError(f"git diff failed: {result.error_line}", f"look: mngr exec {record.name} -- git status")
     return result.out
 
 
-def gone(record: AgentRecord) -> MngrError:
+def make_missing_work_dir_error(record: AgentRecord) -> MngrError:
     """The error for a work dir that is not there."""
-    return MngrError(
-        f"the work dir of {record.name} is gone: {record.work_dir}", f"mngr destroy {record.name}"
-    )
+    return MngrError(f"the work dir of {record.name} is gone: {record.work_dir}", f"mngr destroy {record.name}")

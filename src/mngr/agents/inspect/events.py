@@ -10,73 +10,73 @@ from typing import Any
 
 from mngr.agents.context import Context
 from mngr.agents.inspect import list as listing
-from mngr.agents.inspect.list import Seen
-from mngr.agents.inspect.tail import Tail, Tails, every_second
-from mngr.agents.inspect.targets import meant
+from mngr.agents.inspect.list import ObservedAgent
+from mngr.agents.inspect.tail import Tail, TailGroup, iter_lines
+from mngr.agents.inspect.targets import resolve_unique
 from mngr.base import clock
 from mngr.base import names as naming
 from mngr.base.errors import Unreachable, UsageError
-from mngr.base.model import Record
+from mngr.base.model import Struct
 from mngr.host import registry
 from mngr.host.protocol import Host
 
-SETTLES = 0.2  # seconds of silence after which all that is past has been read
-_ZERO = "0000-00-00T00:00:00.000Z"
+SETTLE_SECONDS = 0.2  # seconds of silence after which all that is past has been read
+_ZERO_TIMESTAMP = "0000-00-00T00:00:00.000Z"
 
 
-class Wanted(Record):
+class EventFilter(Struct):
     """Which rows to give."""
 
     since: str = ""  # a stamp
     types: tuple[str, ...] = ()
 
 
-def read_events(ctx: Context, names: list[str], wanted: Wanted) -> list[dict[str, Any]]:
+def read_events(ctx: Context, names: list[str], wanted: EventFilter) -> list[dict[str, Any]]:
     """The rows of these agents, of all when none is named, in the order they happened."""
     rows: list[dict[str, Any]] = []
-    for host, seen in _agents(ctx, names):
-        called = {s.id: _name(s) for s in seen}
+    for host, seen in _group_agents_by_host(ctx, names):
+        called = {s.id: _get_agent_name(s) for s in seen}
         paths = [os.path.join(agent_id, "events.jsonl") for agent_id in called]
         script = 'cd "$0" && LC_ALL=C exec grep "" /dev/null "$@"'  # grep names the file of every row
-        found = host.run(["sh", "-c", script, host.home.agents, *paths], timeout=listing.DEADLINE)
+        found = host.run(["sh", "-c", script, host.home.agents, *paths], timeout=listing.LIST_TIMEOUT)
         for line in found.out.split(b"\n"):
             path, _, text = line.partition(b":")
             agent_id = path.partition(b"/")[0].decode("ascii", "replace")
-            row = _row(text, wanted, called, agent_id)
+            row = _parse_row(text, wanted, called, agent_id)
             if row:
                 rows.append(row)
-    return _in_order(rows)
+    return _sort_rows(rows)
 
 
-def follow_events(ctx: Context, names: list[str], wanted: Wanted) -> Iterator[dict[str, Any]]:
+def follow_events(ctx: Context, names: list[str], wanted: EventFilter) -> Iterator[dict[str, Any]]:
     """The same, and then as they come; agents made later are followed too when none is named."""
-    tails = Tails()
+    tails = TailGroup()
     called: dict[str, str] = {}
     try:
-        groups = _agents(ctx, names)
+        groups = _group_agents_by_host(ctx, names)
         for host, seen in groups:
-            _follow(tails, host, seen, called)
+            _follow_agents(tails, host, seen, called)
         past: list[bytes] = []
         began = time.monotonic()
-        while time.monotonic() < began + 1.0 and (lines := tails.wait(SETTLES)):
+        while time.monotonic() < began + 1.0 and (lines := tails.wait(SETTLE_SECONDS)):
             past.extend(lines)
-        yield from _in_order([row for line in past if (row := _row(line, wanted, called))])
-        for lines in every_second(tails):
-            yield from (row for line in lines if (row := _row(line, wanted, called)))
+        yield from _sort_rows([row for line in past if (row := _parse_row(line, wanted, called))])
+        for lines in iter_lines(tails):
+            yield from (row for line in lines if (row := _parse_row(line, wanted, called)))
             if lines:
                 continue
             for host, _ in groups:
-                here = _ids(ctx, host)
+                here = _list_agent_ids(ctx, host)
                 if names and not here & set(called):
                     return
-                fresh = [] if names else [i for i in here - set(called) if naming.is_id(i)]
+                fresh = [] if names else [i for i in here - set(called) if naming.is_agent_id(i)]
                 if fresh:
-                    _follow(tails, host, listing.look(ctx, host, fresh), called)
+                    _follow_agents(tails, host, listing.observe_host(ctx, host, fresh), called)
     finally:
         tails.close()
 
 
-def _in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _sort_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """By time, and each agent's as it was written: not every clock that writes them knows parts of a second."""
     latest: dict[object, str] = {}
     keyed: list[tuple[str, int]] = []
@@ -86,12 +86,12 @@ def _in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [rows[number] for _, number in sorted(keyed)]
 
 
-def _ids(ctx: Context, host: Host) -> set[str]:
+def _list_agent_ids(ctx: Context, host: Host) -> set[str]:
     """The agents of a host; none when it was destroyed."""
     try:
-        return set(host.run(["ls", host.home.agents], timeout=listing.DEADLINE).text.split())
+        return set(host.run(["ls", host.home.agents], timeout=listing.LIST_TIMEOUT).text.split())
     except Unreachable:
-        if not registry.is_gone(ctx.home, host.provider, host.name):
+        if not registry.is_removed(ctx.home, host.provider, host.name):
             raise
         return set()
 
@@ -99,12 +99,12 @@ def _ids(ctx: Context, host: Host) -> set[str]:
 def parse_since(text: str) -> str:
     """The stamp of a time: `2026-11-15`, `2026-11-15T21:30`, or how long ago: `10m`."""
     if "-" not in text:
-        return clock.stamp(time.time() - clock.parse_length(text))
+        return clock.format_timestamp(time.time() - clock.parse_duration(text))
     short = text.strip().replace(" ", "T").removesuffix("Z")
-    full = short + _ZERO[len(short) :]
+    full = short + _ZERO_TIMESTAMP[len(short) :]
     try:
         exists = (
-            clock.stamp(clock.parse_stamp(full))[:19] == full[:19]
+            clock.format_timestamp(clock.parse_timestamp(full))[:19] == full[:19]
         )  # a 30th of February comes back as another day
     except (ValueError, OverflowError):
         exists = False
@@ -116,43 +116,39 @@ def parse_since(text: str) -> str:
     return full
 
 
-def _agents(ctx: Context, names: list[str]) -> list[tuple[Host, list[Seen]]]:
+def _group_agents_by_host(ctx: Context, names: list[str]) -> list[tuple[Host, list[ObservedAgent]]]:
     """The agents meant, by host."""
     if not names:
         ctx.home.exists()  # raises when it is not ours
-        hosts = [ctx.host(*place) for place in ctx.places()]
-        return [(host, listing.look(ctx, host)) for host in hosts]
-    found: dict[int, tuple[Host, list[Seen]]] = {}
-    for _, seen in meant(ctx, names):
+        hosts = [ctx.get_host(*place) for place in ctx.list_host_keys()]
+        return [(host, listing.observe_host(ctx, host)) for host in hosts]
+    found: dict[int, tuple[Host, list[ObservedAgent]]] = {}
+    for _, seen in resolve_unique(ctx, names):
         if isinstance(seen, Exception):
             raise seen
         found.setdefault(id(seen.host), (seen.host, []))[1].append(seen)
     return list(found.values())
 
 
-def _follow(tails: Tails, host: Host, seen: list[Seen], called: dict[str, str]) -> None:
+def _follow_agents(tails: TailGroup, host: Host, seen: list[ObservedAgent], called: dict[str, str]) -> None:
     if seen:
-        called.update((s.id, _name(s)) for s in seen)
-        tails.add(Tail(host, [os.path.join(host.home.agent(s.id), "events.jsonl") for s in seen]))
+        called.update((s.id, _get_agent_name(s)) for s in seen)
+        tails.add(Tail(host, [os.path.join(host.home.agent_dir(s.id), "events.jsonl") for s in seen]))
 
 
-def _name(seen: Seen) -> str:
+def _get_agent_name(seen: ObservedAgent) -> str:
     return seen.record.name if seen.record else seen.id
 
 
-def _row(
-    line: bytes, wanted: Wanted, called: dict[str, str], agent: str | None = None
+def _parse_row(
+    line: bytes, wanted: EventFilter, called: dict[str, str], agent: str | None = None
 ) -> dict[str, Any] | None:
     """The row in a line if it is wanted; agents can write anything there, so only what has our shape is one."""
     try:
         row = json.loads(line)
     except ValueError:
         return None
-    if (
-        not isinstance(row, dict)
-        or not isinstance(row.get("at"), str)
-        or not isinstance(row.get("type"), str)
-    ):
+    if not isinstance(row, dict) or not isinstance(row.get("at"), str) or not isinstance(row.get("type"), str):
         return None
     if row["at"] < wanted.since or (wanted.types and row["type"] not in wanted.types):
         return None

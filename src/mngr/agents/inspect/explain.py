@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from mngr.agents.context import Context
 from mngr.agents.inspect import find
-from mngr.agents.inspect.list import Seen
+from mngr.agents.inspect.list import ObservedAgent
 from mngr.base import clock
 from mngr.base.errors import MngrError
-from mngr.base.model import AgentRecord, Evidence, Record, State
+from mngr.base.model import AgentRecord, AgentState, Evidence, Struct
 from mngr.kinds import agent_state as witnesses
-from mngr.kinds.coding_agent import ProgramKind
+from mngr.kinds.coding_agent import CodingAgentKind
 from mngr.kinds.protocol import AgentKind
 
 
-class Testimony(Record):
+class EvidenceRow(Struct):
     """What one witness said."""
 
     witness: str
@@ -23,7 +23,7 @@ class Testimony(Record):
     decided: bool = False
 
 
-class Explanation(Record):
+class Explanation(Struct):
     """A state, everything that was heard about it, and what would change it."""
 
     id: str
@@ -34,13 +34,13 @@ class Explanation(Record):
     state_source: str
     state_since: str | None
     age: float | None  # seconds it has lasted
-    evidence: list[Testimony]
+    evidence: list[EvidenceRow]
     change: str
 
 
 def explain(ctx: Context, name: str) -> Explanation:
     """The state of an agent and why."""
-    seen = find.get_seen(ctx, name)
+    seen = find.observe_agent(ctx, name)
     record, state = seen.record, seen.state
     called = record.name if record else seen.id
     return Explanation(
@@ -51,125 +51,124 @@ def explain(ctx: Context, name: str) -> Explanation:
         state_reason=state.reason,
         state_source=state.source,
         state_since=state.since,
-        age=_age(state.since, seen.evidence.now),
-        evidence=_hear(ctx, seen),
-        change=_change(ctx, seen, called),
+        age=_compute_age(state.since, seen.evidence.now),
+        evidence=_list_evidence(ctx, seen),
+        change=_suggest_next_step(ctx, seen, called),
     )
 
 
-def _hear(ctx: Context, seen: Seen) -> list[Testimony]:
+def _list_evidence(ctx: Context, seen: ObservedAgent) -> list[EvidenceRow]:
     """Every witness in order; the first whose word is the state decided it."""
     record, evidence = seen.record, seen.evidence
     if record is None:
-        return [Testimony(witness="record", said=f"damaged: {seen.damage}", decided=True)]
+        return [EvidenceRow(witness="record", said=f"damaged: {seen.damage}", decided=True)]
     try:
-        kind = ctx.kind_of(record)
+        kind = ctx.get_agent_kind(record)
     except MngrError as error:
-        return [Testimony(witness="record", said=error.message, decided=True)]
-    heard: list[Testimony] = []
-    for witness, hear in witnesses.WITNESSES:
-        said, at = _WORDS[witness](record, evidence)
+        return [EvidenceRow(witness="record", said=error.message, decided=True)]
+    heard: list[EvidenceRow] = []
+    for witness, hear in witnesses.EVIDENCE_RULES:
+        said, at = _DESCRIBERS[witness](record, evidence)
         decided = hear(record, evidence) == seen.state and not any(t.decided for t in heard)
         heard.append(
-            Testimony(witness=witness, said=said, at=at, age=_age(at, evidence.now), decided=decided)
+            EvidenceRow(witness=witness, said=said, at=at, age=_compute_age(at, evidence.now), decided=decided)
         )
-    heard += _own_words(seen, kind)
+    heard += _list_program_evidence(seen, kind)
     if not any(t.decided for t in heard):
         heard.append(
-            Testimony(
-                witness=f"kind {record.kind}", said=_state(seen.state), at=seen.state.since, decided=True
+            EvidenceRow(
+                witness=f"kind {record.kind}",
+                said=_format_state(seen.state),
+                at=seen.state.since,
+                decided=True,
             )
         )
     return heard
 
 
-def _own_words(seen: Seen, kind: AgentKind) -> list[Testimony]:
+def _list_program_evidence(seen: ObservedAgent, kind: AgentKind) -> list[EvidenceRow]:
     """What a coding agent's own file and its screen say, where they were asked."""
     evidence, source = seen.evidence, seen.state.source
-    heard: list[Testimony] = []
-    words = kind.own_words(evidence) if isinstance(kind, ProgramKind) else None
+    heard: list[EvidenceRow] = []
+    words = kind.read_own_status(evidence) if isinstance(kind, CodingAgentKind) else None
     if words is not None:
         said, at = words
         decided = source in ("program", "transcript")
         heard.append(
-            Testimony(witness="program", said=said, at=at, age=_age(at, evidence.now), decided=decided)
+            EvidenceRow(witness="program", said=said, at=at, age=_compute_age(at, evidence.now), decided=decided)
         )
     if evidence.screen is None and source == "screen":
         title = (evidence.pane or {}).get("title", "")
-        heard.append(Testimony(witness="title", said=f"of its terminal: {title}", decided=True))
+        heard.append(EvidenceRow(witness="title", said=f"of its terminal: {title}", decided=True))
     if evidence.screen is not None:
         lines = [line.strip() for line in evidence.screen.splitlines() if line.strip()]
-        said = (
-            f"shows {seen.state.reason}"
-            if source == "screen"
-            else f"{len(lines)} lines, of which none tells more"
-        )
-        heard.append(Testimony(witness="screen", said=said, decided=source == "screen"))
+        said = f"shows {seen.state.reason}" if source == "screen" else f"{len(lines)} lines, of which none tells more"
+        heard.append(EvidenceRow(witness="screen", said=said, decided=source == "screen"))
     return heard
 
 
-def _record(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
+def _describe_record(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
     if record.phase == "ready":
         return "the agent was made and is complete", record.created_at
     owner = f"process {(record.owner or {}).get('pid')}"
     return (
-        f"{record.phase}, by {owner}, which {'lives' if evidence.owner_alive else 'is gone'}",
+        f"{record.phase}, by {owner}, which {'lives' if evidence.is_owner_alive else 'is gone'}",
         record.created_at,
     )
 
 
-def _stopped(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
+def _describe_stop(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
     if evidence.stopped is None:
         return "none", None
     reason = evidence.stopped.get("reason")
-    return f"stopped by {f'a limit: {reason}' if reason else 'the user'}", witnesses.when(evidence.stopped)
+    return f"stopped by {f'a limit: {reason}' if reason else 'the user'}", witnesses.parse_row_time(evidence.stopped)
 
 
-def _exit(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
+def _describe_exit(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
     if evidence.exit is None:
         return "none: the program has not ended, or its end was not written down", None
-    return f"the program ended with exit code {evidence.exit.get('code')}", witnesses.when(evidence.exit)
+    return f"the program ended with exit code {evidence.exit.get('code')}", witnesses.parse_row_time(evidence.exit)
 
 
-def _status(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
-    if evidence.status is None:
+def _describe_status(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
+    if evidence.hook_status is None:
         return "none: the program has said nothing of its own state", None
-    said = f"the program last said {evidence.status.get('state')}"
-    reason = evidence.status.get("reason")
+    said = f"the program last said {evidence.hook_status.get('state')}"
+    reason = evidence.hook_status.get("reason")
     said += f" ({reason})" if reason else ""
-    return said + ("" if witnesses.is_running(evidence) else ", but it is gone"), witnesses.when(
-        evidence.status
+    return said + ("" if witnesses.is_running(evidence) else ", but it is gone"), witnesses.parse_row_time(
+        evidence.hook_status
     )
 
 
-def _process(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
+def _describe_process(record: AgentRecord, evidence: Evidence) -> tuple[str, str | None]:
     pane = evidence.pane
-    if not evidence.tmux_answers:
+    if not evidence.is_tmux_running:
         return "tmux does not answer", None
     if pane is None:
         return "none: it has no terminal in our tmux server", None
-    at = clock.stamp(float(pane["activity"]))
+    at = clock.format_timestamp(float(pane["activity"]))
     if not witnesses.is_running(evidence):
         return f"ended, with its last screen in pane {pane['pane']}", at
     return f"process {evidence.pid} runs in pane {pane['pane']}, last output", at
 
 
-_WORDS = {
-    "record": _record,
-    "stop marker": _stopped,
-    "exit record": _exit,
-    "status": _status,
-    "process": _process,
+_DESCRIBERS = {
+    "record": _describe_record,
+    "stop marker": _describe_stop,
+    "exit record": _describe_exit,
+    "status": _describe_status,
+    "process": _describe_process,
 }
 
 
-def _change(ctx: Context, seen: Seen, name: str) -> str:
+def _suggest_next_step(ctx: Context, seen: ObservedAgent, name: str) -> str:
     """The next step that would give it another state."""
     state = seen.state
     if state.reason in ("create_interrupted", "destroy_interrupted"):
         return "an interrupted command left it: mngr gc cleans it up"
-    if state.state == "WAITING" and state.reason in _shut(ctx, seen):
-        return way_to_answer(state.reason, name)
+    if state.state == "WAITING" and state.reason in _list_unanswerable_reasons(ctx, seen):
+        return suggest_answer(state.reason, name)
     if state.state == "PARKED" and state.reason == "login":
         return f"log in, then send it a message: mngr message {name} -m TEXT"
     if state.state == "UNKNOWN":
@@ -185,24 +184,24 @@ def _change(ctx: Context, seen: Seen, name: str) -> str:
     }[state.state]
 
 
-def _shut(ctx: Context, seen: Seen) -> tuple[str, ...]:
+def _list_unanswerable_reasons(ctx: Context, seen: ObservedAgent) -> tuple[str, ...]:
     """What it may wait for that no message answers."""
-    kind = ctx.kind_of(seen.record) if seen.record else None
-    return kind.shut if isinstance(kind, ProgramKind) else ()
+    kind = ctx.get_agent_kind(seen.record) if seen.record else None
+    return kind.blocking_reasons if isinstance(kind, CodingAgentKind) else ()
 
 
-def _state(state: State) -> str:
+def _format_state(state: AgentState) -> str:
     return state.state + (f" ({state.reason})" if state.reason else "")
 
 
-def _age(at: str | None, now: float) -> float | None:
+def _compute_age(at: str | None, now: float) -> float | None:
     try:
-        return round(now - clock.parse_stamp(at), 3) if at else None
+        return round(now - clock.parse_timestamp(at), 3) if at else None
     except ValueError:
         return None
 
 
-def way_to_answer(reason: str, name: str) -> str:
+def suggest_answer(reason: str, name: str) -> str:
     """The next step when an agent asks something that a text would not answer."""
     if reason == "permission":
         return f"answer with mngr message {name} --allow or --deny"

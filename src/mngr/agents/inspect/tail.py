@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from mngr.base import descriptors
+from mngr.base import file_descriptors
 from mngr.base.shell import DEVNULL, PIPE
 
 TYPE_CHECKING = False
@@ -22,9 +22,7 @@ class Tail:
         start = "+1" if lines is None else str(lines)
         # It ends with its input, for not every connection that ends is felt by what writes to it.
         script = 'tail -q -n "$0" -F -- "$@" 2>/dev/null & cat >/dev/null; kill $! 2>/dev/null; wait'
-        self._process = host.stream(
-            ["sh", "-c", script, start, *paths], stdin=PIPE, stdout=PIPE, stderr=DEVNULL
-        )
+        self._process = host.stream(["sh", "-c", script, start, *paths], stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
         self._half = b""
         assert self._process.stdout is not None
         self.fd = self._process.stdout.fileno()
@@ -45,7 +43,7 @@ class Tail:
         self._process.wait()
 
 
-class Tails:
+class TailGroup:
     """Several tails, read together."""
 
     def __init__(self) -> None:
@@ -60,7 +58,7 @@ class Tails:
         if not self._open:
             time.sleep(seconds)
             return []
-        ready = descriptors.readable([tail.fd for tail in self._open], seconds)
+        ready = file_descriptors.wait_readable([tail.fd for tail in self._open], seconds)
         found: list[bytes] = []
         for tail in [t for t in self._open if t.fd in ready]:
             lines = tail.read()
@@ -78,7 +76,7 @@ class Tails:
         self._open.clear()
 
 
-def every_second(tails: Tails) -> Iterator[list[bytes]]:
+def iter_lines(tails: TailGroup) -> Iterator[list[bytes]]:
     """Lines as they come; an empty list at least once a second, so that the caller can look around."""
     last = time.monotonic()
     while True:

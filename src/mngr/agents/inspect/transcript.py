@@ -8,17 +8,17 @@ from typing import Any
 
 from mngr.agents.context import Context
 from mngr.agents.inspect import find
-from mngr.agents.inspect.tail import Tail, Tails, every_second
-from mngr.agents.inspect.trash import Grave, list_graves
+from mngr.agents.inspect.tail import Tail, TailGroup, iter_lines
+from mngr.agents.inspect.trash import TrashedAgent, list_trash
 from mngr.base.errors import MngrError, NotFound, Unreachable
-from mngr.base.model import AgentRecord, Record
+from mngr.base.model import AgentRecord, Struct
 from mngr.host import registry
 from mngr.host.protocol import Host
 
 ROLES = ("user", "assistant", "tool")
 FIELDS = ("at", "role", "text", "tool", "input", "output", "model", "usage")
 # Plain files only: an agent can put anything in their place.
-_NAMES = """
+_LIST_FILES = """
 cd "$1" || exit 0
 shift
 set -- $*
@@ -26,7 +26,7 @@ for name; do
     if [ -f "$name" ] && ! [ -L "$name" ]; then printf '%s\\n' "$name"; fi
 done
 """
-_READ = """
+_READ_FILES = """
 cd "$1" || exit 0
 shift
 ls -tr -d $* 2>/dev/null | while IFS= read -r name; do
@@ -35,100 +35,102 @@ done
 """
 
 
-class Kept(Record):
+class TranscriptLocation(Struct):
     """Where a conversation lies: with its agent, or in the graveyard."""
 
     host: Host
     record: AgentRecord
     directory: str
-    is_over: bool = False
+    is_destroyed: bool = False
 
 
 def read_transcript(ctx: Context, name: str) -> list[dict[str, Any]]:
     """Every row so far, also of an agent that was destroyed; MngrError when its kind keeps none."""
-    return read_rows(ctx, find_kept(ctx, name))
+    return read_rows(ctx, get_transcript_location(ctx, name))
 
 
-def find_kept(ctx: Context, name: str) -> Kept:
+def get_transcript_location(ctx: Context, name: str) -> TranscriptLocation:
     """The conversation of an agent, the last destroyed one when none has this name now; raises NotFound."""
     try:
-        host, record = find.find(ctx, name)
+        host, record = find.get_agent(ctx, name)
     except NotFound:
-        for grave in reversed(list_graves(ctx)):
+        for grave in reversed(list_trash(ctx)):
             if name in (grave.id, grave.name) and grave.problem is None:
-                return keep_of_grave(ctx, grave)
+                return locate_trashed_transcript(ctx, grave)
         raise
-    return Kept(host=host, record=record, directory=host.home.agent(record.id))
+    return TranscriptLocation(host=host, record=record, directory=host.home.agent_dir(record.id))
 
 
-def keep_of_grave(ctx: Context, grave: Grave) -> Kept:
+def locate_trashed_transcript(ctx: Context, grave: TrashedAgent) -> TranscriptLocation:
     """The conversation of a destroyed agent."""
     record = AgentRecord(**grave.meta["record"])
-    return Kept(host=ctx.local, record=record, directory=os.path.join(grave.place, "agent"), is_over=True)
+    return TranscriptLocation(
+        host=ctx.local_host, record=record, directory=os.path.join(grave.place, "agent"), is_destroyed=True
+    )
 
 
-def read_rows(ctx: Context, kept: Kept) -> list[dict[str, Any]]:
+def read_rows(ctx: Context, kept: TranscriptLocation) -> list[dict[str, Any]]:
     """Every row of a conversation so far; MngrError when its kind keeps none."""
-    patterns = _patterns(ctx, kept.record)
-    out = kept.host.run(["sh", "-c", _READ, "read", kept.directory, *patterns]).out
-    found = ctx.kind_of(kept.record).parse(out.split(b"\n"))
-    return [row for one in found if (row := _checked(one))]
+    patterns = _get_file_patterns(ctx, kept.record)
+    out = kept.host.run(["sh", "-c", _READ_FILES, "read", kept.directory, *patterns]).out
+    found = ctx.get_agent_kind(kept.record).parse_transcript(out.split(b"\n"))
+    return [row for one in found if (row := _normalize_row(one))]
 
 
 def follow_transcript(ctx: Context, name: str) -> Iterator[dict[str, Any]]:
     """Every row so far and then as they come, until the agent is destroyed."""
-    kept = find_kept(ctx, name)
-    if kept.is_over:
+    kept = get_transcript_location(ctx, name)
+    if kept.is_destroyed:
         yield from read_rows(ctx, kept)
         return
     host, record = kept.host, kept.record
-    tails = Tails()
+    tails = TailGroup()
     try:
-        for row in ctx.kind_of(record).parse(_follow(ctx, host, record, tails)):
-            checked = _checked(row)
+        for row in ctx.get_agent_kind(record).parse_transcript(_follow_lines(ctx, host, record, tails)):
+            checked = _normalize_row(row)
             if checked:
                 yield checked
     finally:
         tails.close()
 
 
-def _is_there(ctx: Context, host: Host, record: AgentRecord) -> bool:
+def _is_agent_present(ctx: Context, host: Host, record: AgentRecord) -> bool:
     """Whether the agent is still there; not when it went with its host."""
     try:
-        return host.has(host.home.agent(record.id))
+        return host.has_path(host.home.agent_dir(record.id))
     except Unreachable:
-        if not registry.is_gone(ctx.home, host.provider, host.name):
+        if not registry.is_removed(ctx.home, host.provider, host.name):
             raise
         return False
 
 
-def _follow(ctx: Context, host: Host, record: AgentRecord, tails: Tails) -> Iterator[bytes]:
+def _follow_lines(ctx: Context, host: Host, record: AgentRecord, tails: TailGroup) -> Iterator[bytes]:
     """Lines as they come, also of files that come later, until the agent is destroyed."""
     known: set[str] = set()
-    patterns = _patterns(ctx, record)
+    patterns = _get_file_patterns(ctx, record)
 
     def add(names: list[str]) -> None:
         for name in names:
             if name not in known:
                 known.add(name)
-                tails.add(Tail(host, [os.path.join(host.home.agent(record.id), name)]))
+                tails.add(Tail(host, [os.path.join(host.home.agent_dir(record.id), name)]))
 
     def look() -> None:
-        found = host.run(["sh", "-c", _NAMES, "names", host.home.agent(record.id), *patterns]).text
+        found = host.run(["sh", "-c", _LIST_FILES, "names", host.home.agent_dir(record.id), *patterns]).text
         add(found.splitlines())
 
     add([pattern for pattern in patterns if "*" not in pattern])
     look()
-    for lines in every_second(tails):
+    for lines in iter_lines(tails):
         yield from lines
         if not lines:
-            if not _is_there(ctx, host, record):
+            if not _is_agent_present(ctx, host, record):
                 return
             look()
 
 
-def _patterns(ctx: Context, record: AgentRecord) -> tuple[str, ...]:
-    patterns = ctx.kind_of(record).conversation
+def _get_file_patterns(ctx: Context, record: AgentRecord) -> tuple[str, ...]:
+    patterns = ctx.get_agent_kind(record).transcript_paths
     if not patterns:
         raise MngrError(
             f"{record.name} is of kind {record.kind}, which keeps no transcript",
@@ -137,7 +139,7 @@ def _patterns(ctx: Context, record: AgentRecord) -> tuple[str, ...]:
     return patterns
 
 
-def _checked(row: dict[str, Any]) -> dict[str, Any] | None:
+def _normalize_row(row: dict[str, Any]) -> dict[str, Any] | None:
     """A row of our schema; whatever else an agent may have written there is left out."""
     if row.get("role") not in ROLES or not isinstance(row.get("text"), str):
         return None

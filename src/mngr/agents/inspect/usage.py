@@ -9,18 +9,23 @@ from typing import Any
 from mngr import kinds
 from mngr.agents.context import Context
 from mngr.agents.inspect import list as listing
-from mngr.agents.inspect.transcript import Kept, find_kept, keep_of_grave, read_rows
-from mngr.agents.inspect.trash import list_graves
+from mngr.agents.inspect.transcript import (
+    TranscriptLocation,
+    get_transcript_location,
+    locate_trashed_transcript,
+    read_rows,
+)
+from mngr.agents.inspect.trash import list_trash
 from mngr.base.errors import MngrError, UsageError
-from mngr.base.fanout import fanout
-from mngr.base.model import AgentView, Record
+from mngr.base.fanout import map_parallel
+from mngr.base.model import AgentView, Struct
 
-COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
-_PRICED = {"input_tokens": "input", "output_tokens": "output", "cache_read_tokens": "cache_read", "cache_write_tokens": "cache_write"}  # fmt: skip
-BY = ("agent", "day", "model", "kind", "project")
+TOKEN_FIELDS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+_PRICE_FIELDS = {"input_tokens": "input", "output_tokens": "output", "cache_read_tokens": "cache_read", "cache_write_tokens": "cache_write"}  # fmt: skip
+GROUPINGS = ("agent", "day", "model", "kind", "project")
 
 
-class Used(Record):
+class UsageRow(Struct):
     """Tokens and cost of one group; `cost_usd` is None where a part of it is not known."""
 
     group: str
@@ -31,16 +36,16 @@ class Used(Record):
     cost_usd: float | None = None
 
 
-def usage(ctx: Context, names: list[str], by: str = "agent", *, destroyed: bool = False) -> list[Used]:
+def compute_usage(ctx: Context, names: list[str], by: str = "agent", *, destroyed: bool = False) -> list[UsageRow]:
     """What agents used, all that keep a conversation when none is named; `by` is one of BY, or label.KEY."""
-    if by not in BY and not (by.startswith("label.") and by[6:]):
-        raise UsageError(f"usage cannot be told by {by!r}", "by: " + ", ".join(BY) + ", label.KEY")
-    kept = [find_kept(ctx, name) for name in names] if names else _everyone(ctx)
+    if by not in GROUPINGS and not (by.startswith("label.") and by[6:]):
+        raise UsageError(f"usage cannot be told by {by!r}", "by: " + ", ".join(GROUPINGS) + ", label.KEY")
+    kept = [get_transcript_location(ctx, name) for name in names] if names else _list_all_transcripts(ctx)
     if destroyed:
-        kept += [keep_of_grave(ctx, grave) for grave in list_graves(ctx) if grave.problem is None]
+        kept += [locate_trashed_transcript(ctx, grave) for grave in list_trash(ctx) if grave.problem is None]
     prices = load_prices(ctx)
     groups: dict[str, list[tuple[dict[str, int], float | None]]] = {}
-    for one, rows in zip(kept, fanout(lambda k: read_rows(ctx, k), kept, at_once=8), strict=True):
+    for one, rows in zip(kept, map_parallel(lambda k: read_rows(ctx, k), kept, at_once=8), strict=True):
         if isinstance(rows, MngrError) and not names:
             continue  # a kind that keeps no conversation
         if isinstance(rows, Exception):
@@ -48,10 +53,10 @@ def usage(ctx: Context, names: list[str], by: str = "agent", *, destroyed: bool 
         if by == "agent":
             groups.setdefault(one.record.name, [])
         for row in rows:
-            found = count(row, prices)
-            if found is not None and _is_own(one, row):
-                groups.setdefault(_group(one, row, by), []).append(found)
-    return [_sum(group, counts) for group, counts in sorted(groups.items())]
+            found = count_row_usage(row, prices)
+            if found is not None and _is_from_agent(one, row):
+                groups.setdefault(_get_group(one, row, by), []).append(found)
+    return [_sum_usage(group, counts) for group, counts in sorted(groups.items())]
 
 
 def add_usage(ctx: Context, agents: list[AgentView]) -> list[AgentView]:
@@ -60,15 +65,18 @@ def add_usage(ctx: Context, agents: list[AgentView]) -> list[AgentView]:
 
     def one(agent: AgentView) -> AgentView:
         try:
-            kept = find_kept(ctx, agent.id)
+            kept = get_transcript_location(ctx, agent.id)
             rows = read_rows(ctx, kept)
         except MngrError:
             return agent
-        used = _sum("", [found for row in rows if _is_own(kept, row) and (found := count(row, prices))])
+        used = _sum_usage(
+            "",
+            [found for row in rows if _is_from_agent(kept, row) and (found := count_row_usage(row, prices))],
+        )
         shown = {name: getattr(used, name) for name in ("input_tokens", "output_tokens", "cost_usd")}
         return agent.replace(usage=shown)
 
-    found = fanout(one, agents, at_once=8)
+    found = map_parallel(one, agents, at_once=8)
     return [agent if isinstance(new, Exception) else new for agent, new in zip(agents, found, strict=True)]
 
 
@@ -94,29 +102,29 @@ def load_prices(ctx: Context) -> dict[str, dict[str, float]]:
     return found
 
 
-def count(
+def count_row_usage(
     row: dict[str, Any], prices: dict[str, dict[str, float]]
 ) -> tuple[dict[str, int], float | None] | None:
     """(tokens, cost or None) of one row; None when it used nothing."""
     used = row.get("usage")
     if not isinstance(used, dict):
         return None
-    counts = {name: _number(used.get(name)) for name in COUNTS}
+    counts = {name: _parse_count(used.get(name)) for name in TOKEN_FIELDS}
     cost = used.get("cost_usd")
     if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e9:
         return counts, float(cost)
     price = find_price(prices, str(row.get("model")))
-    return counts, None if price is None or used.get("other_price") else _cost(used, counts, price)
+    return counts, None if price is None or used.get("other_price") else _compute_cost(used, counts, price)
 
 
-def _cost(used: dict[str, Any], counts: dict[str, int], price: dict[str, float]) -> float | None:
+def _compute_cost(used: dict[str, Any], counts: dict[str, int], price: dict[str, float]) -> float | None:
     """By the price of one call; None where that does not tell all of it."""
-    hour = min(_number(used.get("cache_write_1h_tokens")), counts["cache_write_tokens"])
-    amounts = {_PRICED[name]: count for name, count in counts.items()} | {"cache_write_1h": hour}
+    hour = min(_parse_count(used.get("cache_write_1h_tokens")), counts["cache_write_tokens"])
+    amounts = {_PRICE_FIELDS[name]: count for name, count in counts.items()} | {"cache_write_1h": hour}
     amounts["cache_write"] -= hour
     asked = sum(count for name, count in counts.items() if name != "output_tokens")
     tier = "long_" if asked > price.get("long", asked) else ""
-    if tier and _number(used.get("calls")) > 1:
+    if tier and _parse_count(used.get("calls")) > 1:
         return None  # together they are long; each may have been short
     if any(amount and tier + name not in price for name, amount in amounts.items()):
         return None
@@ -129,22 +137,22 @@ def find_price(prices: dict[str, dict[str, float]], model: str) -> dict[str, flo
     return prices[max(fits, key=len)] if fits else None
 
 
-def _everyone(ctx: Context) -> list[Kept]:
-    found: list[Kept] = []
-    for _, _, answer in listing.look_everywhere(ctx):
+def _list_all_transcripts(ctx: Context) -> list[TranscriptLocation]:
+    found: list[TranscriptLocation] = []
+    for _, _, answer in listing.observe_all_hosts(ctx):
         for seen in answer if isinstance(answer, list) else []:
             if seen.record is not None:
-                directory = seen.host.home.agent(seen.id)
-                found.append(Kept(host=seen.host, record=seen.record, directory=directory))
+                directory = seen.host.home.agent_dir(seen.id)
+                found.append(TranscriptLocation(host=seen.host, record=seen.record, directory=directory))
     return found
 
 
-def _is_own(kept: Kept, row: dict[str, Any]) -> bool:
+def _is_from_agent(kept: TranscriptLocation, row: dict[str, Any]) -> bool:
     """Not when it was said before there was this agent: a clone, or a conversation that it took up."""
     return str(row.get("at") or "~")[:19] >= kept.record.created_at[:19]
 
 
-def _group(kept: Kept, row: dict[str, Any], by: str) -> str:
+def _get_group(kept: TranscriptLocation, row: dict[str, Any], by: str) -> str:
     if by == "day":
         return str(row.get("at") or "")[:10] or "unknown"
     if by == "model":
@@ -154,12 +162,12 @@ def _group(kept: Kept, row: dict[str, Any], by: str) -> str:
     return str({"agent": kept.record.name, "kind": kept.record.kind, "project": kept.record.project}[by])
 
 
-def _sum(group: str, counts: list[tuple[dict[str, int], float | None]]) -> Used:
-    total = {name: sum(tokens[name] for tokens, _ in counts) for name in COUNTS}
+def _sum_usage(group: str, counts: list[tuple[dict[str, int], float | None]]) -> UsageRow:
+    total = {name: sum(tokens[name] for tokens, _ in counts) for name in TOKEN_FIELDS}
     costs = [cost for _, cost in counts]
     known = [cost for cost in costs if cost is not None]
-    return Used(group=group, **total, cost_usd=round(sum(known), 6) if len(known) == len(costs) else None)
+    return UsageRow(group=group, **total, cost_usd=round(sum(known), 6) if len(known) == len(costs) else None)
 
 
-def _number(value: object) -> int:
+def _parse_count(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else 0

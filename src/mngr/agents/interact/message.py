@@ -6,31 +6,31 @@ import math
 import time
 
 from mngr.agents.inspect import list as listing
-from mngr.agents.inspect.targets import LIVE, each, failed
-from mngr.agents.lifecycle.hosts import wake
+from mngr.agents.inspect.targets import LIVE_STATES, make_failed_outcome, run_on_targets
+from mngr.agents.lifecycle.hosts import resolve_and_start_hosts
 from mngr.base.errors import MngrError, TimedOut
 from mngr.base.model import Outcome
 from mngr.host import scripts, store
-from mngr.kinds.coding_agent import ProgramKind
-from mngr.kinds.delivery import check_plain, check_text
+from mngr.kinds.coding_agent import CodingAgentKind
+from mngr.kinds.delivery import check_text, reject_slash_command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mngr.agents.context import Context
-    from mngr.agents.inspect.list import Seen
+    from mngr.agents.inspect.list import ObservedAgent
     from mngr.base.model import AgentRecord
-    from mngr.base.shell import Result
-    from mngr.host.batched_host import GatheredHost
+    from mngr.base.shell import ProcessResult
+    from mngr.host.batched_host import BatchedHost
     from mngr.host.protocol import Host
     from mngr.kinds.delivery import Delivery
 
-PATIENCE = 30.0  # seconds for a message to arrive
-AGAIN = 1.0  # seconds after which an answer that changed nothing is given once more
+DELIVERY_SECONDS = 30.0  # seconds for a message to arrive
+RETRY_SECONDS = 1.0  # seconds after which an answer that changed nothing is given once more
 
 
-def send(
+def send_message(
     ctx: Context,
     names: list[str],
     text: str | None,
@@ -40,7 +40,7 @@ def send(
     wait: bool = False,
     timeout: float | None = None,
     raw: bool = False,
-    found: list[Seen | MngrError] | None = None,
+    found: list[ObservedAgent | MngrError] | None = None,
 ) -> list[Outcome]:
     """Deliver `text` to every agent at once; each outcome has `delivered` and `proof`, with `wait` also `state`.
 
@@ -49,90 +49,94 @@ def send(
     if text is not None:
         check_text(text)
     began = time.monotonic()
-    limit = PATIENCE if timeout is None else timeout
+    limit = DELIVERY_SECONDS if timeout is None else timeout
 
-    def one(seen: Seen, record: AgentRecord) -> Outcome:
+    def one(seen: ObservedAgent, record: AgentRecord) -> Outcome:
         delivery = (
-            _answer(ctx, seen, record, answer) if text is None else ctx.kind_of(record).delivery(record, text)
+            _make_permission_answer(ctx, seen, record, answer)
+            if text is None
+            else ctx.get_agent_kind(record).delivery(record, text)
         )
         if not raw:
-            check_plain(delivery)
-            _check_open(seen, record, delivery)
+            reject_slash_command(delivery)
+            _check_accepts_text(seen, record, delivery)
         if wait and delivery.proof == "sent":
             hint = f"leave out --wait; for its end: mngr wait {record.name} --state DONE,FAILED"
             raise MngrError(f"{record.name} ({record.kind}) has no turns to wait for; nothing was sent", hint)
-        if seen.state.state not in LIVE:
+        if seen.state.state not in LIVE_STATES:
             if not start:
                 hint = f"start it first: mngr message --start {record.name}"
                 raise MngrError(f"{record.name} does not run ({seen.state.state})", hint)
-            _start(ctx, record)
+            _start_agent(ctx, record)
         elif seen.state.reason == "login":
-            from mngr.agents.launch.launch import renew_login
+            from mngr.agents.launch.launch import refresh_login
 
-            renew_login(ctx, seen.host, record)
+            refresh_login(ctx, seen.host, record)
         _deliver(seen.host, record, delivery, limit)
-        if delivery.keys:
-            _see_answered(ctx, seen, record, delivery, limit)
+        if delivery.is_key:
+            _wait_until_answered(ctx, seen, record, delivery, limit)
         return Outcome(id=record.id, name=record.name, extra={"delivered": True, "proof": delivery.proof})
 
     blank = {"delivered": False, "proof": None}
-    found = wake(ctx, names) if start else found
-    outcomes = [o if o.extra else o.replace(extra=blank) for o in each(ctx, names, one, 16, found)]
+    found = resolve_and_start_hosts(ctx, names) if start else found
+    outcomes = [o if o.extra else o.replace(extra=blank) for o in run_on_targets(ctx, names, one, 16, found)]
     if not wait:
         return outcomes
-    return _wait(ctx, outcomes, None if timeout is None else max(0.0, timeout - (time.monotonic() - began)))
+    return _wait_for_turn_end(
+        ctx, outcomes, None if timeout is None else max(0.0, timeout - (time.monotonic() - began))
+    )
 
 
-def _check_open(seen: Seen, record: AgentRecord, delivery: Delivery) -> None:
+def _check_accepts_text(seen: ObservedAgent, record: AgentRecord, delivery: Delivery) -> None:
     """A text would choose among the answers of a question that is on the screen."""
     reason = seen.state.reason
-    if seen.state.state == "WAITING" and reason in delivery.shut:
-        from mngr.agents.inspect.explain import way_to_answer
+    if seen.state.state == "WAITING" and reason in delivery.blocking_reasons:
+        from mngr.agents.inspect.explain import suggest_answer
 
         said = f"{record.name} waits for an answer on its screen ({reason}); nothing was sent"
-        raise MngrError(said, way_to_answer(reason, record.name))
+        raise MngrError(said, suggest_answer(reason, record.name))
 
 
-def _see_answered(ctx: Context, seen: Seen, record: AgentRecord, delivery: Delivery, limit: float) -> None:
+def _wait_until_answered(
+    ctx: Context, seen: ObservedAgent, record: AgentRecord, delivery: Delivery, limit: float
+) -> None:
     """Wait until the question is no longer there; a key that came as it just appeared may have been ignored."""
     began = pressed = time.monotonic()
-    while (look := listing.look(ctx, seen.host, [record.id])) and look[0].state == seen.state:
+    while (look := listing.observe_host(ctx, seen.host, [record.id])) and look[0].state == seen.state:
         now = time.monotonic()
         if now > began + limit:
             hint = f"look at its screen: mngr capture {record.name}"
             raise TimedOut(f"{record.name} still asks after {limit:g}s", hint)
-        if now > pressed + AGAIN:
+        if now > pressed + RETRY_SECONDS:
             _deliver(seen.host, record, delivery, limit)
             pressed = now
         time.sleep(0.05)
 
 
-def _answer(ctx: Context, seen: Seen, record: AgentRecord, answer: str | None) -> Delivery:
+def _make_permission_answer(ctx: Context, seen: ObservedAgent, record: AgentRecord, answer: str | None) -> Delivery:
     """What to type, if the agent waits for a permission."""
     state = seen.state
     if (state.state, state.reason) != ("WAITING", "permission"):
         said = f"{state.state}" + (f" ({state.reason})" if state.reason else "")
-        raise MngrError(
-            f"{record.name} asks for no permission: it is {said}", f"see: mngr explain {record.name}"
-        )
-    kind = ctx.kind_of(record)
-    if not kind.answers:
+        raise MngrError(f"{record.name} asks for no permission: it is {said}", f"see: mngr explain {record.name}")
+    kind = ctx.get_agent_kind(record)
+    if not kind.answer_keys:
         raise MngrError(f"{record.kind} asks for nothing that could be answered so", "send it a message")
-    said = kind.answers[str(answer)]
-    return kind.answer(said) if isinstance(kind, ProgramKind) else kind.delivery(record, said)
+    said = kind.answer_keys[str(answer)]
+    return kind.build_answer(said) if isinstance(kind, CodingAgentKind) else kind.delivery(record, said)
 
 
-def _start(ctx: Context, record: AgentRecord) -> None:
-    from mngr.agents.lifecycle.start import start
+def _start_agent(ctx: Context, record: AgentRecord) -> None:
+    from mngr.agents.lifecycle.start import start_targets
 
-    (started,) = start(ctx, [record.id])
+    (started,) = start_targets(ctx, [record.id])
     if not started.ok:
         raise MngrError(started.error or "it could not be started", started.hint)
 
 
-def tell(
+def queue_first_message(
     ctx: Context,
-    host: GatheredHost,
+    host: BatchedHost,
     record: AgentRecord,
     text: str,
     limit: float,
@@ -140,61 +144,61 @@ def tell(
 ) -> None:
     """The first message to an agent that is being started, with what comes next; `done` hears what came of it."""
     try:
-        delivery = ctx.kind_of(record).delivery(record, text)
-        check_plain(delivery)
+        delivery = ctx.get_agent_kind(record).delivery(record, text)
+        reject_slash_command(delivery)
     except MngrError as error:
-        done(failed(record.name, error, record.id))
+        done(make_failed_outcome(record.name, error, record.id))
         return
 
-    def check(answer: Result) -> None:
+    def check(answer: ProcessResult) -> None:
         try:
-            _check(host.inner, record, delivery, limit, answer)
+            _check_proof(host.inner, record, delivery, limit, answer)
         except MngrError as error:
-            done(failed(record.name, error, record.id))
+            done(make_failed_outcome(record.name, error, record.id))
         else:
             extra = {"delivered": True, "proof": delivery.proof}
             done(Outcome(id=record.id, name=record.name, extra=extra))
 
-    host.later(_words(host, record, delivery, limit), check, stdin=delivery.text.encode())
+    host.run_later(_build_send_argv(host, record, delivery, limit), check, stdin=delivery.text.encode())
 
 
 def _deliver(host: Host, record: AgentRecord, delivery: Delivery, limit: float) -> None:
     """Send and wait for the proof; raises when there is none."""
-    words = _words(host, record, delivery, limit)
+    words = _build_send_argv(host, record, delivery, limit)
     answer = host.run(words, stdin=delivery.text.encode(), timeout=3 * limit + 30.0)
-    _check(host, record, delivery, limit, answer)
+    _check_proof(host, record, delivery, limit, answer)
 
 
-def _words(host: Host, record: AgentRecord, delivery: Delivery, limit: float) -> list[str]:
-    program, directory = scripts.program("send.sh"), host.home.agent(record.id)
+def _build_send_argv(host: Host, record: AgentRecord, delivery: Delivery, limit: float) -> list[str]:
+    program, directory = scripts.read_program("send.sh"), host.home.agent_dir(record.id)
     return [
         "sh",
         "-c",
         program,
         "send.sh",
-        host.socket,
+        host.tmux_socket,
         directory,
         f"{math.ceil(limit)}",
         delivery.ready or "",
         f"{delivery.pause:g}",
-        delivery.mark or "",
-        delivery.shown,
-        delivery.clear,
-        delivery.empty,
-        delivery.text if delivery.keys else "",
-        delivery.box,
-        delivery.dialog,
+        delivery.arrival_marker or "",
+        delivery.pending_text,
+        delivery.clear_keys,
+        delivery.empty_line_patterns,
+        delivery.text if delivery.is_key else "",
+        delivery.inbox_dir,
+        delivery.dialog_pattern,
         delivery.prompt,
     ]
 
 
-def _check(host: Host, record: AgentRecord, delivery: Delivery, limit: float, answer: Result) -> None:
+def _check_proof(host: Host, record: AgentRecord, delivery: Delivery, limit: float, answer: ProcessResult) -> None:
     """Raises when what send.sh said is no proof."""
     word, _, rest = answer.text.partition(" ")
     name = record.name
     look = f"look at its screen: mngr capture {name}"
     if word == "sent":
-        kind = "answer" if delivery.keys else "message"
+        kind = "answer" if delivery.is_key else "message"
         store.add_event(host, record.id, kind, proof="sent", characters=len(delivery.text))
     elif word == "unproven":
         raise TimedOut(f"{name} did not show within {limit:g}s that the message arrived; it may still", look)
@@ -205,17 +209,15 @@ def _check(host: Host, record: AgentRecord, delivery: Delivery, limit: float, an
     elif word == "not-running":
         raise MngrError(f"{name} ended before the message arrived", f"see why: mngr explain {name}")
     elif word != "proven":
-        raise MngrError(
-            f"{name}: tmux could not send the message: {rest or answer.problem}", "see: mngr doctor"
-        )
+        raise MngrError(f"{name}: tmux could not send the message: {rest or answer.error_line}", "see: mngr doctor")
 
 
-def _wait(ctx: Context, outcomes: list[Outcome], timeout: float | None) -> list[Outcome]:
+def _wait_for_turn_end(ctx: Context, outcomes: list[Outcome], timeout: float | None) -> list[Outcome]:
     """The outcomes with the state each agent had when its turn ended."""
-    from mngr.agents.inspect.wait import wait
+    from mngr.agents.inspect.wait import wait_for_agents
 
     sent = [o.id for o in outcomes if o.ok and o.id is not None]
-    ended = {o.id: o for o in wait(ctx, sent, timeout=timeout)}
+    ended = {o.id: o for o in wait_for_agents(ctx, sent, timeout=timeout)}
     return [
         o.replace(
             ok=end.ok, error=end.error, hint=end.hint, exit_code=end.exit_code, extra={**o.extra, **end.extra}

@@ -14,9 +14,9 @@ from mngr.base.lock import Lock
 from mngr.base.paths import Home
 from mngr.host import registry, scripts
 from mngr.host.protocol import Host
-from mngr.providers.shared import first_contact
+from mngr.providers.shared import host_probe
 
-_OPTIONS = (
+_SSHD_OPTIONS = (
     "AuthenticationMethods=publickey",
     "PasswordAuthentication=no",
     "KbdInteractiveAuthentication=no",
@@ -31,43 +31,43 @@ _OPTIONS = (
     "PrintLastLog=no",
     "LogLevel=ERROR",
 )
-_PLAIN = str.maketrans("", "", "/._-")
-_KEPT = 'TERM="${TERM:-dumb}" SSH_CONNECTION="$SSH_CONNECTION" ${SSH_TTY:+SSH_TTY="$SSH_TTY"}'
+_UNQUOTED_CHARS = str.maketrans("", "", "/._-")
+_SESSION_ENVIRONMENT = 'TERM="${TERM:-dumb}" SSH_CONNECTION="$SSH_CONNECTION" ${SSH_TTY:+SSH_TTY="$SSH_TTY"}'
 
 
-def serve(ctx: Context, address: str) -> int:
+def serve_ssh(ctx: Context, address: str) -> int:
     """Be the server of an ssh client on this process's streams; once something was sent, no error but Lost."""
-    host, agent_id = _find(ctx, address)
-    key = client_key(ctx.home)
-    _learn_key(ctx, host)
+    host, agent_id = _get_target(ctx, address)
+    key = get_client_key(ctx.home)
+    _save_host_key(ctx, host)
     client = f"client-{zlib.crc32(key.encode()):08x}"
-    options = [*_OPTIONS, f"AuthorizedKeysFile={quote(os.path.join(host.home.ssh, client))}"]
+    options = [*_SSHD_OPTIONS, f"AuthorizedKeysFile={quote_path(os.path.join(host.home.ssh, client))}"]
     if agent_id is None:
         options.append("Subsystem=sftp internal-sftp")
     else:  # SHLVL keeps bash from reading ~/.bashrc for every session: nothing of it would reach the agent's place
         options += [
             "Subsystem=sftp sftp-server",
             "SetEnv=SHLVL=1",
-            f"ForceCommand={_session(host, agent_id)}",
+            f"ForceCommand={_build_session_command(host, agent_id)}",
         ]
     words = [word for option in options for word in ("-o", option)]
-    code = host.run_here([*_program(host), "serve", client, key, *words])
+    code = host.run_attached([*_build_pipe_argv(host), "serve", client, key, *words])
     if code == 9:
-        os.unlink(registry.known_hosts(ctx.home, host.provider, host.name))
-    _raise_failed(host, code, "")
+        os.unlink(registry.known_hosts_path(ctx.home, host.provider, host.name))
+    _raise_for_exit_code(host, code, "")
     return code
 
 
-def alias(host: str, provider: str) -> str:
+def format_host_alias(host: str, provider: str) -> str:
     """What a host's key is known under."""
     return f"{host}.{provider}.mngr".lower()
 
 
-def client_key(home: Home) -> str:
+def get_client_key(home: Home) -> str:
     """The public half of the key that hosts let us in with, and nobody else; made when it is first needed."""
     path = os.path.join(home.ssh, "id_ed25519")
     if not os.path.exists(path + ".pub"):
-        home.make()
+        home.create()
         os.makedirs(home.ssh, mode=0o700, exist_ok=True)
         with Lock(path + ".lock"):
             if not os.path.exists(path + ".pub"):
@@ -76,7 +76,7 @@ def client_key(home: Home) -> str:
         return file.read().strip()
 
 
-def refusal(text: str) -> bytes:
+def build_refusal_packet(text: str) -> bytes:
     """What an ssh client shows as the reason why it is refused: often our standard error is not to be seen."""
     said = text.encode()[:1000]
     payload = b"\1" + (7).to_bytes(4, "big") + len(said).to_bytes(4, "big") + said + bytes(4)
@@ -90,48 +90,50 @@ def refusal(text: str) -> bytes:
     )
 
 
-def quote(path: str) -> str:
+def quote_path(path: str) -> str:
     """A path as one word of an ssh or sshd configuration, where % has a meaning."""
-    if path.isascii() and path.translate(_PLAIN).isalnum():
+    if path.isascii() and path.translate(_UNQUOTED_CHARS).isalnum():
         return path
     return '"' + path.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
 
 
-def _find(ctx: Context, address: str) -> tuple[Host, str | None]:
-    wanted = find.address(ctx, address)
+def _get_target(ctx: Context, address: str) -> tuple[Host, str | None]:
+    wanted = find.parse_address(ctx, address)
     if wanted.name is not None:
-        return find.locate(ctx, address)
+        return find.get_agent_location(ctx, address)
     host = find.get_host(ctx, wanted)
-    first_contact.move_in(ctx.home, host)
+    host_probe.ensure_home(ctx.home, host)
     return host, None
 
 
-def _program(host: Host) -> list[str]:
-    return ["sh", "-c", scripts.program("pipe.sh"), "pipe.sh", host.home.ssh]
+def _build_pipe_argv(host: Host) -> list[str]:
+    return ["sh", "-c", scripts.read_program("pipe.sh"), "pipe.sh", host.home.ssh]
 
 
-def _session(host: Host, agent_id: str) -> str:
+def _build_session_command(host: Host, agent_id: str) -> str:
     """What every session runs, whatever it asks for: it is entered like any command of `exec`."""
-    argv = ["sh", "-c", scripts.program("enter.sh"), "enter.sh", host.home.agent(agent_id)]
-    argv += ["sh", "-c", scripts.program("session.sh"), "session.sh"]
-    return scripts.line(f'exec env -i {_KEPT} {shell.join(argv)} "${{SSH_ORIGINAL_COMMAND-}}"')
+    argv = ["sh", "-c", scripts.read_program("enter.sh"), "enter.sh", host.home.agent_dir(agent_id)]
+    argv += ["sh", "-c", scripts.read_program("session.sh"), "session.sh"]
+    return scripts.format_one_line(
+        f'exec env -i {_SESSION_ENVIRONMENT} {shell.join(argv)} "${{SSH_ORIGINAL_COMMAND-}}"'
+    )
 
 
-def _learn_key(ctx: Context, host: Host) -> None:
+def _save_host_key(ctx: Context, host: Host) -> None:
     """Ask for the host's key, once: the pipe is trusted already, and from now on ssh insists on that key."""
-    path = registry.known_hosts(ctx.home, host.provider, host.name)
+    path = registry.known_hosts_path(ctx.home, host.provider, host.name)
     if os.path.exists(path):
         return
-    result = host.run([*_program(host), "key"], timeout=60.0)
-    _raise_failed(host, result.code, result.problem)
+    result = host.run([*_build_pipe_argv(host), "key"], timeout=60.0)
+    _raise_for_exit_code(host, result.code, result.error_line)
     key = re.match(r"ssh-ed25519 [A-Za-z0-9+/=]+(?= |$)", result.text)
     if result.code or key is None:
-        raise MngrError(f"{host.name} tells no host key: {result.problem}", f"see: mngr doctor @{host.name}")
+        raise MngrError(f"{host.name} tells no host key: {result.error_line}", f"see: mngr doctor @{host.name}")
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    ctx.local.write(path, f"{alias(host.name, host.provider)} {key[0]}\n".encode())
+    ctx.local_host.write(path, f"{format_host_alias(host.name, host.provider)} {key[0]}\n".encode())
 
 
-def _raise_failed(host: Host, code: int, said: str) -> None:
+def _raise_for_exit_code(host: Host, code: int, said: str) -> None:
     name, more = host.name, f": {said}" if said else ""
     if code == 3:
         hint = f"install openssh-server there; mngr doctor @{name} says how"
@@ -151,6 +153,6 @@ def _make_key(path: str) -> None:
     fresh = f"{path}.{os.getpid()}.new"
     made = shell.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "mngr", "-f", fresh])
     if made.code:
-        raise MngrError(f"no key could be made: {made.problem}", f"check the permissions of {path}")
+        raise MngrError(f"no key could be made: {made.error_line}", f"check the permissions of {path}")
     os.replace(fresh, path)
     os.replace(fresh + ".pub", path + ".pub")

@@ -9,7 +9,7 @@ from mngr.base import names
 from mngr.base.errors import MngrError
 from mngr.base.shell import ProgramMissing, quote
 from mngr.host import scripts, tmux
-from mngr.host.batched_host import afterwards, whole
+from mngr.host.batched_host import run_deferred, unwrap_host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,46 +17,55 @@ if TYPE_CHECKING:
 
     from mngr.agents.context import Context
     from mngr.base.model import AgentRecord
-    from mngr.base.shell import Result
+    from mngr.base.shell import ProcessResult
     from mngr.host.protocol import Host
 
 
-_ENDED = 10  # what start.sh says when there is no agent to go on with
+_EXIT_NO_AGENT = 10  # what start.sh says when there is no agent to go on with
 
 
-def settle(ctx: Context, host: Host) -> str:
+def install_on_host(ctx: Context, host: Host) -> str:
     """Put on the host what outlives this command: programs and tmux's configuration; the directory of the programs."""
     source = ctx.settings.get("tmux.source")
-    if host.is_here:
-        tmux.prepare(host.home, source)
-        return install_lib(host)
-    if whole(host) in ctx.settled:
-        return ctx.settled[whole(host)]
-    version = scripts.kept_version()
-    texts = [word for name in scripts.KEPT for word in (name, scripts.program(name).rstrip("\n"))]
-    home, conf = host.home, tmux.configuration(source).rstrip("\n")
-    argv = ["sh", "-c", scripts.program("settle.sh"), "settle.sh", home.lib, version, home.tmux_conf, conf]
+    if host.is_local:
+        tmux.write_configuration(host.home, source)
+        return install_local_programs(host)
+    if unwrap_host(host) in ctx.installed_libs:
+        return ctx.installed_libs[unwrap_host(host)]
+    version = scripts.compute_installed_version()
+    texts = [word for name in scripts.INSTALLED_PROGRAMS for word in (name, scripts.read_program(name).rstrip("\n"))]
+    home, conf = host.home, tmux.build_configuration(source).rstrip("\n")
+    argv = [
+        "sh",
+        "-c",
+        scripts.read_program("settle.sh"),
+        "settle.sh",
+        home.lib,
+        version,
+        home.tmux_conf,
+        conf,
+    ]
     lib = os.path.join(home.lib, version)
 
-    def check(result: Result) -> None:
+    def check(result: ProcessResult) -> None:
         if result.code:
-            said = f"cannot write to {home.root} on {host.name}: {result.problem}"
+            said = f"cannot write to {home.root} on {host.name}: {result.error_line}"
             raise MngrError(said, f"see: mngr doctor @{host.name}")
-        ctx.settled[whole(host)] = lib
+        ctx.installed_libs[unwrap_host(host)] = lib
 
-    afterwards(host, [*argv, home.socket_link, host.socket, *texts], check)
+    run_deferred(host, [*argv, home.socket_link, host.tmux_socket, *texts], check)
     return lib
 
 
-def install_lib(host: Host) -> str:
+def install_local_programs(host: Host) -> str:
     """Put the programs that outlive this command in a home on this machine; the directory they are in."""
-    version = scripts.kept_version()
+    version = scripts.compute_installed_version()
     place = os.path.join(host.home.lib, version)
     current = os.path.join(host.home.lib, "current")
     if not os.path.exists(os.path.join(place, "complete")):
         host.run(["mkdir", "-p", place])
-        for name in scripts.KEPT:
-            host.write(os.path.join(place, name), scripts.program(name).encode())
+        for name in scripts.INSTALLED_PROGRAMS:
+            host.write(os.path.join(place, name), scripts.read_program(name).encode())
         host.write(os.path.join(place, "complete"), b"")
     if not os.path.islink(current) or os.readlink(current) != version:
         fresh = f"{current}.{os.getpid()}-{os.urandom(3).hex()}"
@@ -67,70 +76,70 @@ def install_lib(host: Host) -> str:
 
 def write_command(ctx: Context, host: Host, record: AgentRecord, *, resume: bool) -> None:
     """What the launch wrapper will run, quoted."""
-    argv = ctx.kind_of(record).command(host, record, resume=resume)
+    argv = ctx.get_agent_kind(record).command(host, record, resume=resume)
     text = "set -- " + " ".join(quote(word) for word in argv) + "\n"
-    host.write(os.path.join(host.home.agent(record.id), "command"), text.encode("utf-8", "surrogateescape"))
-    bubblewrap.write(ctx, host, record)
+    host.write(os.path.join(host.home.agent_dir(record.id), "command"), text.encode("utf-8", "surrogateescape"))
+    bubblewrap.write_sandbox(ctx, host, record)
 
 
-def renew_login(ctx: Context, host: Host, record: AgentRecord) -> None:
+def refresh_login(ctx: Context, host: Host, record: AgentRecord) -> None:
     """Bring the login that the user has by now to a coding agent that cannot see it."""
-    from mngr.kinds.coding_agent import ProgramKind
+    from mngr.kinds.coding_agent import CodingAgentKind
 
-    kind = ctx.kind_of(record)
-    if isinstance(kind, ProgramKind) and (record.sandbox or not host.is_here):
-        kind.log_in_again(bubblewrap.inside(host, record), record)
+    kind = ctx.get_agent_kind(record)
+    if isinstance(kind, CodingAgentKind) and (record.sandbox or not host.is_local):
+        kind.refresh_login(bubblewrap.open_sandboxed_host(host, record), record)
 
 
-def launch(ctx: Context, host: Host, record: AgentRecord) -> int:
+def launch_agent(ctx: Context, host: Host, record: AgentRecord) -> int:
     """Start the session; returns the pid once the agent's process really runs."""
     found: list[int] = []
-    settle(ctx, host)
-    begin(ctx, host, record, found.append)
+    install_on_host(ctx, host)
+    start_session(ctx, host, record, found.append)
     return found[0]
 
 
-def begin(ctx: Context, host: Host, record: AgentRecord, runs: Callable[[int], None]) -> None:
+def start_session(ctx: Context, host: Host, record: AgentRecord, runs: Callable[[int], None]) -> None:
     """Start the session on a host where all is settled; `runs` is told the pid once the agent's process really runs."""
-    lib = os.path.join(host.home.lib, scripts.kept_version())
+    lib = os.path.join(host.home.lib, scripts.compute_installed_version())
     windows = [
-        w for name, line in record.windows.items() for w in (tmux.word(name, is_format=True), tmux.word(line))
+        w
+        for name, line in record.windows.items()
+        for w in (tmux.quote_word(name, is_format=True), tmux.quote_word(line))
     ]
-    directory = host.home.agent(record.id)
+    directory = host.home.agent_dir(record.id)
     argv = [
         "sh",
         "-c",
-        scripts.program("start.sh"),
+        scripts.read_program("start.sh"),
         "start.sh",
-        host.socket,
+        host.tmux_socket,
         host.home.tmux_conf,
         lib,
         directory,
     ]
-    argv += [record.name, tmux.word(record.work_dir, is_format=True), *windows]
-    afterwards(host, argv, lambda result: runs(_pid(ctx, host, record, result)), timeout=60.0)
+    argv += [record.name, tmux.quote_word(record.work_dir, is_format=True), *windows]
+    run_deferred(host, argv, lambda result: runs(_get_started_pid(ctx, host, record, result)), timeout=60.0)
 
 
-def _pid(ctx: Context, host: Host, record: AgentRecord, result: Result) -> int:
+def _get_started_pid(ctx: Context, host: Host, record: AgentRecord, result: ProcessResult) -> int:
     """The agent's process, by what start.sh said; MngrError when it did not start."""
     if result.code == 127:
         raise ProgramMissing("tmux")
     if result.code == 9:
-        raise MngrError(result.problem, "have its owner remove it; mngr makes it anew")
-    if result.code not in (0, _ENDED):
+        raise MngrError(result.error_line, "have its owner remove it; mngr makes it anew")
+    if result.code not in (0, _EXIT_NO_AGENT):
         if b"duplicate session" in result.err:
             raise MngrError(f"a stray session called {record.name!r} is in the way", "mngr gc removes it")
-        raise MngrError(f"the agent could not be started: {result.problem}", "see: mngr doctor")
+        raise MngrError(f"the agent could not be started: {result.error_line}", "see: mngr doctor")
     words = result.text.split()
     if words[:1] == ["running"] and len(words) == 2 and names.is_number(words[1]):
         return int(words[1])
-    screen = [
-        line for line in result.text.splitlines()[1:] if line.strip() and not line.startswith("Pane is dead")
-    ]
+    screen = [line for line in result.text.splitlines()[1:] if line.strip() and not line.startswith("Pane is dead")]
     said = "; ".join(line.strip() for line in screen[-3:]) or "it ended at once"
-    install = getattr(ctx.kind_of(record), "install", "")
+    install = getattr(ctx.get_agent_kind(record), "install", "")
     hint = "check the command and the agent's PATH"
-    if install and host.is_here:
+    if install and host.is_local:
         hint = f"get it: {install}; then: mngr doctor {record.kind}"
     elif install:
         hint = f"get it on {host.name}, in the PATH of a login there: {install}"

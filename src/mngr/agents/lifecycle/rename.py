@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from mngr.agents.inspect import find
-from mngr.agents.inspect.targets import each
+from mngr.agents.inspect.targets import run_on_targets
 from mngr.agents.launch import environment
 from mngr.base import names
 from mngr.base.errors import MngrError, UsageError
@@ -15,45 +15,43 @@ from mngr.host import store, tmux
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.agents.context import Context
-    from mngr.agents.inspect.list import Seen
+    from mngr.agents.inspect.list import ObservedAgent
     from mngr.base.model import AgentRecord
 
 
-def rename(ctx: Context, old: str, new: str) -> AgentRecord:
+def rename_agent(ctx: Context, old: str, new: str) -> AgentRecord:
     """Give an agent another name; its branch and work dir keep theirs."""
     names.check_name(new)
-    host, record = find.find(ctx, old)
+    host, record = find.get_agent(ctx, old)
     if record.name == new:
         return record
     if record.phase != "ready":
-        raise MngrError(
-            f"{record.name} is just being made or destroyed", "wait until that is done; see: mngr list"
-        )
-    rename_session = tmux.argv(host, "rename-session", "-t", f"={record.name}:", new)
-    with host.lock(os.path.join(host.home.agent(record.id), "lock")):
-        store.take_name(ctx.home, host, new, record.id)
+        raise MngrError(f"{record.name} is just being made or destroyed", "wait until that is done; see: mngr list")
+    rename_session = tmux.build_argv(host, "rename-session", "-t", f"={record.name}:", new)
+    with host.lock(os.path.join(host.home.agent_dir(record.id), "lock")):
+        store.add_name(ctx.home, host, new, record.id)
         try:
-            renamed = store.save(host, store.load(host, record.id).replace(name=new))
+            renamed = store.save_record(host, store.get_record(host, record.id).replace(name=new))
         except MngrError:
-            store.release(ctx.home, host, new, record.id)
+            store.release_name_everywhere(ctx.home, host, new, record.id)
             raise
         host.run(rename_session)
-        store.release(ctx.home, host, record.name, record.id)
-        environment.refresh(ctx, host, renamed)
+        store.release_name_everywhere(ctx.home, host, record.name, record.id)
+        environment.update_env_file(ctx, host, renamed)
     store.add_event(host, record.id, "renamed", old=record.name, new=new)
     return renamed
 
 
-def label(ctx: Context, wanted: list[str], changes: dict[str, str | None]) -> list[Outcome]:
+def set_labels(ctx: Context, wanted: list[str], changes: dict[str, str | None]) -> list[Outcome]:
     """Set labels, or remove those whose value is None."""
     if not changes:
         raise UsageError("no label is given", "write K=V to set one, K- to remove it")
 
-    def one(seen: Seen, record: AgentRecord) -> Outcome:
-        with seen.host.lock(os.path.join(seen.host.home.agent(record.id), "lock")):
-            fresh = store.load(seen.host, record.id)
+    def one(seen: ObservedAgent, record: AgentRecord) -> Outcome:
+        with seen.host.lock(os.path.join(seen.host.home.agent_dir(record.id), "lock")):
+            fresh = store.get_record(seen.host, record.id)
             labels = {k: v for k, v in {**fresh.labels, **changes}.items() if v is not None}
-            store.save(seen.host, fresh.replace(labels=labels))
+            store.save_record(seen.host, fresh.replace(labels=labels))
         return Outcome(id=record.id, name=record.name, extra={"labels": labels})
 
-    return each(ctx, wanted, one)
+    return run_on_targets(ctx, wanted, one)

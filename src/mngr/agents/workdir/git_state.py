@@ -8,8 +8,8 @@ from mngr.agents.inspect import list as listing
 from mngr.agents.sandbox import bubblewrap
 from mngr.base import names
 from mngr.base.errors import MngrError
-from mngr.base.fanout import fanout
-from mngr.base.model import Record
+from mngr.base.fanout import map_parallel
+from mngr.base.model import Struct
 from mngr.host import git, scripts, store
 
 TYPE_CHECKING = False
@@ -18,22 +18,20 @@ if TYPE_CHECKING:
     from mngr.base.model import AgentRecord, AgentView
     from mngr.host.protocol import Host
 
-LONGEST = 120.0  # seconds for all agents of a host
-_DIRTY = {"dirty": True, "clean": False}
-_INERT = ("-c", "core.fsmonitor=false", "-c", "protocol.allow=never")
+GIT_STATE_TIMEOUT = 120.0  # seconds for all agents of a host
+_DIRTY_WORDS = {"dirty": True, "clean": False}
+_SAFE_GIT_OPTIONS = ("-c", "core.fsmonitor=false", "-c", "protocol.allow=never")
 
 
-class GitState(Record):
+class GitState(Struct):
     """What one agent has made."""
 
     dirty: bool | None  # None where git cannot tell
-    commits: int | None = (
-        None  # that nobody else in its repository has; None where it is a repository of its own
-    )
-    made: tuple[str, ...] = ()  # the commits since its base, in a repository of its own
+    commits: int | None = None  # that nobody else in its repository has; None where it is a repository of its own
+    own_commits: tuple[str, ...] = ()  # the commits since its base, in a repository of its own
 
 
-def add_git(ctx: Context, agents: list[AgentView]) -> list[AgentView]:
+def add_git_state(ctx: Context, agents: list[AgentView]) -> list[AgentView]:
     """The same agents with `unpulled` and `dirty` filled in where git can tell."""
     places: dict[tuple[str, str], list[str]] = {}
     for agent in agents:
@@ -41,17 +39,17 @@ def add_git(ctx: Context, agents: list[AgentView]) -> list[AgentView]:
     found: dict[str, AgentView] = {}
 
     def one(place: tuple[str, str]) -> list[tuple[AgentRecord, GitState, int]]:
-        host = ctx.host(*place)
-        records = [r for r in _records(ctx, host, places[place]) if r.transfer != "copy" and r.base]
-        states = look(host, records)
+        host = ctx.get_host(*place)
+        records = [r for r in _list_records(ctx, host, places[place]) if r.transfer != "copy" and r.base]
+        states = read_git_states(host, records)
         return [
-            (record, state, _unpulled(ctx.local, record, state))
+            (record, state, _count_unpulled_commits(ctx.local_host, record, state))
             for record, state in zip(records, states, strict=True)
             if state is not None and state.dirty is not None
         ]
 
     by_id = {agent.id: agent for agent in agents}
-    for answer in fanout(one, list(places), at_once=32):
+    for answer in map_parallel(one, list(places), at_once=32):
         if isinstance(answer, Exception) and not isinstance(answer, MngrError):
             raise answer
         for record, state, unpulled in answer if isinstance(answer, list) else []:
@@ -59,40 +57,38 @@ def add_git(ctx: Context, agents: list[AgentView]) -> list[AgentView]:
     return [found.get(agent.id, agent) for agent in agents]
 
 
-def _records(ctx: Context, host: Host, ids: list[str]) -> list[AgentRecord]:
+def _list_records(ctx: Context, host: Host, ids: list[str]) -> list[AgentRecord]:
     """Those that can be read, in one round trip."""
-    if not host.is_here:
-        return [seen.record for seen in listing.look(ctx, host, ids) if seen.record is not None]
+    if not host.is_local:
+        return [seen.record for seen in listing.observe_host(ctx, host, ids) if seen.record is not None]
     records = []
     for agent_id in ids:
         try:
-            records.append(store.load(host, agent_id))
+            records.append(store.get_record(host, agent_id))
         except MngrError:
             continue
     return [record for record in records if record.id in ids]
 
 
-def look(host: Host, records: list[AgentRecord]) -> list[GitState | None]:
+def read_git_states(host: Host, records: list[AgentRecord]) -> list[GitState | None]:
     """What git says in each work dir, in one go; None where it cannot tell."""
     groups: dict[int, tuple[Host, list[AgentRecord]]] = {}
     for record in records:  # those behind walls are asked there, each for itself
-        where = bubblewrap.inside(host, record)
+        where = bubblewrap.open_sandboxed_host(host, record)
         groups.setdefault(id(where), (where, []))[1].append(record)
     found: dict[str, GitState] = {}
     for where, some in groups.values():
-        found.update(_ask(where, some))
+        found.update(_query_host(where, some))
     return [found.get(record.id) for record in records]
 
 
-def _ask(host: Host, records: list[AgentRecord]) -> dict[str, GitState]:
+def _query_host(host: Host, records: list[AgentRecord]) -> dict[str, GitState]:
     words: list[str] = []
     for record in records:
         own = record.transfer == "mirror"
-        branch = (
-            "" if record.transfer != "worktree" else (record.branch if record.branch_is_new else "-") or "-"
-        )
+        branch = "" if record.transfer != "worktree" else (record.branch if record.branch_is_new else "-") or "-"
         words += ["own" if own else "shared", record.work_dir, record.base or "", branch]
-    result = host.run(["sh", "-c", scripts.program("state.sh"), "state.sh", *words], timeout=LONGEST)
+    result = host.run(["sh", "-c", scripts.read_program("state.sh"), "state.sh", *words], timeout=GIT_STATE_TIMEOUT)
     found: dict[str, GitState] = {}
     for part in result.out.decode("ascii", "replace").split("agent ")[1:]:
         number, *lines = part.splitlines()
@@ -102,7 +98,7 @@ def _ask(host: Host, records: list[AgentRecord]) -> dict[str, GitState]:
         own = record.transfer == "mirror"
         count = int(lines[1]) if not own and len(lines) > 1 and names.is_number(lines[1]) else None
         made = tuple(line for line in lines[1:] if own and len(line) in (40, 64))
-        found[record.id] = GitState(dirty=_DIRTY.get(lines[0]), commits=count, made=made)
+        found[record.id] = GitState(dirty=_DIRTY_WORDS.get(lines[0]), commits=count, own_commits=made)
     return found
 
 
@@ -110,16 +106,16 @@ def count_unpulled(host: Host, record: AgentRecord) -> int:
     """Commits of the agent that no branch of the user's has."""
     if record.transfer == "none" or record.base is None:
         return 0
-    (state,) = look(host, [record])
-    return 0 if state is None else _unpulled(host, record, state)
+    (state,) = read_git_states(host, [record])
+    return 0 if state is None else _count_unpulled_commits(host, record, state)
 
 
-def _unpulled(here: Host, record: AgentRecord, state: GitState) -> int:
+def _count_unpulled_commits(here: Host, record: AgentRecord, state: GitState) -> int:
     """What the agent made, less what the repository has that it was made from, if that is on this machine."""
-    if state.commits is not None or not state.made:
+    if state.commits is not None or not state.own_commits:
         return state.commits or 0
-    if record.source is None or not here.is_here or not os.path.isdir(record.source):
-        return len(state.made)
-    asked = "".join(f"{commit}\n" for commit in state.made).encode()
-    known = git.run(here, record.source, *_INERT, "cat-file", "--batch-check=%(objecttype)", stdin=asked)
-    return known.out.count(b" missing\n") if known.code == 0 else len(state.made)
+    if record.source is None or not here.is_local or not os.path.isdir(record.source):
+        return len(state.own_commits)
+    asked = "".join(f"{commit}\n" for commit in state.own_commits).encode()
+    known = git.run(here, record.source, *_SAFE_GIT_OPTIONS, "cat-file", "--batch-check=%(objecttype)", stdin=asked)
+    return known.out.count(b" missing\n") if known.code == 0 else len(state.own_commits)

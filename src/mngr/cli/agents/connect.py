@@ -6,10 +6,10 @@ import os
 
 from mngr.base import shell
 from mngr.base.errors import MngrError, UsageError
-from mngr.cli.framework.command_line import raise_if_alone
-from mngr.cli.framework.run import is_terminal, refresh_ssh_entries
-from mngr.cli.framework.spec import Argument, Command, Option
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_line import raise_single_failure
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.run import is_interactive, refresh_ssh_entries
+from mngr.cli.framework.spec import Argument, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ CONNECT_COMMAND = Option(
     metavar="CMD",
     help="what to run instead of attaching; MNGR_AGENT_NAME is set for it",
 )
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="connect",
     summary=COMMANDS["connect"][1],
     description=(
@@ -43,40 +43,36 @@ def run(cli: Cli, args: Args) -> int:
     """Attach, or run the user's own command."""
     name = args["name"]
     if name is None:
-        from mngr.cli.framework.picker import pick
+        from mngr.cli.framework.picker import pick_agent
 
-        name = pick(cli.fleet.list().agents)
+        name = pick_agent(cli.fleet.list().agents)
     if args["start"]:
-        raise_if_alone(cli.fleet.start([name]))
-    return connect(cli, name, args["connect_command"])
+        raise_single_failure(cli.fleet.start([name]))
+    return connect_terminal(cli, name, args["connect_command"])
 
 
-def connect(cli: Cli, name: str, command: str | None) -> int:
+def connect_terminal(cli: Cli, name: str, command: str | None) -> int:
     """Become the agent's terminal; does not return when it works."""
     refresh_ssh_entries(cli.context)
-    command = command or _command(cli)
+    command = command or _find_connect_command(cli)
     if command:
-        variables = cli.fleet.connect_variables(name)
-        shell.replace(["sh", "-c", command], {**os.environ, **variables})
-    if not is_terminal():
+        variables = cli.fleet.get_connect_variables(name)
+        shell.exec_program(["sh", "-c", command], {**os.environ, **variables})
+    if not is_interactive():
         raise MngrError("connect needs a terminal", f"look at its screen with: mngr capture {name}")
-    argv = cli.fleet.attach_argv(name)
-    shell.replace(argv, {key: value for key, value in os.environ.items() if key not in ("TMUX", "TMUX_PANE")})
+    argv = cli.fleet.build_attach_argv(name)
+    shell.exec_program(argv, {key: value for key, value in os.environ.items() if key not in ("TMUX", "TMUX_PANE")})
 
 
-def _command(cli: Cli) -> str | None:
+def _find_connect_command(cli: Cli) -> str | None:
     settings = cli.context.settings
-    found = settings.get("commands.connect.connect_command") or settings.get(
-        "commands.create.connect_command"
-    )
+    found = settings.get("commands.connect.connect_command") or settings.get("commands.create.connect_command")
     return str(found) if found else None
 
 
-def check_connect(cli: Cli, count: int, command: str | None) -> None:
+def check_can_connect(cli: Cli, count: int, command: str | None) -> None:
     """One terminal shows one agent, and there must be one; UsageError or MngrError."""
     if count != 1:
         raise UsageError("--connect goes with one agent", "leave out --count, or use --no-connect")
-    if not is_terminal() and not command and not _command(cli):
-        raise MngrError(
-            "connect needs a terminal", "leave out --connect, and look at the screen with: mngr capture"
-        )
+    if not is_interactive() and not command and not _find_connect_command(cli):
+        raise MngrError("connect needs a terminal", "leave out --connect, and look at the screen with: mngr capture")

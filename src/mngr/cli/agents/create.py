@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 
 from mngr.base.config import as_list
-from mngr.base.errors import MngrError, PartialFailure, UsageError, closest
-from mngr.base.model import TRANSFERS, AgentView
-from mngr.cli.agents.connect import CONNECT_COMMAND, check_connect
+from mngr.base.errors import MngrError, PartialFailure, UsageError, suggest_closest
+from mngr.base.model import TRANSFER_MODES, AgentView
+from mngr.cli.agents.connect import CONNECT_COMMAND, check_can_connect
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.command_line import raise_if_alone
-from mngr.cli.framework.parse import Args, parse
-from mngr.cli.framework.spec import ACTIVITY, COMMON, Argument, Command, Option
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_line import raise_single_failure
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.parse import Args, parse_words
+from mngr.cli.framework.spec import ACTIVITY_OPTION, COMMON_OPTIONS, Argument, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mngr.base.model import Outcome
     from mngr.cli.framework.command_line import Cli
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="create",
     summary=COMMANDS["create"][1],
     description=(
@@ -33,9 +33,7 @@ COMMAND = Command(
             help="NAME, NAME@HOST or NAME@.PROVIDER; a name is made up when missing",
             required=False,
         ),
-        Argument(
-            name="KIND", help="what kind of agent: command, player, …", required=False, complete="kinds"
-        ),
+        Argument(name="KIND", help="what kind of agent: command, player, …", required=False, complete="kinds"),
     ),
     options=(
         Option(
@@ -43,9 +41,7 @@ COMMAND = Command(
             metavar="TEXT",
             help="the first message; create returns when it has arrived",
         ),
-        Option(
-            flags=("--message-file",), metavar="FILE", help="the first message from a file", complete="files"
-        ),
+        Option(flags=("--message-file",), metavar="FILE", help="the first message from a file", complete="files"),
         Option(flags=("--connect",), help="attach when it runs (default: on a terminal)"),
         CONNECT_COMMAND,
         Option(
@@ -59,32 +55,35 @@ COMMAND = Command(
             metavar="[BASE][:NEW]",
             help="where to start and what to call the new branch (default: :mngr/*)",
         ),
-        Option(flags=("--transfer",), metavar="MODE", help="how it gets its copy", choices=TRANSFERS),
+        Option(flags=("--transfer",), metavar="MODE", help="how it gets its copy", choices=TRANSFER_MODES),
         Option(
             flags=("--dirty",),
             metavar="HOW",
             help="what to do about uncommitted changes",
             choices=("fail", "ignore", "include"),
         ),
-        Option(flags=("--env",), metavar="K=V", many=True, help="a variable for the agent"),
-        Option(flags=("--pass-env",), metavar="K", many=True, help="a variable of yours to pass on"),
+        Option(flags=("--env",), metavar="K=V", is_repeatable=True, help="a variable for the agent"),
+        Option(flags=("--pass-env",), metavar="K", is_repeatable=True, help="a variable of yours to pass on"),
         Option(
             flags=("--env-file",),
             metavar="FILE",
-            many=True,
+            is_repeatable=True,
             help="variables from a file of K=V lines",
             complete="files",
         ),
-        Option(flags=("--label",), metavar="K=V", many=True, help="a label"),
+        Option(flags=("--label",), metavar="K=V", is_repeatable=True, help="a label"),
         Option(
             flags=("-t", "--template"),
             metavar="NAME",
-            many=True,
+            is_repeatable=True,
             help="options from [templates.NAME]; what can be repeated adds up",
             complete="templates",
         ),
         Option(
-            flags=("-w", "--window"), metavar="NAME=CMD", many=True, help="one more window beside the agent"
+            flags=("-w", "--window"),
+            metavar="NAME=CMD",
+            is_repeatable=True,
+            help="one more window beside the agent",
         ),
         Option(
             flags=("--idle-timeout",),
@@ -92,7 +91,7 @@ COMMAND = Command(
             kind="length",
             help="stop it after so long without activity",
         ),
-        ACTIVITY,
+        ACTIVITY_OPTION,
         Option(
             flags=("--resume",),
             metavar="ID",
@@ -114,7 +113,7 @@ COMMAND = Command(
         Option(
             flags=("-b", "--build-arg"),
             metavar="KEY=VALUE",
-            many=True,
+            is_repeatable=True,
             help="what a new host shall be like: a setting of its provider; += adds to a list",
         ),
         Option(flags=("--new-host",), help="fail when the host is there already, instead of using it"),
@@ -136,7 +135,7 @@ COMMAND = Command(
             help="take the agent that has this name, if there is one, and start it if it is stopped",
         ),
     ),
-    rest="ARGS",
+    trailing_help="ARGS",
     examples=(
         ("mngr create foo -- make test", "run a command in its own worktree, on branch mngr/foo"),
         ("mngr create foo --dirty include -- ./try.sh", "take uncommitted changes along"),
@@ -153,126 +152,126 @@ COMMAND = Command(
 )
 
 
-_MANY = {option.key for option in COMMAND.options if option.many}
+_REPEATABLE_KEYS = {option.key for option in COMMAND.options if option.is_repeatable}
 
 
 def run(cli: Cli, args: Args) -> int:
     """Make the agents, send the first message, attach."""
-    from mngr.cli.framework.run import is_terminal
+    from mngr.cli.framework.run import is_interactive
 
     if args["template"]:
-        args = _with_templates(cli, args)
-    connects = args["connect"] if "connect" in args.chosen else _connects_by_itself(cli, args)
+        args = _apply_templates(cli, args)
+    connects = args["connect"] if "connect" in args.chosen else _is_connect_default(cli, args)
     if connects:
-        check_connect(cli, args["count"], args["connect_command"])
-    if is_terminal() and cli.format == "human":
-        cli.context.ask = cli.ask
-    message = _message(args)
+        check_can_connect(cli, args["count"], args["connect_command"])
+    if is_interactive() and cli.format == "human":
+        cli.context.ask = cli.ask_yes_no
+    message = _read_first_message(args)
     made: list[AgentView | Exception]
     told: list[Outcome] = []
     if args["snapshot"] is not None:
-        made = [_from_snapshot(cli, args)]
+        made = [_create_from_snapshot(cli, args)]
     else:
-        request = _request(cli, args, on_terminal=is_terminal())
-        request = request.replace(message=message, patience=_patience(request.count))
+        request = _build_request(cli, args, on_terminal=is_interactive())
+        request = request.replace(message=message, message_timeout=_start_timeout(request.count))
         made = cli.fleet.create_many(request, told)
     agents = [agent for agent in made if not isinstance(agent, Exception)]
     errors = [error for error in made if isinstance(error, Exception)]
     if errors and not agents:
         raise errors[0]
-    _show(cli, agents)
+    _show_agents(cli, agents)
     if message is not None:
         names = {outcome.name for outcome in told}
-        told += _send(cli, [agent for agent in agents if agent.name not in names], message)
-        _check_told(cli, told)
+        told += _send_first_message(cli, [agent for agent in agents if agent.name not in names], message)
+        _check_delivered(cli, told)
     if errors:
         stem = f"{args['address'].partition('@')[0]}-" if args["address"] else "number "
         failed = [f"{stem}{at}: {one}" for at, one in enumerate(made, 1) if isinstance(one, Exception)]
         hint = getattr(errors[0], "hint", None) or "see: mngr list"
         raise PartialFailure(
-            _each(cli, f"{len(failed)} of {len(made)} agents could not be made", failed), hint
+            _format_failures(cli, f"{len(failed)} of {len(made)} agents could not be made", failed), hint
         )
     if connects:
-        from mngr.cli.agents.connect import connect
+        from mngr.cli.agents.connect import connect_terminal
 
-        return connect(cli, agents[0].id, args["connect_command"])
+        return connect_terminal(cli, agents[0].id, args["connect_command"])
     return 0
 
 
-def _from_snapshot(cli: Cli, args: Args) -> AgentView:
+def _create_from_snapshot(cli: Cli, args: Args) -> AgentView:
     """What `snapshot restore` makes; what the snapshot says already cannot be said again."""
     allowed = {"snapshot", "address", "message", "message_file", "connect", "connect_command", "template"}
-    common = {option.key for option in COMMON}
+    common = {option.key for option in COMMON_OPTIONS}
     other = sorted(args.given - allowed - common) or (["--"] if args.rest else [])
     if other:
         raise UsageError(f"{other[0]} has no meaning with --snapshot", "the snapshot says what the agent is")
     return cli.fleet.restore_snapshot(args["snapshot"], args["address"])
 
 
-def _connects_by_itself(cli: Cli, args: Args) -> bool:
-    from mngr.cli.framework.run import is_terminal
+def _is_connect_default(cli: Cli, args: Args) -> bool:
+    from mngr.cli.framework.run import is_interactive
 
-    return cli.format == "human" and (is_terminal() or "connect_command" in args.given)
+    return cli.format == "human" and (is_interactive() or "connect_command" in args.given)
 
 
-def _patience(count: int) -> float:
+def _start_timeout(count: int) -> float:
     """Seconds; programs that start side by side take longer."""
     return 30.0 + 3.0 * (count - 1)
 
 
-def _send(cli: Cli, agents: list[AgentView], message: str) -> list[Outcome]:
+def _send_first_message(cli: Cli, agents: list[AgentView], message: str) -> list[Outcome]:
     names = [agent.name for agent in agents]
-    return cli.fleet.message(names, message, timeout=_patience(len(agents))) if names else []
+    return cli.fleet.message(names, message, timeout=_start_timeout(len(agents))) if names else []
 
 
-def _check_told(cli: Cli, outcomes: list[Outcome]) -> None:
+def _check_delivered(cli: Cli, outcomes: list[Outcome]) -> None:
     """The agents stay although the first message may not have arrived."""
-    raise_if_alone(outcomes)
+    raise_single_failure(outcomes)
     missed = [outcome for outcome in outcomes if not outcome.ok]
     if missed:
         failed = [f"{outcome.name}: {outcome.error}" for outcome in missed]
-        said = _each(cli, f"the message did not reach {len(missed)} of {len(outcomes)} agents", failed)
+        said = _format_failures(cli, f"the message did not reach {len(missed)} of {len(outcomes)} agents", failed)
         raise PartialFailure(said, missed[0].hint or "see: mngr list")
 
 
-def _each(cli: Cli, what: str, failed: list[str]) -> str:
+def _format_failures(cli: Cli, what: str, failed: list[str]) -> str:
     """What several came to in one error: for people each is a line of its own before it."""
     if cli.format != "human":
         return f"{what}: {'; '.join(failed)}"
     for line in failed:
-        print(f"Error: {terminal_text.clean(line)}", file=sys.stderr)
+        print(f"Error: {terminal_text.strip_controls(line)}", file=sys.stderr)
     return what
 
 
-def _request(cli: Cli, args: Args, *, on_terminal: bool) -> CreateRequest:
+def _build_request(cli: Cli, args: Args, *, on_terminal: bool) -> CreateRequest:
     from mngr.agents.create.request import CreateRequest
 
     dirty = args["dirty"] or ("ignore" if on_terminal else "fail")
     return CreateRequest(
         address=args["address"],
-        kind=_kind(args),
+        kind=_choose_kind(args),
         args=args.rest or [],
         source=args["from"],
         branch=args["branch"],
         transfer=args["transfer"],
         dirty=dirty,
-        says_ignored=args["dirty"] is None,
+        notes_ignored=args["dirty"] is None,
         env=args["env"],
         pass_env=args["pass_env"],
         env_file=args["env_file"],
-        labels=pairs(args["label"], "--label"),
-        windows=pairs(args["window"], "--window"),
+        labels=parse_pairs(args["label"], "--label"),
+        windows=parse_pairs(args["window"], "--window"),
         idle_timeout=args["idle_timeout"],
         activity=args["activity"] or "output",
         yolo=args["yolo"],
         resume=args["resume"],
-        confirmed=args["yolo"] and on_terminal and _confirm_yolo(cli, args),
+        yolo_confirmed=args["yolo"] and on_terminal and _confirm_yolo(cli, args),
         sandbox=args["sandbox"],
         network=args["network"],
         build_args=args["build_arg"],
         new_host=args["new_host"],
         count=args["count"],
-        per_host=args["agents_per_host"],
+        agents_per_host=args["agents_per_host"],
         reuse=args["reuse"],
     )
 
@@ -280,21 +279,21 @@ def _request(cli: Cli, args: Args, *, on_terminal: bool) -> CreateRequest:
 def _confirm_yolo(cli: Cli, args: Args) -> bool:
     """Ask once, where the agent could reach more than its own host."""
     address = args["address"] or ""
-    if args["sandbox"] or "@" in address or cli.context.settings_at(None).get("yolo.anywhere") is True:
+    if args["sandbox"] or "@" in address or cli.context.load_project_settings(None).get("yolo.anywhere") is True:
         return False
-    return cli.ask(
+    return cli.ask_yes_no(
         "--yolo lets the agent do anything that you can do here, without asking. Go on?", otherwise=False
     )
 
 
-def _kind(args: Args) -> str | None:
+def _choose_kind(args: Args) -> str | None:
     """The kind as given; a kind from the settings only where no command is given."""
     if "kind" not in args.given and args.rest and not args.rest[0].startswith("-"):
         return None
     return str(args["kind"]) if args["kind"] is not None else None
 
 
-def _message(args: Args) -> str | None:
+def _read_first_message(args: Args) -> str | None:
     path = args["message_file"]
     if path is None:
         return str(args["message"]) if args["message"] is not None else None
@@ -308,37 +307,36 @@ def _message(args: Args) -> str | None:
         raise MngrError(f"--message-file: cannot read {path}: {why}", "check the path") from None
 
 
-def _with_templates(cli: Cli, args: Args) -> Args:
+def _apply_templates(cli: Cli, args: Args) -> Args:
     """The same words with [templates.NAME] between the settings and the flags."""
     settings = cli.context.settings
-    merged = settings.table("commands.create")
+    merged = settings.get_table("commands.create")
     for name in args["template"]:
-        values = settings.table(f"templates.{name}")
+        values = settings.get_table(f"templates.{name}")
         if not values:
             known = sorted({key.split(".")[1] for key in settings.values if key.startswith("templates.")})
             hint = (
-                closest(name, known) or f"known: {', '.join(known)}"
+                suggest_closest(name, known) or f"known: {', '.join(known)}"
                 if known
                 else "make one: [templates.NAME] in the settings"
             )
             raise UsageError(f"there is no template {name!r}", hint)
         for key, value in values.items():
-            merged[key] = [*as_list(merged.get(key)), *as_list(value)] if key in _MANY else value
-    parsed = parse(COMMAND, cli.words, merged)
-    for key in _MANY & set(merged) & parsed.given:  # what can be repeated adds to the template's
+            merged[key] = [*as_list(merged.get(key)), *as_list(value)] if key in _REPEATABLE_KEYS else value
+    parsed = parse_words(COMMAND, cli.words, merged)
+    for key in _REPEATABLE_KEYS & set(merged) & parsed.given:  # what can be repeated adds to the template's
         parsed.values[key] = [*(str(value) for value in as_list(merged[key])), *parsed.values[key]]
     return parsed
 
 
-def _show(cli: Cli, agents: list[AgentView]) -> None:
+def _show_agents(cli: Cli, agents: list[AgentView]) -> None:
     lines = [
-        f"{agent.name} runs in {agent.work_dir}" + (f" on {agent.branch}" if agent.branch else "")
-        for agent in agents
+        f"{agent.name} runs in {agent.work_dir}" + (f" on {agent.branch}" if agent.branch else "") for agent in agents
     ]
-    render.rows(cli, "agents", [agent.to_dict() for agent in agents], None if cli.quiet else "\n".join(lines))
+    render.render_rows(cli, "agents", [agent.to_dict() for agent in agents], None if cli.quiet else "\n".join(lines))
 
 
-def pairs(words: list[str], flag: str) -> dict[str, str]:
+def parse_pairs(words: list[str], flag: str) -> dict[str, str]:
     """`K=V` words as a mapping."""
     found: dict[str, str] = {}
     for word in words:

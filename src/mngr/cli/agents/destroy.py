@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render
-from mngr.cli.framework.run import names_of
-from mngr.cli.framework.spec import TARGETS, Command, Option
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.run import read_names
+from mngr.cli.framework.spec import TARGETS_ARGUMENT, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="destroy",
     summary=COMMANDS["destroy"][1],
     description=(
@@ -21,7 +21,7 @@ COMMAND = Command(
         "branch stays if it holds commits that no other branch has. A directory used with --transfer none is not touched.\n"
         "@HOST destroys all agents on a host, and then the host. One that was made for NAME@.PROVIDER goes with its last agent."
     ),
-    arguments=(TARGETS,),
+    arguments=(TARGETS_ARGUMENT,),
     options=(Option(flags=("--force",), help="also agents that run, or whose record is damaged"),),
     examples=(
         ("mngr destroy foo", "put foo away"),
@@ -34,5 +34,5 @@ COMMAND = Command(
 
 def run(cli: Cli, args: Args) -> int:
     """Destroy the agents."""
-    outcomes = cli.fleet.destroy(names_of(args), force=args["force"])
-    return render.results(cli, outcomes, human=lambda outcome: f"destroyed {outcome.name}")
+    outcomes = cli.fleet.destroy(read_names(args), force=args["force"])
+    return render.render_outcomes(cli, outcomes, human=lambda outcome: f"destroyed {outcome.name}")

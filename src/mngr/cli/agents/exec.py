@@ -6,10 +6,10 @@ import sys
 
 from mngr.base.errors import UsageError
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.command_line import code_of, raise_if_alone
-from mngr.cli.framework.run import names_of
-from mngr.cli.framework.spec import NAMES, Command
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_line import compute_exit_code, raise_single_failure
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.run import read_names
+from mngr.cli.framework.spec import NAMES_ARGUMENT, CommandSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="exec",
     summary=COMMANDS["exec"][1],
     description=(
         "Runs with the agent's environment. With one agent the streams are yours and the exit code is the command's;\n"
         "with several, output comes agent by agent and the exit code is 0 or 4. A command is never run twice."
     ),
-    arguments=(NAMES,),
-    rest="CMD",
+    arguments=(NAMES_ARGUMENT,),
+    trailing_help="CMD",
     examples=(
         ("mngr exec foo -- git log --oneline -3", "look at its commits"),
         ("mngr exec foo bar -- make test", "the same in two work dirs at once"),
@@ -37,34 +37,32 @@ COMMAND = Command(
 def run(cli: Cli, args: Args) -> int:
     """Run the command; its exit code when there is one target."""
     if not args.rest:
-        raise UsageError(
-            "there is no command to run", "write it after --, for example: mngr exec foo -- make test"
-        )
-    names = names_of(args)
+        raise UsageError("there is no command to run", "write it after --, for example: mngr exec foo -- make test")
+    names = read_names(args)
     if len(names) == 1 and cli.format == "human":
-        return cli.fleet.exec_here(names[0], args.rest)
+        return cli.fleet.exec_attached(names[0], args.rest)
     outcomes = cli.fleet.exec(names, args.rest)
     if cli.format != "human":
-        render.rows(cli, "results", [outcome.to_dict() for outcome in outcomes])
+        render.render_rows(cli, "results", [outcome.to_dict() for outcome in outcomes])
         if len(outcomes) == 1 and outcomes[0].extra["started"]:
             return int(outcomes[0].extra["exit_code"])
-        raise_if_alone(outcomes)
-        return code_of(outcomes)
+        raise_single_failure(outcomes)
+        return compute_exit_code(outcomes)
     for outcome in outcomes:
-        _print(cli, outcome)
-    return code_of(outcomes)
+        _print_outcome(cli, outcome)
+    return compute_exit_code(outcomes)
 
 
-def _print(cli: Cli, outcome: Outcome) -> None:
+def _print_outcome(cli: Cli, outcome: Outcome) -> None:
     if not outcome.extra.get("started"):
         print(
-            f"Error: {terminal_text.clean(outcome.name)}: {terminal_text.clean(outcome.error or '')}",
+            f"Error: {terminal_text.strip_controls(outcome.name)}: {terminal_text.strip_controls(outcome.error or '')}",
             file=sys.stderr,
         )
         return
     code = outcome.extra["exit_code"]
-    cli.say(f"== {outcome.name}" + (f" (exit code {code})" if code else ""))
+    cli.print_message(f"== {outcome.name}" + (f" (exit code {code})" if code else ""))
     for stream, key in ((sys.stdout, "stdout"), (sys.stderr, "stderr")):
-        text = terminal_text.clean(outcome.extra[key])
+        text = terminal_text.strip_controls(outcome.extra[key])
         stream.write(text if not text or text.endswith("\n") else text + "\n")
         stream.flush()

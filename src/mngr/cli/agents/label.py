@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mngr.base.errors import UsageError
 from mngr.cli.framework import render
-from mngr.cli.framework.run import names_of
-from mngr.cli.framework.spec import Argument, Command
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.run import read_names
+from mngr.cli.framework.spec import Argument, CommandSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="label",
     summary=COMMANDS["label"][1],
     description="Words with = set a label, words that end in - remove one; the others are agents.",
     arguments=(
-        Argument(name="NAME", help="agents, and K=V or K- for each label", many=True, complete="agents"),
+        Argument(name="NAME", help="agents, and K=V or K- for each label", is_repeatable=True, complete="agents"),
     ),
     examples=(
         ("mngr label foo team=red", "set a label"),
@@ -32,7 +32,7 @@ def run(cli: Cli, args: Args) -> int:
     """Change the labels."""
     changes: dict[str, str | None] = {}
     agents: list[str] = []
-    for word in names_of(args):
+    for word in read_names(args):
         key, eq, value = word.partition("=")
         if eq:
             if not key:
@@ -44,9 +44,9 @@ def run(cli: Cli, args: Args) -> int:
             agents.append(word)
     if not agents:
         raise UsageError("no agent is named", "for example: mngr label foo team=red")
-    return render.results(cli, cli.fleet.label(agents, changes), human=_line)
+    return render.render_outcomes(cli, cli.fleet.label(agents, changes), human=_format_outcome)
 
 
-def _line(outcome: Outcome) -> str:
+def _format_outcome(outcome: Outcome) -> str:
     labels = outcome.extra["labels"]
     return f"{outcome.name}: " + (" ".join(f"{k}={v}" for k, v in labels.items()) or "no labels")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mngr.base.clock import length, parse_length
+from mngr.base.clock import format_duration, parse_duration
 from mngr.cli.framework import render
-from mngr.cli.framework.run import names_of
-from mngr.cli.framework.spec import ACTIVITY, NAMES, Command, Option
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.run import read_names
+from mngr.cli.framework.spec import ACTIVITY_OPTION, NAMES_ARGUMENT, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="limit",
     summary=COMMANDS["limit"][1],
     description=(
@@ -25,7 +25,7 @@ COMMAND = Command(
         "everything and can be started again; a host that mngr can start again stops with its last agent that has a limit.\n"
         "Without options the limits are shown."
     ),
-    arguments=(NAMES,),
+    arguments=(NAMES_ARGUMENT,),
     options=(
         Option(
             flags=("--idle",),
@@ -37,7 +37,7 @@ COMMAND = Command(
             metavar="TIME",
             help="stop so long after it was made; none takes the limit away",
         ),
-        ACTIVITY,
+        ACTIVITY_OPTION,
     ),
     examples=(
         ("mngr limit foo --idle 30m", "stop foo when it has been idle for half an hour"),
@@ -50,18 +50,18 @@ COMMAND = Command(
 def run(cli: Cli, args: Args) -> int:
     """Set or show the limits."""
     changes: dict[str, Any] = {
-        key: None if args[flag] == "none" else parse_length(args[flag])
+        key: None if args[flag] == "none" else parse_duration(args[flag])
         for key, flag in (("idle_timeout", "idle"), ("lifetime", "lifetime"))
         if args[flag] is not None
     }
     if args["activity"] is not None:
         changes["activity"] = args["activity"]
-    return render.results(cli, cli.fleet.limit(names_of(args), changes), human=_line)
+    return render.render_outcomes(cli, cli.fleet.limit(read_names(args), changes), human=_format_outcome)
 
 
-def _line(outcome: Outcome) -> str:
+def _format_outcome(outcome: Outcome) -> str:
     said = [
-        f"{key} {length(outcome.extra[field])}"
+        f"{key} {format_duration(outcome.extra[field])}"
         for key, field in (("idle", "idle_timeout"), ("lifetime", "lifetime"))
         if outcome.extra[field]
     ]

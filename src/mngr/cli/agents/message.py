@@ -6,9 +6,9 @@ import sys
 
 from mngr.base.errors import MngrError, UsageError
 from mngr.cli.framework import render
-from mngr.cli.framework.run import names_of
-from mngr.cli.framework.spec import NAMES, Command, Option
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.run import read_names
+from mngr.cli.framework.spec import NAMES_ARGUMENT, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="message",
     summary=COMMANDS["message"][1],
     description=(
         "Without -m and --message-file the message is read from standard input. Delivered means that the agent's own\n"
         "transcript or hook shows the message; a plain command can prove nothing, and then the proof is called sent."
     ),
-    arguments=(NAMES,),
+    arguments=(NAMES_ARGUMENT,),
     options=(
         Option(flags=("-m", "--message"), metavar="TEXT", help="the message"),
         Option(flags=("--message-file",), metavar="FILE", help="the message from a file", complete="files"),
@@ -56,22 +56,22 @@ COMMAND = Command(
 
 def run(cli: Cli, args: Args) -> int:
     """Send; the exit code says whether it arrived."""
-    names = names_of(args)
+    names = read_names(args)
     how = {"start": args["start"], "wait": args["wait"], "timeout": args["timeout"], "raw": args["raw"]}
-    answer = _answer(args)
-    text = None if answer else _text(args)
+    answer = _parse_answer(args)
+    text = None if answer else _read_text(args)
     outcomes = cli.fleet.message(names, text, answer=answer, **how)
-    return render.results(cli, outcomes, human=_line)
+    return render.render_outcomes(cli, outcomes, human=_format_outcome)
 
 
-def _answer(args: Args) -> str | None:
+def _parse_answer(args: Args) -> str | None:
     given = args.given & {"allow", "deny", "message", "message_file"}
     if given & {"allow", "deny"} and len(given) > 1:
         raise UsageError("--allow, --deny and a message exclude each other", "see: mngr message --help")
     return next((key for key in ("allow", "deny") if args[key]), None)
 
 
-def _text(args: Args) -> str:
+def _read_text(args: Args) -> str:
     if args["message"] is not None:
         if args["message_file"] is not None:
             raise UsageError("-m and --message-file exclude each other", "see: mngr message --help")
@@ -79,12 +79,10 @@ def _text(args: Args) -> str:
     if args["message_file"] is not None:
         return read_message(args["message_file"])
     if "-" in args["name"]:
-        raise UsageError(
-            "standard input holds the names, so it cannot hold the message", "give it with -m TEXT"
-        )
+        raise UsageError("standard input holds the names, so it cannot hold the message", "give it with -m TEXT")
     if sys.stdin.isatty():
         print("Type the message and end it with Ctrl-D.", file=sys.stderr)
-    return _decode(sys.stdin.buffer.read())
+    return _decode_message(sys.stdin.buffer.read())
 
 
 def read_message(path: str) -> str:
@@ -93,16 +91,16 @@ def read_message(path: str) -> str:
 
     try:
         with open(os.path.expanduser(path), "rb") as file:
-            return _decode(file.read())
+            return _decode_message(file.read())
     except OSError as error:
         raise MngrError(f"cannot read {path}: {error.strerror}", "check the path") from None
 
 
-def _decode(data: bytes) -> str:
+def _decode_message(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape").replace("\r\n", "\n").removesuffix("\n")
 
 
-def _line(outcome: Outcome) -> str:
+def _format_outcome(outcome: Outcome) -> str:
     proof = outcome.extra["proof"]
     text = f"sent to {outcome.name}" if proof == "sent" else f"delivered to {outcome.name} (proof: {proof})"
     state, reason = outcome.extra.get("state"), outcome.extra.get("state_reason")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render
-from mngr.cli.framework.spec import Argument, Command
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import Argument, CommandSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="migrate",
     summary=COMMANDS["migrate"][1],
     description=(
@@ -35,5 +35,5 @@ COMMAND = Command(
 def run(cli: Cli, args: Args) -> int:
     """Move the agent."""
     agent = cli.fleet.migrate(args["agent"], args["address"])
-    render.rows(cli, "agents", [agent.to_dict()], f"{agent.name} is {agent.state} on {agent.host}")
+    render.render_rows(cli, "agents", [agent.to_dict()], f"{agent.name} is {agent.state} on {agent.host}")
     return 0

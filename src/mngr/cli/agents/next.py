@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from mngr.cli.agents.connect import CONNECT_COMMAND, connect
-from mngr.cli.framework.spec import Command, Option
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.agents.connect import CONNECT_COMMAND, connect_terminal
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="next",
     summary=COMMANDS["next"][1],
     description="Waiting means the agent's turn has ended, or it asks a question or a permission.",
@@ -22,8 +22,8 @@ COMMAND = Command(
 
 def run(cli: Cli, args: Args) -> int:
     """Attach to the agent that has waited longest."""
-    agent = cli.fleet.next_waiting()
+    agent = cli.fleet.get_next_waiting()
     if args["print"]:
-        cli.out(agent.name)
+        cli.print_data(agent.name)
         return 0
-    return connect(cli, agent.name, args["connect_command"])
+    return connect_terminal(cli, agent.name, args["connect_command"])

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from mngr.base.errors import UsageError
 from mngr.cli.framework import render
-from mngr.cli.framework.spec import Argument, Command, Option
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import Argument, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="pull",
     summary=COMMANDS["pull"][1],
     description=(
@@ -41,7 +41,7 @@ def run(cli: Cli, args: Args) -> int:
         if args["merge"]:
             raise UsageError("--merge goes with an agent, not with a path")
         end = cli.fleet.pull_path(name, path, args["dest"] or ".")
-        render.done(cli, name, f"copied to {end}", path=end)
+        render.render_agent_result(cli, name, f"copied to {end}", path=end)
         return 0
     if args["dest"] is not None:
         raise UsageError("a target goes with AGENT:PATH", "for example: mngr pull foo:out.json .")
@@ -49,14 +49,14 @@ def run(cli: Cli, args: Args) -> int:
     lines = []
     if pulled.branch and pulled.commit:
         lines.append(
-            f"{pulled.branch} is at {pulled.commit[:12]} ({_count(pulled.commits, 'new commit')})"
+            f"{pulled.branch} is at {pulled.commit[:12]} ({_format_count(pulled.commits, 'new commit')})"
             + (", merged" if pulled.merged else "")
         )
     if pulled.outputs:
-        lines.append(f"{_count(pulled.outputs, 'output')} in {pulled.outputs_dir}")
+        lines.append(f"{_format_count(pulled.outputs, 'output')} in {pulled.outputs_dir}")
     if not lines:
         lines.append(f"{pulled.name} has no commits and no outputs")
-    render.rows(
+    render.render_rows(
         cli,
         "results",
         [{"ok": True, "error": None, **pulled.to_dict()}],
@@ -65,5 +65,5 @@ def run(cli: Cli, args: Args) -> int:
     return 0
 
 
-def _count(number: int, noun: str) -> str:
+def _format_count(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("" if number == 1 else "s")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from mngr.base.errors import UsageError
 from mngr.cli.framework import render
-from mngr.cli.framework.spec import Argument, Command, Option
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import Argument, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="push",
     summary=COMMANDS["push"][1],
     description=(
@@ -30,7 +30,7 @@ COMMAND = Command(
     ),
 )
 
-_HOW = {
+_RESULT_TEXTS = {
     "up_to_date": "has it already",
     "fast_forward": "was brought forward",
     "merge": "has it in a merge commit",
@@ -42,15 +42,11 @@ def run(cli: Cli, args: Args) -> int:
     if args["dest"] is not None:
         name, colon, path = args["dest"].partition(":")
         if not colon:
-            raise UsageError(
-                f"{args['dest']!r} is not AGENT:PATH", "for example: mngr push data.csv foo:data/"
-            )
+            raise UsageError(f"{args['dest']!r} is not AGENT:PATH", "for example: mngr push data.csv foo:data/")
         end = cli.fleet.push_path(args["what"], name, path)
-        render.done(cli, name, f"copied to {end}", path=end)
+        render.render_agent_result(cli, name, f"copied to {end}", path=end)
         return 0
     pushed = cli.fleet.push(args["what"], stash=args["stash"])
-    line = f"{pushed.name} {_HOW[pushed.how]}: {pushed.branch} is at {pushed.commit[:12]}"
-    render.rows(
-        cli, "results", [{"ok": True, "error": None, **pushed.to_dict()}], None if cli.quiet else line
-    )
+    line = f"{pushed.name} {_RESULT_TEXTS[pushed.how]}: {pushed.branch} is at {pushed.commit[:12]}"
+    render.render_rows(cli, "results", [{"ok": True, "error": None, **pushed.to_dict()}], None if cli.quiet else line)
     return 0

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render
-from mngr.cli.framework.spec import Argument, Command
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import Argument, CommandSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="rename",
     summary=COMMANDS["rename"][1],
     description="Its id, branch and work dir stay as they are.",
@@ -26,5 +26,5 @@ COMMAND = Command(
 def run(cli: Cli, args: Args) -> int:
     """Rename the agent."""
     agent = cli.fleet.rename(args["name"], args["new"])
-    render.rows(cli, "agents", [agent.to_dict()], f"{args['name']} is now {agent.name}")
+    render.render_rows(cli, "agents", [agent.to_dict()], f"{args['name']} is now {agent.name}")
     return 0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mngr.agents.inspect.targets import LIVE
+from mngr.agents.inspect.targets import LIVE_STATES
 from mngr.cli.framework import render
-from mngr.cli.framework.run import names_of
-from mngr.cli.framework.spec import TARGETS, Command
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.run import read_names
+from mngr.cli.framework.spec import TARGETS_ARGUMENT, CommandSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="start",
     summary=COMMANDS["start"][1],
     description=(
         "Continues the conversation where the kind can; a command is run again from the start. Also after a reboot. An\n"
         "agent's host is started first if it is stopped; @HOST starts the host alone."
     ),
-    arguments=(TARGETS,),
+    arguments=(TARGETS_ARGUMENT,),
     examples=(
         ("mngr start foo", "bring foo back"),
         ("mngr list --ids --state STOPPED | mngr start -", "bring all back"),
@@ -31,12 +31,10 @@ COMMAND = Command(
 
 def run(cli: Cli, args: Args) -> int:
     """Start the agents."""
-    return render.results(cli, cli.fleet.start(names_of(args)), human=_line)
+    return render.render_outcomes(cli, cli.fleet.start(read_names(args)), human=_format_outcome)
 
 
-def _line(outcome: Outcome) -> str:
+def _format_outcome(outcome: Outcome) -> str:
     return (
-        f"{outcome.name} was running already"
-        if outcome.extra.get("was") in LIVE
-        else f"started {outcome.name}"
+        f"{outcome.name} was running already" if outcome.extra.get("was") in LIVE_STATES else f"started {outcome.name}"
     )

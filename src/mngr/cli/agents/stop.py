@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render
-from mngr.cli.framework.run import names_of
-from mngr.cli.framework.spec import TARGETS, Command, Option
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.run import read_names
+from mngr.cli.framework.spec import TARGETS_ARGUMENT, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="stop",
     summary=COMMANDS["stop"][1],
     description=(
         "The process is asked to end; what still runs after the grace time is killed. Work dir, branch and conversation\n"
         "stay. @HOST stops a host of a provider that can do that, and all agents on it; nothing but start starts it again."
     ),
-    arguments=(TARGETS,),
+    arguments=(TARGETS_ARGUMENT,),
     options=(
         Option(
             flags=("--grace",),
@@ -39,10 +39,10 @@ COMMAND = Command(
 
 def run(cli: Cli, args: Args) -> int:
     """Stop the agents."""
-    return render.results(cli, cli.fleet.stop(names_of(args), grace=args["grace"]), human=_line)
+    return render.render_outcomes(cli, cli.fleet.stop(read_names(args), grace=args["grace"]), human=_format_outcome)
 
 
-def _line(outcome: Outcome) -> str:
+def _format_outcome(outcome: Outcome) -> str:
     was = outcome.extra.get("was")
     return (
         f"{outcome.name} had ended already ({was})"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mngr.base.errors import UsageError
 from mngr.cli.framework import render
-from mngr.cli.framework.run import names_of
-from mngr.cli.framework.spec import Argument, Command, Option
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.run import read_names
+from mngr.cli.framework.spec import Argument, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="undestroy",
     summary=COMMANDS["undestroy"][1],
     description=(
@@ -23,7 +23,11 @@ COMMAND = Command(
     ),
     arguments=(
         Argument(
-            name="NAME", help="a destroyed agent's name or id", many=True, required=False, complete="graves"
+            name="NAME",
+            help="a destroyed agent's name or id",
+            is_repeatable=True,
+            required=False,
+            complete="graves",
         ),
     ),
     options=(
@@ -43,24 +47,22 @@ COMMAND = Command(
 def run(cli: Cli, args: Args) -> int:
     """Bring agents back, or list those that could be."""
     if args["list"]:
-        return _list(cli)
+        return _list_trash(cli)
     if not args["name"]:
         raise UsageError("mngr undestroy needs NAME", "see what there is: mngr undestroy --list")
-    return render.results(
-        cli, cli.fleet.undestroy(names_of(args), new_name=args["as"], on=args["on"]), human=_line
+    return render.render_outcomes(
+        cli, cli.fleet.undestroy(read_names(args), new_name=args["as"], on=args["on"]), human=_format_outcome
     )
 
 
-def _line(outcome: Outcome) -> str:
+def _format_outcome(outcome: Outcome) -> str:
     return f"{outcome.name} is back, STOPPED; go on with: mngr start {outcome.name}"
 
 
-def _list(cli: Cli) -> int:
-    graves = cli.fleet.graves()
+def _list_trash(cli: Cli) -> int:
+    graves = cli.fleet.list_trash()
     head = ("NAME", "ID", "KIND", "BRANCH", "DESTROYED", "KEPT UNTIL")
-    lines = [
-        (g.name, g.id, g.kind or "?", g.branch or "-", g.destroyed_at[:19], g.expires_at[:10]) for g in graves
-    ]
-    human = render.table(head, lines) if lines else "the graveyard is empty"
-    render.rows(cli, "graves", [grave.to_dict() for grave in graves], human)
+    lines = [(g.name, g.id, g.kind or "?", g.branch or "-", g.destroyed_at[:19], g.expires_at[:10]) for g in graves]
+    human = render.format_table(head, lines) if lines else "the graveyard is empty"
+    render.render_rows(cli, "graves", [grave.to_dict() for grave in graves], human)
     return 0

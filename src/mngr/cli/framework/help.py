@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mngr.base.errors import UsageError, closest
-from mngr.cli.framework.spec import COMMON, Argument, Command, Option
-from mngr.cli.framework.table import ALIASES, COMMANDS, GROUPS, SECTIONS, module_name
+from mngr.base.errors import UsageError, suggest_closest
+from mngr.cli.framework.command_table import ALIASES, COMMAND_GROUPS, COMMANDS, HELP_SECTIONS, get_module_name
+from mngr.cli.framework.spec import COMMON_OPTIONS, Argument, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="help",
     summary=COMMANDS["help"][1],
     description="Explains a command, a group of commands, or one of the topics: addresses, exit-codes, filters, formats, states.",
     arguments=(
-        Argument(name="TOPIC", help="a command or a topic", required=False, many=True, complete="commands"),
+        Argument(name="TOPIC", help="a command or a topic", required=False, is_repeatable=True, complete="commands"),
     ),
     examples=(("mngr help create", "every option of create"), ("mngr help states", "what the states mean")),
-    mends=True,
+    can_run_without_settings=True,
 )
-_WIDEST = max(map(len, COMMANDS))
+_COMMAND_WIDTH = max(map(len, COMMANDS))
 
 
 def run(cli: Cli, args: Args) -> int:
@@ -36,21 +36,21 @@ def run(cli: Cli, args: Args) -> int:
     if not topic:
         print_overview(sys.stdout)
     elif topic in COMMANDS:
-        print_command(importlib.import_module(module_name(topic)).COMMAND, sys.stdout)
-    elif topic in GROUPS:
+        print_command(importlib.import_module(get_module_name(topic)).COMMAND, sys.stdout)
+    elif topic in COMMAND_GROUPS:
         _print_group(topic, sys.stdout)
     else:
         from mngr.cli.framework.topics import TOPICS
 
         if topic not in TOPICS:
-            for module in cli.context.hooks.commands():
+            for module in cli.context.hooks.list_commands():
                 if topic == module.COMMAND.name:
                     print_command(module.COMMAND, sys.stdout)
                     return 0
-            known = [*COMMANDS, *TOPICS, *GROUPS]
+            known = [*COMMANDS, *TOPICS, *COMMAND_GROUPS]
             hint = f"topics: {', '.join(TOPICS)}; commands: mngr help"
-            raise UsageError(f"there is no help on {words!r}", closest(words, known) or hint)
-        cli.out(TOPICS[topic])
+            raise UsageError(f"there is no help on {words!r}", suggest_closest(words, known) or hint)
+        cli.print_data(TOPICS[topic])
     return 0
 
 
@@ -61,10 +61,10 @@ def _print_group(group: str, stream: TextIO) -> None:
     names = [name for name in COMMANDS if name.startswith(f"{group} ")]
     stream.write(f"Usage: mngr {group} COMMAND [OPTIONS]\n\nCommands\n")
     for name in names:
-        stream.write(f"  mngr {name:{_WIDEST}}  {COMMANDS[name][1]}\n")
+        stream.write(f"  mngr {name:{_COMMAND_WIDTH}}  {COMMANDS[name][1]}\n")
     stream.write("\nExamples\n")
     for name in names:
-        for line, what in importlib.import_module(module_name(name)).COMMAND.examples[:1]:
+        for line, what in importlib.import_module(get_module_name(name)).COMMAND.examples[:1]:
             stream.write(f"  {line}\n      {what}\n")
 
 
@@ -74,67 +74,67 @@ def print_overview(stream: TextIO) -> None:
     write("mngr runs coding agents, many at a time, each with its own copy of your repository.\n\n")
     write("Usage: mngr COMMAND [NAME] [OPTIONS]\n")
     aliases = {name: alias for alias, name in ALIASES.items()}
-    for section in SECTIONS:
+    for section in HELP_SECTIONS:
         write(f"\n{section}\n")
         for name, (where, summary, _) in COMMANDS.items():
             if where == section:
                 shown = f"{name}, {aliases[name]}" if name in aliases else name
-                write(f"  {shown:{_WIDEST}}  {summary}\n")
+                write(f"  {shown:{_COMMAND_WIDTH}}  {summary}\n")
     write("\nOptions everywhere\n")
-    for option in COMMON:
-        write(_option_line(option))
+    for option in COMMON_OPTIONS:
+        write(_format_option(option))
     write("\nStart here\n")
     write("  mngr create foo -- make test   an agent that runs a command in a worktree of its own\n")
     write("  mngr list                      what runs, and why we think so\n")
     write("  mngr help COMMAND              every option, with examples\n")
 
 
-def print_command(command: Command, stream: TextIO) -> None:
+def print_command(command: CommandSpec, stream: TextIO) -> None:
     """What `mngr COMMAND --help` shows."""
     write = stream.write
-    write(f"Usage: {usage(command)}\n\n{command.summary[:1].upper()}{command.summary[1:]}.\n")
+    write(f"Usage: {format_usage(command)}\n\n{command.summary[:1].upper()}{command.summary[1:]}.\n")
     if command.description:
         write(f"\n{command.description}\n")
-    if command.arguments or command.rest:
+    if command.arguments or command.trailing_help:
         write("\nArguments\n")
         for argument in command.arguments:
             write(f"  {argument.name:28} {argument.help}\n")
-        if command.rest:
-            write(f"  {'-- ' + command.rest:28} what follows is passed on as it is\n")
+        if command.trailing_help:
+            write(f"  {'-- ' + command.trailing_help:28} what follows is passed on as it is\n")
     if command.options:
         write("\nOptions\n")
         for option in command.options:
-            write(_option_line(option))
+            write(_format_option(option))
     write("\nOptions everywhere\n")
-    for option in COMMON:
-        write(_option_line(option))
+    for option in COMMON_OPTIONS:
+        write(_format_option(option))
     if command.examples:
         write("\nExamples\n")
         for line, what in command.examples:
             write(f"  # {what}\n  {line}\n")
 
 
-def usage(command: Command) -> str:
+def format_usage(command: CommandSpec) -> str:
     """One line: the command, its arguments, its options."""
     parts = ["mngr", command.name]
     for argument in command.arguments:
-        text = argument.name + ("…" if argument.many else "")
+        text = argument.name + ("…" if argument.is_repeatable else "")
         parts.append(text if argument.required else f"[{text}]")
     if command.options:
         parts.append("[OPTIONS]")
-    if command.rest:
-        parts.append(f"[-- {command.rest}]")
+    if command.trailing_help:
+        parts.append(f"[-- {command.trailing_help}]")
     return " ".join(parts)
 
 
-def _option_line(option: Option) -> str:
+def _format_option(option: Option) -> str:
     flags = ", ".join(option.flags) + (f" {option.metavar}" if option.metavar else "")
     text = option.help
     if option.choices:
         text += f" ({'|'.join(option.choices)})"
-    if option.many:
+    if option.is_repeatable:
         text += "; may be repeated"
-    if option.default not in (None, False, "", ()) and option not in COMMON:
+    if option.default not in (None, False, "", ()) and option not in COMMON_OPTIONS:
         text += f" (default: {option.default})"
     if len(flags) > 28:
         return f"  {flags}\n  {'':28} {text}\n"

@@ -6,20 +6,20 @@ import os
 import sys
 
 from mngr.base.errors import MngrError, NotFound, UsageError
-from mngr.cli.framework.run import is_terminal
-from mngr.cli.framework.terminal_text import clean, colour_state
+from mngr.cli.framework.run import is_interactive
+from mngr.cli.framework.terminal_text import colour_state, strip_controls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.base.model import AgentView
 
-_KEY = r"\x1b[\[O].|."  # an arrow key, or one character; a terminal may send several at once
-_MOVES = {"\x1b[A": -1, "\x1bOA": -1, "\x10": -1, "\x1b[B": 1, "\x1bOB": 1, "\x0e": 1}
+_KEY_PATTERN = r"\x1b[\[O].|."  # an arrow key, or one character; a terminal may send several at once
+_ARROW_MOVES = {"\x1b[A": -1, "\x1bOA": -1, "\x10": -1, "\x1b[B": 1, "\x1bOB": 1, "\x0e": 1}
 
 
-def pick(agents: list[AgentView]) -> str:
+def pick_agent(agents: list[AgentView]) -> str:
     """The id of the agent the user chose; MngrError when nothing was chosen."""
-    if not is_terminal():
+    if not is_interactive():
         raise UsageError("which agent? there is no terminal to choose on", "name one: mngr connect NAME")
     if not agents:
         raise NotFound("there are no agents", "make one: mngr create NAME -- COMMAND")
@@ -33,26 +33,26 @@ def pick(agents: list[AgentView]) -> str:
     sys.stdout.write("\x1b[?25l")
     try:
         tty.setcbreak(fd)
-        return _choose(fd, agents)
+        return _read_choice(fd, agents)
     finally:
         termios.tcsetattr(fd, termios.TCSADRAIN, before)
         sys.stdout.write("\x1b[?25h\x1b[J")
         sys.stdout.flush()
 
 
-def _choose(fd: int, agents: list[AgentView]) -> str:
+def _read_choice(fd: int, agents: list[AgentView]) -> str:
     import re
 
     typed, at = "", 0
     while True:
-        shown = _matching(agents, typed)
+        shown = _filter_agents(agents, typed)
         at = max(0, min(at, len(shown) - 1))
-        _draw(shown, at, typed)
+        _draw_choices(shown, at, typed)
         read = os.read(fd, 1024).decode("utf-8", "replace")
-        for key in re.findall(_KEY, read, re.DOTALL) or [""]:
-            shown = _matching(agents, typed)
-            if key in _MOVES:
-                at = max(0, min(at + _MOVES[key], len(shown) - 1))
+        for key in re.findall(_KEY_PATTERN, read, re.DOTALL) or [""]:
+            shown = _filter_agents(agents, typed)
+            if key in _ARROW_MOVES:
+                at = max(0, min(at + _ARROW_MOVES[key], len(shown) - 1))
             elif key in ("\r", "\n") and shown:
                 return shown[at].id
             elif key in ("\x1b", "\x03", "\x04", ""):
@@ -63,17 +63,17 @@ def _choose(fd: int, agents: list[AgentView]) -> str:
                 typed, at = typed + key, 0
 
 
-def _matching(agents: list[AgentView], typed: str) -> list[AgentView]:
+def _filter_agents(agents: list[AgentView], typed: str) -> list[AgentView]:
     """As many as fit on the screen."""
     return [a for a in agents if typed in a.name][: max(3, os.get_terminal_size().lines - 3)]
 
 
-def _draw(shown: list[AgentView], at: int, typed: str) -> None:
-    lines = [f"connect to: {clean(typed)}"]
+def _draw_choices(shown: list[AgentView], at: int, typed: str) -> None:
+    lines = [f"connect to: {strip_controls(typed)}"]
     for number, agent in enumerate(shown):
         mark = "\x1b[7m>\x1b[0m" if number == at else " "
         lines.append(
-            f"{mark} {agent.name:24} {colour_state(agent.state)} {clean(agent.project)} {clean(agent.branch or '')}"
+            f"{mark} {agent.name:24} {colour_state(agent.state)} {strip_controls(agent.project)} {strip_controls(agent.branch or '')}"
         )
     if not shown:
         lines.append("  no agent has that in its name")

@@ -8,31 +8,31 @@ import sys
 from mngr.agents.context import Context
 from mngr.base import shell
 from mngr.base.errors import MngrError, UsageError
-from mngr.cli.framework.command_line import Cli, before_rest
-from mngr.cli.framework.parse import Args, parse
+from mngr.cli.framework.command_line import Cli, words_before_separator
+from mngr.cli.framework.parse import Args, parse_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from mngr.cli.framework.spec import Command
+    from mngr.cli.framework.spec import CommandSpec
 
 
-def execute(cli: Cli, module: ModuleType) -> int:
+def execute_command(cli: Cli, module: ModuleType) -> int:
     """Parse, run, and turn what the command returns into an exit code."""
     command = module.COMMAND
-    wants_help = any(word in ("-h", "--help") for word in before_rest(cli.words))
+    wants_help = any(word in ("-h", "--help") for word in words_before_separator(cli.words))
     if wants_help:
         from mngr.cli.framework.help import print_command
 
         print_command(command, sys.stdout)
         return 0
-    args = parse(command, cli.words, _defaults(cli, command))
+    args = parse_words(command, cli.words, _read_defaults(cli, command))
     cli.quiet, cli.format = args["quiet"], args["format"]
-    Cli.chosen = cli.format
+    Cli.last_format = cli.format
     if args["verbose"]:
-        shell.tracer = cli.say
+        shell.tracer = cli.print_message
     if cli.format not in command.formats:
         _check_format(cli.format)
     try:
@@ -45,26 +45,26 @@ def execute(cli: Cli, module: ModuleType) -> int:
 
 def refresh_ssh_entries(context: Context) -> None:
     """Keep the user's entries for ssh up to date with the agents there are."""
-    if context.are_ssh_entries_stale():
+    if context.is_ssh_config_stale():
         from mngr.agents.interact import ssh_config
 
-        ssh_config.refresh(context)
+        ssh_config.refresh_config(context)
 
 
-def _defaults(cli: Cli, command: Command) -> dict[str, Any]:
+def _read_defaults(cli: Cli, command: CommandSpec) -> dict[str, Any]:
     try:
-        found = cli.context.settings.table(f"commands.{command.name.replace(' ', '.')}")
+        found = cli.context.settings.get_table(f"commands.{command.name.replace(' ', '.')}")
         if command.name != "tmr run":
             return found
-        every = {**cli.context.settings.table("tmr"), **found}
+        every = {**cli.context.settings.get_table("tmr"), **found}
         return {key: value for key, value in every.items() if key != "merge_tool"}
     except MngrError:
-        if not command.mends:
+        if not command.can_run_without_settings:
             raise
         return {}
 
 
-def names_of(args: Args, key: str = "name") -> list[str]:
+def read_names(args: Args, key: str = "name") -> list[str]:
     """The names given, with `-` replaced by those on standard input."""
     given: list[str] = args[key]
     if "-" not in given:
@@ -76,7 +76,7 @@ def names_of(args: Args, key: str = "name") -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def is_terminal() -> bool:
+def is_interactive() -> bool:
     """Whether a person is at both ends."""
     return (
         sys.stdin is not None
@@ -89,10 +89,8 @@ def is_terminal() -> bool:
 def _check_format(text: str) -> None:
     if text in ("human", "json", "jsonl"):
         return
-    from mngr.cli.framework.render import fields
+    from mngr.cli.framework.render import list_template_fields
 
-    if fields(text):
+    if list_template_fields(text):
         return
-    raise UsageError(
-        f"--format cannot be {text!r}", "human, json, jsonl, or a template such as '{name} {state}'"
-    )
+    raise UsageError(f"--format cannot be {text!r}", "human, json, jsonl, or a template such as '{name} {state}'")

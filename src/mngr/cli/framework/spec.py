@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from mngr.base.model import Record
+from mngr.base.model import Struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 
-class Option(Record):
+class Option(Struct):
     """A flag, or an option with a value when it has a metavar."""
 
     flags: tuple[str, ...]
     help: str
     metavar: str | None = None
-    many: bool = False
+    is_repeatable: bool = False
     choices: tuple[str, ...] = ()
     default: Any = None
     kind: str = "text"  # text | int | length
-    complete: str | None = None  # a source in mngr.cli.framework.candidates, or files
+    complete: str | None = None  # a source in mngr.cli.framework.completion_candidates, or files
 
     @property
     def key(self) -> str:
@@ -32,13 +32,13 @@ class Option(Record):
         return self.metavar is None
 
 
-class Argument(Record):
+class Argument(Struct):
     """A word that is not an option."""
 
     name: str
     help: str
     required: bool = True
-    many: bool = False
+    is_repeatable: bool = False
     complete: str | None = None
 
     @property
@@ -47,7 +47,7 @@ class Argument(Record):
         return self.name.lower()
 
 
-class Command(Record):
+class CommandSpec(Struct):
     """A command as declared by its module."""
 
     name: str
@@ -55,13 +55,13 @@ class Command(Record):
     description: str = ""
     arguments: tuple[Argument, ...] = ()
     options: tuple[Option, ...] = ()
-    rest: str | None = None  # what may follow `--`
+    trailing_help: str | None = None  # what may follow `--`
     examples: tuple[tuple[str, str], ...] = ()  # (command, what it does)
     formats: tuple[str, ...] = ()  # for --format, beside those that every command has
-    mends: bool = False  # it helps to mend broken settings, so they do not stop it
+    can_run_without_settings: bool = False  # it helps to mend broken settings, so they do not stop it
 
 
-COMMON = (
+COMMON_OPTIONS = (
     Option(
         flags=("--format",),
         metavar="FORMAT",
@@ -76,17 +76,25 @@ COMMON = (
         help="where mngr keeps its files (default: MNGR_HOME, else ~/.mngr)",
         complete="files",
     ),
-    Option(flags=("-S", "--set"), metavar="KEY=VALUE", many=True, help="a setting, for this command only"),
+    Option(
+        flags=("-S", "--set"),
+        metavar="KEY=VALUE",
+        is_repeatable=True,
+        help="a setting, for this command only",
+    ),
     Option(flags=("-h", "--help"), help="this help"),
 )
 
-ACTIVITY = Option(
+ACTIVITY_OPTION = Option(
     flags=("--activity",),
     metavar="WHAT",
     help="what keeps it from being idle: output (the default), input, process; several with commas",
 )
-NAMES = Argument(
-    name="NAME", help="an agent's name or id; - reads names from standard input", many=True, complete="agents"
+NAMES_ARGUMENT = Argument(
+    name="NAME",
+    help="an agent's name or id; - reads names from standard input",
+    is_repeatable=True,
+    complete="agents",
 )
-TARGETS = NAMES.replace(help="an agent's name or id, or @HOST; - reads them from standard input")
-NAME = Argument(name="NAME", help="an agent's name or id", complete="agents")
+TARGETS_ARGUMENT = NAMES_ARGUMENT.replace(help="an agent's name or id, or @HOST; - reads them from standard input")
+NAME_ARGUMENT = Argument(name="NAME", help="an agent's name or id", complete="agents")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.command_line import code_of
-from mngr.cli.framework.spec import Command, Option
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_line import compute_exit_code
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="gc",
     summary=COMMANDS["gc"][1],
     description=(
@@ -30,20 +30,20 @@ def run(cli: Cli, args: Args) -> int:
     """Clean up and say what was cleaned."""
     outcomes = cli.fleet.gc(dry_run=args["dry_run"])
     if cli.format != "human":
-        render.rows(cli, "results", [outcome.to_dict() for outcome in outcomes])
-        return code_of(outcomes)
+        render.render_rows(cli, "results", [outcome.to_dict() for outcome in outcomes])
+        return compute_exit_code(outcomes)
     if not outcomes:
-        cli.say("nothing to clean up")
+        cli.print_message("nothing to clean up")
     for outcome in outcomes:
         if outcome.ok and not outcome.notes:
-            cli.out(terminal_text.clean(_line(outcome)))
+            cli.print_data(terminal_text.strip_controls(_format_outcome(outcome)))
         for note in outcome.notes:
-            cli.say(note)
+            cli.print_message(note)
         if not outcome.ok:
-            cli.say(f"Error: {outcome.extra['what']} {outcome.name}: {outcome.error}")
-    return code_of(outcomes)
+            cli.print_message(f"Error: {outcome.extra['what']} {outcome.name}: {outcome.error}")
+    return compute_exit_code(outcomes)
 
 
-def _line(outcome: Outcome) -> str:
+def _format_outcome(outcome: Outcome) -> str:
     which = f" ({outcome.id})" if outcome.id and outcome.id != outcome.name else ""
     return f"{outcome.extra['action']}: {outcome.extra['what']} {outcome.name}{which}"

@@ -9,7 +9,7 @@ from mngr.agents.context import Context
 from mngr.agents.inspect import find
 from mngr.agents.sandbox import bubblewrap
 from mngr.base.errors import MngrError
-from mngr.cli.main import crash, report
+from mngr.cli.main import report_crash, report_error
 from mngr.host import git
 
 _SERVICES = ("git-upload-pack", "git-receive-pack")
@@ -18,22 +18,22 @@ _SERVICES = ("git-upload-pack", "git-receive-pack")
 def main() -> int:
     """Speak git's remote helper protocol: one capability, `connect`."""
     try:
-        return _serve(sys.argv)
+        return _serve_connection(sys.argv)
     except MngrError as error:
-        report(error, [])
+        report_error(error, [])
         return error.exit_code
     except (KeyboardInterrupt, BrokenPipeError):
         return 130
     except Exception as error:
-        return crash(error, ["git-remote-mngr"])
+        return report_crash(error, ["git-remote-mngr"])
 
 
-def _serve(argv: list[str]) -> int:
+def _serve_connection(argv: list[str]) -> int:
     if len(argv) < 3:
         raise MngrError("git-remote-mngr is run by git", "for example: git fetch mngr::foo")
     name = argv[2].removeprefix("mngr:").lstrip(":/")
     while True:
-        line = _line()
+        line = _read_line()
         if line in ("", "\n"):
             return 0
         word, _, service = line.strip().partition(" ")
@@ -41,19 +41,19 @@ def _serve(argv: list[str]) -> int:
             os.write(1, b"connect\n\n")
         elif word == "connect" and service in _SERVICES:
             ctx = Context(cwd=os.environ.get("GIT_WORK_TREE") or os.getcwd())
-            host, record = find.find(ctx, name)
+            host, record = find.get_agent(ctx, name)
             if record.transfer == "copy":
-                raise MngrError(
-                    f"{record.name} has no repository ({record.transfer})", f"mngr pull {record.name}:PATH"
-                )
-            host = bubblewrap.inside(host, record)
+                raise MngrError(f"{record.name} has no repository ({record.transfer})", f"mngr pull {record.name}:PATH")
+            host = bubblewrap.open_sandboxed_host(host, record)
             os.write(1, b"\n")
-            return host.run_here([*git.guard(record.work_dir), service.removeprefix("git-"), record.work_dir])
+            return host.run_attached(
+                [*git.build_guarded_git(record.work_dir), service.removeprefix("git-"), record.work_dir]
+            )
         else:
             os.write(1, b"fallback\n")
 
 
-def _line() -> str:
+def _read_line() -> str:
     """One line, byte by byte: what follows it belongs to the service."""
     read = b""
     while not read.endswith(b"\n"):

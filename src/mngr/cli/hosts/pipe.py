@@ -6,16 +6,16 @@ import os
 import select
 import sys
 
-from mngr.base.errors import Lost, MngrError, UsageError
-from mngr.cli.framework.spec import Argument, Command
-from mngr.cli.framework.table import COMMANDS
+from mngr.base.errors import ConnectionLost, MngrError, UsageError
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import Argument, CommandSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="pipe",
     summary=COMMANDS["pipe"][1],
     description=(
@@ -42,18 +42,18 @@ def run(cli: Cli, args: Args) -> int:
     try:
         return cli.fleet.pipe(args["address"])
     except MngrError as error:
-        if not isinstance(error, Lost):
-            _refuse(error)
+        if not isinstance(error, ConnectionLost):
+            _send_error(error)
         raise
 
 
-def _refuse(error: MngrError) -> None:
-    from mngr.agents.interact.pipe import refusal
-    from mngr.cli.framework.terminal_text import clean
+def _send_error(error: MngrError) -> None:
+    from mngr.agents.interact.pipe import build_refusal_packet
+    from mngr.cli.framework.terminal_text import strip_controls
 
-    hint = f" ({clean(error.hint)})" if error.hint else ""
+    hint = f" ({strip_controls(error.hint)})" if error.hint else ""
     try:
-        os.write(1, refusal(clean(error.message) + hint))
+        os.write(1, build_refusal_packet(strip_controls(error.message) + hint))
         while select.select([0], [], [], 5)[0] and os.read(0, 65536):
             pass  # who is cut off while he speaks does not hear the reason
     except OSError:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 
 from mngr.cli.framework import render
-from mngr.cli.framework.spec import Command, Option
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="ssh-config",
     summary=COMMANDS["ssh-config"][1],
     description=(
@@ -34,22 +34,22 @@ def run(cli: Cli, args: Args) -> int:
     """Print the entries, or write them."""
     if args["write"]:
         path = cli.fleet.write_ssh_config()
-        line = f"Include {_word(path)}"
-        render.one(cli, {"path": path, "include": line}, path)
-        if not _includes(path):
-            cli.say(f"add this line at the top of ~/.ssh/config, once:\n{line}")
+        line = f"Include {_quote_path(path)}"
+        render.render_item(cli, {"path": path, "include": line}, path)
+        if not _is_included(path):
+            cli.print_message(f"add this line at the top of ~/.ssh/config, once:\n{line}")
         return 0
-    entries = cli.fleet.ssh_entries()
+    entries = cli.fleet.list_ssh_entries()
     human = cli.fleet.ssh_config() if cli.format == "human" else None
-    render.rows(cli, "entries", [entry.to_dict() for entry in entries], human)
+    render.render_rows(cli, "entries", [entry.to_dict() for entry in entries], human)
     return 0
 
 
-def _word(path: str) -> str:
+def _quote_path(path: str) -> str:
     return f'"{path}"' if " " in path else path
 
 
-def _includes(path: str) -> bool:
+def _is_included(path: str) -> bool:
     """Whether the user's configuration names the file."""
     try:
         with open(os.path.expanduser("~/.ssh/config"), encoding="utf-8", errors="replace") as file:

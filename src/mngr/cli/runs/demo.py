@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 
 from mngr.base.errors import MngrError, PartialFailure
-from mngr.base.model import Record
-from mngr.base.paths import Home, default_home
+from mngr.base.model import Struct
+from mngr.base.paths import Home, get_default_home
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.run import is_terminal
-from mngr.cli.framework.spec import Argument, Command, Option
-from mngr.cli.framework.table import COMMANDS
-from mngr.cli.runs.shared import Progress, exit_code, parked
-from mngr.cli.runs.tmr.shared import integration_summary
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.run import is_interactive
+from mngr.cli.framework.spec import Argument, CommandSpec, Option
+from mngr.cli.runs.run_options import RunProgress, build_parked_error, compute_exit_code
+from mngr.cli.runs.tmr.shared import format_integration
 from mngr.cli.runs.web import open_page
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="demo",
     summary=COMMANDS["demo"][1],
     description=(
@@ -33,7 +33,7 @@ COMMAND = Command(
         "No account and no network are needed; it takes about a minute. What needs thought ends as blocked, and that is no failure."
     ),
     arguments=(
-        Argument(name="PATH", help="tests of the sample to work on, as for pytest (default: all)", many=True, required=False),
+        Argument(name="PATH", help="tests of the sample to work on, as for pytest (default: all)", is_repeatable=True, required=False),
     ),
     options=(
         Option(flags=("--dir",), metavar="DIR", default="mngr-demo", help="where to; must not be there, or be empty", complete="files"),
@@ -50,26 +50,26 @@ def run(cli: Cli, args: Args) -> int:
     """Make the project, see a run through, and say what came of it."""
     from mngr.agents.context import Context
     from mngr.api import Fleet
-    from mngr.tmr.demo import check
+    from mngr.tmr.demo import check_requirements
 
-    place = os.path.realpath(cli.context.path(args["dir"]))
-    _must_be_free(place)
-    check(cli.fleet)
-    context = Context(cli.context.home.root, cwd=place, settings=cli.assignments, note=cli.say)
+    place = os.path.realpath(cli.context.resolve_path(args["dir"]))
+    _check_unused(place)
+    check_requirements(cli.fleet)
+    context = Context(cli.context.home.root, cwd=place, settings=cli.assignments, note=cli.print_message)
     try:
-        made = _play(cli, Fleet(context=context), place, args["path"] or [])
+        made = _run_demo(cli, Fleet(context=context), place, args["path"] or [])
     except BaseException:
-        cli.say(f"what is there so far can go: {_removal(cli, place)}")
+        cli.print_message(f"what is there so far can go: {_build_removal_command(cli, place)}")
         raise
     finally:
         context.close()
-    render.one(cli, made.to_dict(), terminal_text.clean(_human(cli, made)))
-    if args["open"] if "open" in args.chosen else is_terminal():
+    render.render_item(cli, made.to_dict(), terminal_text.strip_controls(_format_result(cli, made)))
+    if args["open"] if "open" in args.chosen else is_interactive():
         open_page(f"file://{made.report}")
     return 0 if made.is_done else PartialFailure.exit_code
 
 
-class Made(Record):
+class DemoResult(Struct):
     """What came of it."""
 
     dir: str
@@ -91,7 +91,7 @@ class Made(Record):
         return self.verdict != "red" and not {"failed", "unverified"} & set(self.counts)
 
 
-def _must_be_free(place: str) -> None:
+def _check_unused(place: str) -> None:
     if os.path.isdir(place) and not os.listdir(place):
         return
     if os.path.lexists(place):
@@ -99,49 +99,50 @@ def _must_be_free(place: str) -> None:
         raise MngrError(f"{place} {what}", "name another place with --dir, or remove it")
 
 
-def _play(cli: Cli, fleet: Fleet, place: str, paths: list[str]) -> Made:
+def _run_demo(cli: Cli, fleet: Fleet, place: str, paths: list[str]) -> DemoResult:
     """From the copy to the report."""
-    from mngr.mapreduce.governor import Limits
-    from mngr.tmr.demo import begin_run, lay_out
+    from mngr.mapreduce.governor import RunLimits
+    from mngr.tmr.demo import create_demo_run, create_sample_repo
     from mngr.tmr.integrate.integrate import integrate
-    from mngr.tmr.integrate.order import Order
-    from mngr.tmr.run import go
-    from mngr.tmr.status import status
+    from mngr.tmr.integrate.request import IntegrateRequest
+    from mngr.tmr.run import execute_run
+    from mngr.tmr.status import build_status
     from mngr.web.report.report import write_report
 
-    lay_out(fleet, place)
-    cli.say(f"a small program, its tutorial and its tests are in {place}")
-    run = begin_run(fleet, place, paths)
-    say = Progress(cli)
+    create_sample_repo(fleet, place)
+    cli.print_message(f"a small program, its tutorial and its tests are in {place}")
+    run = create_demo_run(fleet, place, paths)
+    say = RunProgress(cli)
     try:
-        state = go(fleet, run, Limits(), say)
+        state = execute_run(fleet, run, RunLimits(), say)
     finally:
         say.close()
-    if exit_code(state) == 5:
-        raise parked(f"cd {place}; mngr tmr resume", state)
-    data = integrate(fleet, run, Order(), cli.say)
-    found = status(run)
-    return Made(
-        dir=place, run=run.name, before=state.facts["standing"][-1]["counts"], counts=found["counts"],
-        tasks=_some(found["tasks"], "task", "outcome", "verdict", "reason"),
-        branch=data["branch"], verdict=data["verdict"], said=integration_summary(data),
-        commits=_some(data["commits"], "commit", "kind", "subject"), left_out=_some(data["left_out"], "change", "title", "why", "reason"),
-        pr=os.path.join(run.path, "PR.md"), report=write_report(fleet.context.local, run),
+    if compute_exit_code(state) == 5:
+        raise build_parked_error(f"cd {place}; mngr tmr resume", state)
+    data = integrate(fleet, run, IntegrateRequest(), cli.print_message)
+    found = build_status(run)
+    return DemoResult(
+        dir=place, run=run.name, before=state.recipe_rows["standing"][-1]["counts"], counts=found["counts"],
+        tasks=_select_keys(found["tasks"], "task", "outcome", "verdict", "reason"),
+        branch=data["branch"], verdict=data["verdict"], said=format_integration(data),
+        commits=_select_keys(data["commits"], "commit", "kind", "subject"), left_out=_select_keys(data["left_out"], "change", "title", "why", "reason"),
+        pr=os.path.join(run.path, "PR.md"), report=write_report(fleet.context.local_host, run),
     )  # fmt: skip
 
 
-def _some(rows: list[dict[str, Any]], *keys: str) -> list[dict[str, Any]]:
+def _select_keys(rows: list[dict[str, Any]], *keys: str) -> list[dict[str, Any]]:
     return [{key: row[key] for key in keys} for row in rows]
 
 
-def _human(cli: Cli, made: Made) -> str:
+def _format_result(cli: Cli, made: DemoResult) -> str:
     """What there was, what became of it, and where to look."""
-    lines = [f"Tests, untouched:  {_counted(made.before)}", f"An agent for each: {_counted(made.counts)}"]
+    lines = [
+        f"Tests, untouched:  {_format_counts(made.before)}",
+        f"An agent for each: {_format_counts(made.counts)}",
+    ]
     for one in made.tasks:
         if one["outcome"] != "unchanged":
-            lines.append(
-                f"  {one['outcome']:9} {one['task']}" + (f": {one['reason']}" if one["reason"] else "")
-            )
+            lines.append(f"  {one['outcome']:9} {one['task']}" + (f": {one['reason']}" if one["reason"] else ""))
     lines.append(f"What is confirmed: {made.said}")
     lines += [f"  {row['commit'][:10]} {row['subject']}" for row in made.commits]
     lines += [f"  left out: {row['title']}: {row['reason']}" for row in made.left_out]
@@ -150,15 +151,15 @@ def _human(cli: Cli, made: Made) -> str:
     lines += [f"Look around:       cd {made.dir}; mngr tmr status; mngr tmr changes{branch}"]
     if "blocked" in made.counts:
         lines.append("What is blocked:   needs thought; mngr tmr run --only failing --agent claude")
-    lines.append(f"Remove everything: {_removal(cli, made.dir)}")
+    lines.append(f"Remove everything: {_build_removal_command(cli, made.dir)}")
     return "\n".join(lines)
 
 
-def _counted(counts: dict[str, int]) -> str:
+def _format_counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{number} {word}" for word, number in sorted(counts.items())) or "none"
 
 
-def _removal(cli: Cli, place: str) -> str:
+def _build_removal_command(cli: Cli, place: str) -> str:
     """What takes all of it away again, agents first."""
     import shlex
 
@@ -166,5 +167,5 @@ def _removal(cli: Cli, place: str) -> str:
     if not os.path.isdir(os.path.join(place, ".mngr", "runs")):
         return away
     home = cli.context.home.root
-    chosen = "" if home == Home(default_home()).root else f" --home {shlex.quote(home)}"
+    chosen = "" if home == Home(get_default_home()).root else f" --home {shlex.quote(home)}"
     return f"(cd {shlex.quote(place)} && mngr{chosen} tmr clean) && {away}"

@@ -5,21 +5,21 @@ from __future__ import annotations
 import os
 import shlex
 
-from mngr.base.errors import UsageError, closest
+from mngr.base.errors import UsageError, suggest_closest
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.spec import Argument, Command, Option
-from mngr.cli.framework.table import COMMANDS
-from mngr.cli.runs.shared import from_root, pytest_of, root_of
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import Argument, CommandSpec, Option
+from mngr.cli.runs.run_options import build_pytest_command, get_project_root, to_root_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
-    from mngr.tmr.verify.audit import Audited, Hole
-    from mngr.tmr.verify.checkout_audit import Report, Wish
+    from mngr.tmr.verify.audit import AuditGap, AuditResult
+    from mngr.tmr.verify.checkout_audit import AuditOptions, AuditReport
 
-_SOME = 4  # the exit code when some of several failed
-COMMAND = Command(
+_SOME_FAILED_CODE = 4  # the exit code when some of several failed
+COMMAND = CommandSpec(
     name="e2e audit",
     summary=COMMANDS["e2e audit"][1],
     description=(
@@ -33,7 +33,7 @@ COMMAND = Command(
         "What has not changed, neither test nor program, is not run again. Nothing is left in the checkout but what your tests\n"
         "leave, and .mngr/cache. Exit code 4 when a test is vacuous or fails as it is; with --strict also for what is unguarded."
     ),
-    arguments=(Argument(name="TEST", help="the tests, as for pytest (default: the setting tutorial.tests, else tests)", many=True, required=False, complete="files"),),
+    arguments=(Argument(name="TEST", help="the tests, as for pytest (default: the setting tutorial.tests, else tests)", is_repeatable=True, required=False, complete="files"),),
     options=(
         Option(flags=("--program",), metavar="NAME", help="the program that the tests are about (default: the setting project.program, else what the project installs)"),
         Option(flags=("--pytest",), metavar="CMD", help="the command that runs pytest (default: [project] pytest)"),
@@ -46,7 +46,7 @@ COMMAND = Command(
         Option(flags=("--jobs",), metavar="N", kind="int", help="tests at a time (default: one for each processor)"),
         Option(flags=("--strict",), help="fail also when something is unguarded"),
     ),
-    rest="PYTEST ARGS",
+    trailing_help="PYTEST ARGS",
     examples=(
         ("mngr e2e audit", "all tests of the tutorial, in every way"),
         ("mngr e2e audit tests/e2e/test_list.py --modes drop", "which options would nobody miss?"),
@@ -57,17 +57,17 @@ COMMAND = Command(
 
 def run(cli: Cli, args: Args) -> int:
     """Audit, show, and fail when a test would not notice anything."""
-    from mngr.tmr.verify.checkout_audit import audits
+    from mngr.tmr.verify.checkout_audit import audit_checkout
 
-    root = root_of(cli)
+    root = get_project_root(cli)
     settings = cli.context.settings
     tutorial = str(settings.get("tutorial.file") or "tutorial.sh")
 
-    def say(one: Audited, was_known: bool) -> None:
+    def say(one: AuditResult, was_known: bool) -> None:
         if not was_known:
-            cli.say(f"{one.outcome}: {one.test}{f': {one.why}' if one.why else ''}")
+            cli.print_message(f"{one.outcome}: {one.test}{f': {one.why}' if one.why else ''}")
 
-    report = audits(cli.context.local, root, _wish(cli, args, root), tutorial, say)
+    report = audit_checkout(cli.context.local_host, root, _build_audit_request(cli, args, root), tutorial, say)
     holes = [hole for one in report.audited for hole in one.holes]
     counts = {
         "tests": len(report.audited), "vacuous": report.count("vacuous"), "failing": report.count("failing"), "unclear": report.count("unclear"), "left": report.count("left"),
@@ -76,24 +76,28 @@ def run(cli: Cli, args: Args) -> int:
     }  # fmt: skip
     tests = [{"test": one.test, "outcome": one.outcome, "why": one.why, "runs": one.runs, "seconds": round(one.seconds, 3)} for one in report.audited]  # fmt: skip
     said = {"failing": "fails as it is", "unclear": "cannot be told"}
-    failing = [
-        f"{one.test}: {said[one.outcome]}: {one.why}\n" for one in report.audited if one.outcome in said
-    ]
-    text = "".join([*failing, *(f"{_line(hole)}\n" for hole in holes)]) + _summary(report, counts)
+    failing = [f"{one.test}: {said[one.outcome]}: {one.why}\n" for one in report.audited if one.outcome in said]
+    text = "".join([*failing, *(f"{_format_hole(hole)}\n" for hole in holes)]) + _format_summary(report, counts)
     rows = [hole.to_dict() for hole in holes]
-    render.rows(
-        cli, "findings", rows, terminal_text.clean(text), program=report.program, counts=counts, tests=tests
+    render.render_rows(
+        cli,
+        "findings",
+        rows,
+        terminal_text.strip_controls(text),
+        program=report.program,
+        counts=counts,
+        tests=tests,
     )
     is_bad = counts["vacuous"] or counts["failing"] or (args["strict"] and holes)
-    return _SOME if is_bad else 0
+    return _SOME_FAILED_CODE if is_bad else 0
 
 
-def _line(hole: Hole) -> str:
+def _format_hole(hole: AuditGap) -> str:
     return f"{hole.path}:{hole.line}: {hole.rule.replace('-', ' ')} ({hole.mode}): {hole.what}"
 
 
-def _summary(report: Report, counts: dict[str, int]) -> str:
-    said = [f"{counts['tests']} of {report.known} tests", f"{counts['vacuous']} vacuous"]
+def _format_summary(report: AuditReport, counts: dict[str, int]) -> str:
+    said = [f"{counts['tests']} of {report.test_count} tests", f"{counts['vacuous']} vacuous"]
     for key in ("command", "option"):
         if count := counts[f"unguarded_{key}s"]:
             said.append(f"{count} {key}{'s' if count > 1 else ''} unguarded")
@@ -109,16 +113,17 @@ def _summary(report: Report, counts: dict[str, int]) -> str:
     return f"{said[0]}: {', '.join(said[1:])}"
 
 
-def _wish(cli: Cli, args: Args, root: str) -> Wish:
+def _build_audit_request(cli: Cli, args: Args, root: str) -> AuditOptions:
     from mngr.tmr.verify.audit import MODES
-    from mngr.tmr.verify.checkout_audit import Wish
+    from mngr.tmr.verify.checkout_audit import AuditOptions
 
     settings = cli.context.settings
     modes = [mode.strip() for mode in args["modes"].split(",") if mode.strip()]
     for mode in modes:
         if mode not in MODES:
             raise UsageError(
-                f"there is no mode {mode!r}", closest(mode, list(MODES)) or f"modes: {', '.join(MODES)}"
+                f"there is no mode {mode!r}",
+                suggest_closest(mode, list(MODES)) or f"modes: {', '.join(MODES)}",
             )
     if not modes:
         raise UsageError("--modes: none is given", f"modes: {', '.join(MODES)}")
@@ -132,8 +137,8 @@ def _wish(cli: Cli, args: Args, root: str) -> Wish:
     except ValueError as error:
         raise UsageError(f"--program: {error}", "for example: --program mngr") from None
     usual = settings.get("tutorial.tests") or "tests"
-    paths = [from_root(cli, root, path) for path in args["test"] or [os.path.join(root, usual)]]
-    return Wish(
-        pytest=pytest_of(cli, args), paths=paths, args=args.rest or [], program=program, modes=modes, timeout=args["timeout"], jobs=args["jobs"],
-        changed_since=args["changed_since"], sample=args["sample"], seed=args["seed"], within=args["within"],
+    paths = [to_root_path(cli, root, path) for path in args["test"] or [os.path.join(root, usual)]]
+    return AuditOptions(
+        pytest=build_pytest_command(cli, args), paths=paths, args=args.rest or [], program=program, modes=modes, timeout=args["timeout"], jobs=args["jobs"],
+        changed_since=args["changed_since"], sample=args["sample"], seed=args["seed"], time_limit=args["within"],
     )  # fmt: skip

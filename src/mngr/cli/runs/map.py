@@ -7,20 +7,20 @@ import sys
 
 from mngr.base.errors import MngrError, UsageError
 from mngr.cli.framework import render
-from mngr.cli.framework.spec import Argument, Command, Option
-from mngr.cli.framework.table import COMMANDS
-from mngr.cli.runs.shared import (
-    BOUNDS,
-    NOTIFY,
-    WHO,
-    Progress,
-    exit_code,
-    keep_limits,
-    keep_wish,
-    parked,
-    root_of,
-    summary,
-    wish_of,
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import Argument, CommandSpec, Option
+from mngr.cli.runs.run_options import (
+    AGENT_OPTIONS,
+    LIMIT_OPTIONS,
+    NOTIFY_OPTION,
+    RunProgress,
+    build_agent_request,
+    build_parked_error,
+    compute_exit_code,
+    format_summary,
+    get_project_root,
+    merge_agent_request,
+    merge_limits,
 )
 
 TYPE_CHECKING = False
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mngr.cli.framework.parse import Args
     from mngr.mapreduce.run_dir import RunDir
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="map",
     summary=COMMANDS["map"][1],
     description=(
@@ -42,18 +42,18 @@ COMMAND = Command(
         "unless others are given then, but no --deadline, and repeats nothing that is settled.\n"
         "Exit code 4 when some failed, 5 when time or money ran out and the rest is parked."
     ),
-    arguments=(Argument(name="ITEM", help="what to work on; - reads one a line from standard input", many=True, required=False),),
+    arguments=(Argument(name="ITEM", help="what to work on; - reads one a line from standard input", is_repeatable=True, required=False),),
     options=(
         Option(flags=("-p", "--prompt"), metavar="TEXT", help="what each agent is told"),
         Option(flags=("--prompt-file",), metavar="FILE", help="the same from a file", complete="files"),
         Option(flags=("--output",), metavar="FILE", help="what each must leave in $MNGR_OUTPUT_DIR; it is reminded"),
         Option(flags=("--name",), metavar="RUN", help="what to call the run (default: its time)"),
         Option(flags=("--resume",), metavar="RUN", help="go on with a run", complete="runs"),
-        NOTIFY,
-        *WHO,
-        *BOUNDS,
+        NOTIFY_OPTION,
+        *AGENT_OPTIONS,
+        *LIMIT_OPTIONS,
     ),
-    rest="ARGS",
+    trailing_help="ARGS",
     examples=(
         ("mngr map a.py b.py --agent claude -p 'add types to {item}' --yolo --sandbox", "an agent for each file"),
         ("git ls-files | mngr map - --max-agents 4 -- sh -c 'wc $0 >$MNGR_OUTPUT_DIR/size' {item}", "a command for each"),
@@ -64,55 +64,51 @@ COMMAND = Command(
 
 def run(cli: Cli, args: Args) -> int:
     """Make the run or take it up, and see it through."""
-    from mngr.mapreduce.item_recipe import Items
+    from mngr.mapreduce.item_recipe import ItemRecipe
     from mngr.mapreduce.journal import Journal
-    from mngr.mapreduce.run_dir import find_run
-    from mngr.mapreduce.run_repo import begin
-    from mngr.mapreduce.scheduler import Engine
+    from mngr.mapreduce.run_dir import get_run
+    from mngr.mapreduce.run_repo import create_run
+    from mngr.mapreduce.scheduler import Scheduler
 
-    root = root_of(cli)
+    root = get_project_root(cli)
     if args["resume"] is not None:
-        place = find_run(root, args["resume"])
-        plan = _plan(place)
+        place = get_run(root, args["resume"])
+        plan = _load_plan(place)
     else:
-        plan = _wanted(cli, args)
-    limits = keep_limits(args, plan.get("limits", {}))
-    wish = wish_of(cli, args, "map", args["agent"] or plan["agent"]).replace(args=plan["args"])
-    wish = keep_wish(args, wish, plan.get("wish", {}))
+        plan = _build_new_plan(cli, args)
+    limits = merge_limits(args, plan.get("limits", {}))
+    wish = build_agent_request(cli, args, "map", args["agent"] or plan["agent"]).replace(args=plan["args"])
+    wish = merge_agent_request(args, wish, plan.get("wish", {}))
     if args["resume"] is None:
         plan |= {"limits": {**limits.to_dict(), "deadline": None}, "wish": wish.to_dict()}
-        place, plan["base"] = begin(cli.fleet, root, args["name"])
+        place, plan["base"] = create_run(cli.fleet, root, args["name"])
         with open(place.plan, "w", encoding="utf-8") as file:
             json.dump(plan, file, indent=2)
-    cli.say(f"run {place.name}")
-    recipe = Items(plan["items"], plan["prompt"], plan["args"], plan["base"], plan["output"])
+    cli.print_message(f"run {place.name}")
+    recipe = ItemRecipe(plan["items"], plan["prompt"], plan["args"], plan["base"], plan["output"])
     with Journal(place.journal) as journal:
-        say = Progress(cli, notify=args["notify"], rows=journal.rows)
-        engine = Engine(cli.fleet, place, journal, recipe, wish, limits, say)
+        say = RunProgress(cli, notify=args["notify"], rows=journal.rows)
+        engine = Scheduler(cli.fleet, place, journal, recipe, wish, limits, say)
         try:
             state = engine.run()
         except KeyboardInterrupt:
             say.close()
-            cli.say(f"no more launches; agents go on. Go on: mngr map --resume {place.name}")
+            cli.print_message(f"no more launches; agents go on. Go on: mngr map --resume {place.name}")
             raise
         finally:
             say.close()
     rows = [{"item": one.task.title, "slug": slug, "outcome": one.outcome, "reason": one.reason, "agent": one.agent,
-             "commit": one.commit, "outputs": place.task(slug, "outputs")} for slug, one in state.tasks.items()]  # fmt: skip
+             "commit": one.commit, "outputs": place.task_path(slug, "outputs")} for slug, one in state.tasks.items()]  # fmt: skip
     if cli.format != "jsonl":
-        render.rows(cli, "tasks", rows, f"{summary(state)}: {place.path}", run=place.name)
-    code = exit_code(state)
+        render.render_rows(cli, "tasks", rows, f"{format_summary(state)}: {place.path}", run=place.name)
+    code = compute_exit_code(state)
     if code == 5:
-        raise parked(f"mngr map --resume {place.name}", state)
+        raise build_parked_error(f"mngr map --resume {place.name}", state)
     return code
 
 
-def _wanted(cli: Cli, args: Args) -> dict[str, Any]:
-    items = [
-        text
-        for item in args["item"] or []
-        for text in (sys.stdin.read().splitlines() if item == "-" else [item])
-    ]
+def _build_new_plan(cli: Cli, args: Args) -> dict[str, Any]:
+    items = [text for item in args["item"] or [] for text in (sys.stdin.read().splitlines() if item == "-" else [item])]
     items = [item for item in items if item.strip()]
     if not items:
         raise UsageError("there is no item", "name some, or give - to read them from standard input")
@@ -121,12 +117,10 @@ def _wanted(cli: Cli, args: Args) -> dict[str, Any]:
         if prompt is not None:
             raise UsageError("--prompt and --prompt-file exclude each other", "give one of them")
         try:
-            with open(cli.context.path(args["prompt_file"]), encoding="utf-8") as file:
+            with open(cli.context.resolve_path(args["prompt_file"]), encoding="utf-8") as file:
                 prompt = file.read()
         except OSError as error:
-            raise MngrError(
-                f"cannot read {args['prompt_file']}: {error.strerror}", "check the path"
-            ) from None
+            raise MngrError(f"cannot read {args['prompt_file']}: {error.strerror}", "check the path") from None
     rest = args.rest or []
     kind = args["agent"] or ("command" if rest and prompt is None else None)
     if kind is None:
@@ -144,7 +138,7 @@ def _wanted(cli: Cli, args: Args) -> dict[str, Any]:
     }
 
 
-def _plan(place: RunDir) -> dict[str, Any]:
+def _load_plan(place: RunDir) -> dict[str, Any]:
     with open(place.plan, encoding="utf-8") as file:
         plan: dict[str, Any] = json.load(file)
     if plan.get("kind") != "map":

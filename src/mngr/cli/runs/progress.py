@@ -7,29 +7,38 @@ import sys
 import threading
 import time
 
-from mngr.base.clock import parse_stamp
-from mngr.cli.framework.terminal_text import columns, fit, size
+from mngr.base.clock import parse_timestamp
+from mngr.cli.framework.terminal_text import count_columns, fit_line, get_terminal_size
 from mngr.mapreduce import host_costs
-from mngr.mapreduce.run_state import RunState, step
+from mngr.mapreduce.run_state import RunState, apply_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-_PACE = 0.25  # seconds between two pictures
-_NEWEST = 5  # lines of what happened last
-_ALERTS = 3  # lines of what somebody should look at
-_ALERT = ("alert", "alarm", "alarm_over", "window", "held", "launch_failed", "pull_failed", "release_failed")
-_ORDER = ("queued", "launching", "working", "talking", "parked", "pulling", "checking")
-_BAR = 30
+_DRAW_INTERVAL = 0.25  # seconds between two pictures
+_RECENT_LINES = 5  # lines of what happened last
+_ALERT_LINES = 3  # lines of what somebody should look at
+_ALERT_EVENTS = (
+    "alert",
+    "alarm",
+    "alarm_over",
+    "window",
+    "held",
+    "launch_failed",
+    "pull_failed",
+    "release_failed",
+)
+_STATE_ORDER = ("queued", "launching", "working", "talking", "parked", "pulling", "checking")
+_BAR_WIDTH = 30
 
 
-class Screen:
+class ProgressScreen:
     """Hears rows and draws; a thread of its own keeps the clock going. `rows` are those of a run that goes on."""
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:
-        self._state = RunState(tasks={}, facts={}, alerts=[], hosts={})
+        self._state = RunState(tasks={}, recipe_rows={}, alerts=[], hosts={})
         self._news: dict[bool, list[str]] = {False: [], True: []}  # what happened; what is an alert
         self._lines: list[str] = []  # on the screen now
         self._began = time.time()
@@ -37,27 +46,27 @@ class Screen:
         self._guard = threading.Lock()
         self._done = threading.Event()
         for row in rows:
-            self.add(row)
+            self.add_row(row)
         if rows:
             self._began = time.time()
-            self._paced = self._began, len(self._state.in_state("settled"))
-        threading.Thread(target=self._draw_on, daemon=True).start()
+            self._paced = self._began, len(self._state.list_in_state("settled"))
+        threading.Thread(target=self._draw_until_closed, daemon=True).start()
 
-    def add(self, row: dict[str, Any]) -> None:
+    def add_row(self, row: dict[str, Any]) -> None:
         """One more row of the journal."""
         with self._guard:
-            self._state = step(self._state, row)
-            at = parse_stamp(row["at"])
+            self._state = apply_row(self._state, row)
+            at = parse_timestamp(row["at"])
             self._began = at if row["type"] == "resumed" else min(self._began, at)
             if row["type"] == "resumed" or (row["type"] == "launch" and self._paced is None):
-                self._paced = at, len(self._state.in_state("settled"))
-            text = line_of(row)
+                self._paced = at, len(self._state.list_in_state("settled"))
+            text = format_row(row)
             if text:
-                kind = row["type"] in _ALERT
-                self._news[kind] = [*self._news[kind], text][-(_ALERTS if kind else _NEWEST) :]
+                kind = row["type"] in _ALERT_EVENTS
+                self._news[kind] = [*self._news[kind], text][-(_ALERT_LINES if kind else _RECENT_LINES) :]
 
     @contextlib.contextmanager
-    def aside(self) -> Iterator[None]:
+    def release_terminal(self) -> Iterator[None]:
         """The terminal is somebody else's meanwhile; the next picture comes below."""
         with self._guard:
             try:
@@ -71,55 +80,53 @@ class Screen:
         with self._guard:
             self._done.set()
 
-    def _draw_on(self) -> None:
-        while not self._done.wait(_PACE):
+    def _draw_until_closed(self) -> None:
+        while not self._done.wait(_DRAW_INTERVAL):
             self._draw()
 
     def _draw(self) -> None:
         with self._guard:
             if self._done.is_set():
                 return
-            wide, high = size()
-            lines = [fit(line, wide - 1) for line in self._picture(wide)[: high - 1]]
-            rows = sum(
-                1 + max(0, columns(line) - 1) // wide for line in self._lines
-            )  # it may be narrower now
+            wide, high = get_terminal_size()
+            lines = [fit_line(line, wide - 1) for line in self._render_lines(wide)[: high - 1]]
+            rows = sum(1 + max(0, count_columns(line) - 1) // wide for line in self._lines)  # it may be narrower now
             over = f"\x1b[{rows}F" if rows else ""
             sys.stderr.write(over + "".join(f"\x1b[2K{line}\n" for line in lines) + "\x1b[J")
             sys.stderr.flush()
             self._lines = lines
 
-    def _picture(self, wide: int) -> list[str]:
+    def _render_lines(self, wide: int) -> list[str]:
         tasks = list(self._state.tasks.values())
-        head, facts = f"{_clock(time.time() - self._began)}  ", self._state.facts
+        head, facts = f"{_format_duration(time.time() - self._began)}  ", self._state.recipe_rows
         if not tasks:
             collected = facts.get("collected")
             if collected is None:
                 return [f"{head}collecting tests"]
             return [f"{head}baseline: {len(facts.get('ran', []))} runs of {len(collected[0]['tests'])} tests"]
-        settled = self._state.in_state("settled")
-        so_far = f"{len(settled)} of {len(tasks)} settled{self._rest(len(settled), len(tasks))}"
-        most = min(_BAR, wide - len(head + so_far) - 4)
+        settled = self._state.list_in_state("settled")
+        so_far = f"{len(settled)} of {len(tasks)} settled{self._format_remaining_time(len(settled), len(tasks))}"
+        most = min(_BAR_WIDTH, wide - len(head + so_far) - 4)
         done = most * len(settled) // len(tasks)
         bar = f"[{'#' * done}{'.' * (most - done)}] " if most >= 5 else ""
         states = [one.state for one in tasks if one.state != "settled"]
         lines = [
             head + bar + so_far,
-            _counts(states, _ORDER),
-            _counts([str(one.outcome) for one in settled]),
-            self._causes(),
-            self._spent(),
+            _format_counts(states, _STATE_ORDER),
+            _format_counts([str(one.outcome) for one in settled]),
+            self._format_root_causes(),
+            self._format_cost(),
         ]
-        if self._state.waits is not None:
-            lines.append(f"no launches: {self._state.waits}")
+        if self._state.wait_reason is not None:
+            lines.append(f"no launches: {self._state.wait_reason}")
         if self._state.open_alarm is not None:
             lines.append(f"ALARM: {self._state.open_alarm['text']}")
         lines += [f"! {line}" for line in self._news[True]]
         lines += self._news[False]
         return [lines[0], *(f"  {line}" for line in lines[1:] if line)]
 
-    def _causes(self) -> str:
-        facts = self._state.facts
+    def _format_root_causes(self) -> str:
+        facts = self._state.recipe_rows
         causes = [row["cluster"] for row in facts.get("cluster", [])]
         if not causes:
             return ""
@@ -127,39 +134,37 @@ class Screen:
         ends = f"{len(facts.get('base', []))} repaired, {len(facts.get('held', []))} given up"
         return f"{len(causes)} shared cause{'s' * (len(causes) > 1)} of {tests} tests: {ends}"
 
-    def _spent(self) -> str:
+    def _format_cost(self) -> str:
         used = [one.usage for one in self._state.tasks.values() if one.usage]
         tokens = sum(int(one.get(key) or 0) for one in used for key in ("input_tokens", "output_tokens"))
         cost = sum(float(one.get("cost_usd") or 0.0) for one in used)
         more = " and what has no known price" if any(one.get("cost_usd") is None for one in used) else ""
-        rented = host_costs.bill(list(self._state.hosts.values()))
+        rented = host_costs.summarize_costs(list(self._state.hosts.values()))
         parts = [f"{tokens} tokens, ${cost:.2f}{more}"] if tokens else []
         parts += [f"{rented['running']} of {rented['made']} hosts run"] if rented["made"] else []
         parts += [f"${rented['cost_usd']:.2f} for hosts"] if rented["cost_usd"] is not None else []
         return ", ".join(parts)
 
-    def _rest(self, settled: int, all_: int) -> str:
+    def _format_remaining_time(self, settled: int, all_: int) -> str:
         """How fast it goes, and how long it will take at that pace."""
         since, before = self._paced or (0.0, settled)
         if settled - before < 3 or settled == all_:
             return ""
         pace = (settled - before) / max(time.time() - since, 0.001)
-        return f", {pace * 60:.1f} a minute, {_clock((all_ - settled) / pace)} to go"
+        return f", {pace * 60:.1f} a minute, {_format_duration((all_ - settled) / pace)} to go"
 
 
-def _counts(words: list[str], order: tuple[str, ...] = ()) -> str:
+def _format_counts(words: list[str], order: tuple[str, ...] = ()) -> str:
     """How often each, in an order or by the alphabet."""
-    return ", ".join(
-        f"{number} {word}" for word in order or sorted(set(words)) if (number := words.count(word))
-    )
+    return ", ".join(f"{number} {word}" for word in order or sorted(set(words)) if (number := words.count(word)))
 
 
-def _clock(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     minutes, rest = divmod(max(0, int(seconds)), 60)
     return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"
 
 
-def line_of(row: dict[str, Any]) -> str | None:
+def format_row(row: dict[str, Any]) -> str | None:
     kind, slug = row["type"], row.get("slug")
     if kind == "standing":
         counts = ", ".join(f"{number} {word}" for word, number in row["counts"].items())
@@ -179,9 +184,7 @@ def line_of(row: dict[str, Any]) -> str | None:
     if kind == "prepare":
         return f"a host of {row['provider']} is being prepared, which all others are made from"
     if kind == "released" and row["agents"]:
-        return (
-            f"{row['host']}: given back; mngr undestroy brings each of its {len(row['agents'])} agents back"
-        )
+        return f"{row['host']}: given back; mngr undestroy brings each of its {len(row['agents'])} agents back"
     if kind == "release_failed":
         return f"{row['host']}: could not be given back, and will be tried again: {row['error']}"
     if kind == "remind":

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 
 from mngr.base.errors import UsageError
-from mngr.cli.framework.run import is_terminal
-from mngr.cli.framework.spec import Command, Option
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.run import is_interactive
+from mngr.cli.framework.spec import CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="web",
     summary=COMMANDS["web"][1],
     description=(
@@ -48,32 +48,32 @@ COMMAND = Command(
 
 def run(cli: Cli, args: Args) -> int:
     """Serve until a signal comes, or write the pages."""
-    from mngr.tutorial.locate import Places
+    from mngr.tutorial.paths import TutorialPaths
 
-    place, script = cli.context.path(args["e2e"]), Places(cli.context).file
-    opens = args["open"] if "open" in args.chosen else is_terminal() and args["export"] is None
+    place, script = cli.context.resolve_path(args["e2e"]), TutorialPaths(cli.context).file
+    opens = args["open"] if "open" in args.chosen else is_interactive() and args["export"] is None
     if args["export"] is not None:
         if "port" in args.given:
             raise UsageError("--port and --export exclude each other", "leave one of them out")
-        from mngr.web.live.export import export
+        from mngr.web.live.export import export_pages
 
-        first = export(place, cli.context.path(args["export"]), script)
-        cli.out(first)
+        first = export_pages(place, cli.context.resolve_path(args["export"]), script)
+        cli.print_data(first)
         if opens:
             open_page(f"file://{first}")
         return 0
     from mngr.web import artifacts
-    from mngr.web.live.server import Server
+    from mngr.web.live.server import PageServer
 
     artifacts.list_runs(place)
-    with Server(place, args["port"], script) as server:
+    with PageServer(place, args["port"], script) as server:
         print(server.url, flush=True)
         if opens:
             open_page(server.url)
         try:
             server.serve_forever(poll_interval=0.1)
         except KeyboardInterrupt:
-            cli.say("stopped")
+            cli.print_message("stopped")
     return 0
 
 

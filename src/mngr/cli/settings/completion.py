@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from mngr.base.errors import UsageError
-from mngr.cli.framework.spec import Argument, Command, Option
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import Argument, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="completion",
     summary=COMMANDS["completion"][1],
     description=(
@@ -27,7 +27,7 @@ COMMAND = Command(
             help="print what fits as word N of WORDS; the scripts ask this",
         ),
     ),
-    rest="WORDS",
+    trailing_help="WORDS",
     examples=(
         (
             "mngr completion bash >~/.local/share/bash-completion/completions/mngr",
@@ -37,7 +37,7 @@ COMMAND = Command(
         ("mngr completion fish >~/.config/fish/completions/mngr.fish", "fish: at once"),
         ("mngr completion bash --index 1 -- mngr cre", "what a script asks"),
     ),
-    mends=True,
+    can_run_without_settings=True,
 )
 
 
@@ -47,20 +47,20 @@ def run(cli: Cli, args: Args) -> int:
     if shell not in _SCRIPTS:
         raise UsageError(f"there is no completion for {shell!r}", "one of: " + ", ".join(_SCRIPTS))
     if args["index"] is None:
-        cli.out(_SCRIPTS[shell])
+        cli.print_data(_SCRIPTS[shell])
         return 0
-    from mngr.cli.framework.candidates import candidates
+    from mngr.cli.framework.completion_candidates import list_candidates
 
     words = [*(args.rest or []), ""][1 : args["index"] + 1]
     prefix = ""
     if shell == "bash":  # which takes --state=RUN apart at the =
-        words, prefix = _rejoin(words)
-    for word, what in candidates(cli.context, words or [""]):
-        cli.out(word.removeprefix(prefix) if shell == "bash" else f"{word}\t{what}")
+        words, prefix = _rejoin_split_words(words)
+    for word, what in list_candidates(cli.context, words or [""]):
+        cli.print_data(word.removeprefix(prefix) if shell == "bash" else f"{word}\t{what}")
     return 0
 
 
-def _rejoin(words: list[str]) -> tuple[list[str], str]:
+def _rejoin_split_words(words: list[str]) -> tuple[list[str], str]:
     """`--state`, `=`, `RUN` as one word again, and what of it bash holds to be written already."""
     joined: list[str] = []
     for word in words:

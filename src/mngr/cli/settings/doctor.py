@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from mngr.base.errors import MngrError
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.spec import Argument, Command
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import Argument, CommandSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="doctor",
     summary=COMMANDS["doctor"][1],
     description=(
@@ -22,9 +22,7 @@ COMMAND = Command(
         "Changes nothing. Exits 1 when something that is needed is missing."
     ),
     arguments=(
-        Argument(
-            name="TARGET", help="@HOST, @.PROVIDER, or a kind of agent", required=False, complete="targets"
-        ),
+        Argument(name="TARGET", help="@HOST, @.PROVIDER, or a kind of agent", required=False, complete="targets"),
     ),
     examples=(
         ("mngr doctor", "this machine"),
@@ -35,20 +33,20 @@ COMMAND = Command(
         ),
         ("mngr doctor @local --format json", "the same for a program"),
     ),
-    mends=True,
+    can_run_without_settings=True,
 )
 
 
 def run(cli: Cli, args: Args) -> int:
     """Look, show, and fail when something needed is missing."""
-    from mngr.cli.settings.shared import check_option
+    from mngr.cli.settings.scopes import check_option
 
     checks = cli.fleet.doctor(args["target"], lambda key, value: check_option(cli.context, key, value))
-    shown = render.table(
+    shown = render.format_table(
         ("STATUS", "CHECK", "FOUND"), [(c.status, c.name, c.problem or c.found or "") for c in checks]
     )
     mend = "".join(f"to mend {check.name}: {check.hint}\n" for check in checks if check.hint)
-    render.rows(cli, "checks", [check.to_dict() for check in checks], shown + terminal_text.clean(mend))
+    render.render_rows(cli, "checks", [check.to_dict() for check in checks], shown + terminal_text.strip_controls(mend))
     wrong = [check for check in checks if check.status == "error"]
     if wrong:
         what = ", ".join(check.name for check in wrong)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render
-from mngr.cli.framework.spec import Command, Option
-from mngr.cli.framework.table import COMMANDS
-from mngr.cli.settings.shared import show
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import CommandSpec, Option
+from mngr.cli.settings.scopes import format_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="init",
     summary=COMMANDS["init"][1],
     description=(
@@ -28,24 +28,24 @@ COMMAND = Command(
         ("mngr init", "write .mngr/settings.toml and say what was found"),
         ("mngr init --dry-run", "only look"),
     ),
-    mends=True,
+    can_run_without_settings=True,
 )
 
 
 def run(cli: Cli, args: Args) -> int:
     """Look, say what was found, write."""
     project = cli.fleet.init(force=args["force"], dry_run=args["dry_run"])
-    findings = [finding.to_dict() for finding in project.findings]
-    lines = [(f.key, show(f.value), f.because) for f in project.findings]
+    findings = [finding.to_dict() for finding in project.settings]
+    lines = [(f.key, format_value(f.value), f.because) for f in project.settings]
     found = (
-        render.table(("SETTING", "VALUE", "BECAUSE OF"), lines)
+        render.format_table(("SETTING", "VALUE", "BECAUSE OF"), lines)
         if lines
         else "found nothing that says how to set the project up\n"
     )
     item = {"path": project.path, "written": not args["dry_run"], "findings": findings, "text": project.text}
     if args["dry_run"] and cli.format == "human":
-        cli.say(found.rstrip("\n"))
-        cli.out(project.text)
+        cli.print_message(found.rstrip("\n"))
+        cli.print_data(project.text)
         return 0
-    render.one(cli, item, f"{found}wrote {project.path}")
+    render.render_item(cli, item, f"{found}wrote {project.path}")
     return 0

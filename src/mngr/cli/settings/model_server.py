@@ -7,15 +7,15 @@ import sys
 
 from mngr.base.errors import UsageError
 from mngr.cli.framework import render
-from mngr.cli.framework.spec import Argument, Command, Option
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import Argument, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="model-server",
     summary=COMMANDS["model-server"][1],
     description=(
@@ -69,30 +69,24 @@ def run(cli: Cli, args: Args) -> int:
 
     from mngr.testkit.modelserver import ModelServer
 
-    script = _read(args["script"])
+    script = _read_script(args["script"])
     ends = {signal.SIGTERM}
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:  # a shell's background job is not interrupted by ^C
         ends.add(signal.SIGINT)
-    signal.pthread_sigmask(
-        signal.SIG_BLOCK, ends
-    )  # before the threads are made, so that none of them takes it
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # before the threads are made, so that none of them takes it
     if args["port"] > 65535:
         raise UsageError(f"there is no port {args['port']}", "a port is at most 65535; 0 takes a free one")
     try:
-        server = ModelServer(
-            script, listen=args["listen"], port=args["port"], log=args["log"], dump=args["dump"]
-        )
+        server = ModelServer(script, listen=args["listen"], port=args["port"], log=args["log"], dump=args["dump"])
     except OSError as error:
-        raise UsageError(
-            f"cannot write {error.filename}: {error.strerror}", "see: mngr model-server --help"
-        ) from None
+        raise UsageError(f"cannot write {error.filename}: {error.strerror}", "see: mngr model-server --help") from None
     with server:
-        render.one(cli, {"url": server.url(), "pid": os.getpid()}, server.url())
+        render.render_item(cli, {"url": server.url(), "pid": os.getpid()}, server.url())
         sys.stdout.flush()
         return 128 + signal.sigwait(ends)
 
 
-def _read(text: str) -> str:
+def _read_script(text: str) -> str:
     """The script that the user named; UsageError when there is none to be read."""
     if text.strip()[:1] in ("[", "{"):
         return text
@@ -103,6 +97,4 @@ def _read(text: str) -> str:
             return file.read()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise UsageError(
-            f"cannot read the script {text}: {reason}", "give a JSON file, or JSON in one word"
-        ) from None
+        raise UsageError(f"cannot read the script {text}: {reason}", "give a JSON file, or JSON in one word") from None

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from mngr import __version__
 from mngr.cli.framework import render
-from mngr.cli.framework.spec import Command
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import CommandSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="version",
     summary=COMMANDS["version"][1],
     examples=(("mngr version", "also: mngr --version"),),
-    mends=True,
+    can_run_without_settings=True,
 )
 
 
@@ -24,5 +24,5 @@ def run(cli: Cli, args: Args) -> int:
     """Print it."""
     import platform
 
-    render.one(cli, {"version": __version__, "python": platform.python_version()}, f"mngr {__version__}")
+    render.render_item(cli, {"version": __version__, "python": platform.python_version()}, f"mngr {__version__}")
     return 0

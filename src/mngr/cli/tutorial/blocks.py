@@ -6,23 +6,23 @@ import sys
 
 from mngr.base.errors import MngrError
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.spec import Argument, Command
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import Argument, CommandSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
-    from mngr.tutorial.blocks import Script
+    from mngr.tutorial.blocks import TutorialScript
 
-FILE = Argument(
+FILE_ARGUMENT = Argument(
     name="FILE",
     help="the tutorial script (default: the setting tutorial.file, else tutorial.sh)",
     required=False,
     complete="files",
 )
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="tutorial blocks",
     summary=COMMANDS["tutorial blocks"][1],
     description=(
@@ -30,7 +30,7 @@ COMMAND = Command(
         "does not count. A block is known by a hash of what it says, whatever its indentation. A paragraph of comments is\n"
         "a heading, and a heading with no block under it is a blank to fill. What cannot be read is named with its line."
     ),
-    arguments=(FILE,),
+    arguments=(FILE_ARGUMENT,),
     examples=(
         ("mngr tutorial blocks", "the blocks of this project's tutorial"),
         (
@@ -45,24 +45,24 @@ COMMAND = Command(
 def run(cli: Cli, args: Args) -> int:
     """Read, show, and fail when some of it could not be read."""
     from mngr.tutorial.blocks import read_script
-    from mngr.tutorial.locate import Places
+    from mngr.tutorial.paths import TutorialPaths
 
-    places = Places(cli.context, args["file"])
-    script = read_script(places.file, places.shown(places.file))
+    places = TutorialPaths(cli.context, args["file"])
+    script = read_script(places.file, places.to_display_path(places.file))
     blocks = [block.to_dict() for block in script.blocks]
-    blanks = [blank.to_dict() for blank in script.blanks]
+    blanks = [blank.to_dict() for blank in script.empty_headings]
     problems = [problem.to_dict() for problem in script.problems]
-    render.rows(cli, "blocks", blocks, _human(script), blanks=blanks, problems=problems)
+    render.render_rows(cli, "blocks", blocks, _format_blocks(script), blanks=blanks, problems=problems)
     if script.problems:
         sys.stdout.flush()
         raise MngrError("; ".join(map(str, script.problems)), "mend the script at the lines that are named")
     return 0
 
 
-def _human(script: Script) -> str:
+def _format_blocks(script: TutorialScript) -> str:
     head = ("LINE", "ID", "COMMANDS", "SECTION", "BLOCK")
     rows = [(str(b.line), b.id, str(len(b.commands)), b.section or "", b.slug) for b in script.blocks]
     blanks = "".join(
-        f"{script.path}:{b.line}: to fill: {terminal_text.clean(b.title)}\n" for b in script.blanks
+        f"{script.path}:{b.line}: to fill: {terminal_text.strip_controls(b.title)}\n" for b in script.empty_headings
     )
-    return (render.table(head, rows) if rows else "there is no block\n") + blanks
+    return (render.format_table(head, rows) if rows else "there is no block\n") + blanks

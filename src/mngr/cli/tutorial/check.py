@@ -6,18 +6,18 @@ import sys
 
 from mngr.base.errors import MngrError
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.spec import Argument, Command, Option
-from mngr.cli.framework.table import COMMANDS
-from mngr.cli.tutorial.blocks import FILE
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import Argument, CommandSpec, Option
+from mngr.cli.tutorial.blocks import FILE_ARGUMENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
-    from mngr.tutorial.check import Finding, Report
-    from mngr.tutorial.fix import Fixed
+    from mngr.tutorial.check import TutorialFinding, TutorialReport
+    from mngr.tutorial.fix import FixedCitation
 
-TESTS = Argument(
+TESTS_ARGUMENT = Argument(
     name="TESTS",
     help="a test file or a directory of them (default: the setting tutorial.tests, else tests)",
     required=False,
@@ -31,7 +31,7 @@ _PLURALS = {
     "unreadable": "unreadable",
 }
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="tutorial check",
     summary=COMMANDS["tutorial check"][1],
     description=(
@@ -44,7 +44,7 @@ COMMAND = Command(
         "and, without failing for it, what is there twice. Tests marked pytest.mark.observed are counted apart: they say\n"
         "what was seen, and nobody has reviewed it. --format github makes annotations of a pull request."
     ),
-    arguments=(FILE, TESTS),
+    arguments=(FILE_ARGUMENT, TESTS_ARGUMENT),
     options=(Option(flags=("--fix",), help="rewrite stale citations whose block is beyond doubt"),),
     examples=(
         ("mngr tutorial check", "this project's tutorial and tests"),
@@ -58,34 +58,34 @@ COMMAND = Command(
 
 def run(cli: Cli, args: Args) -> int:
     """Compare, perhaps mend and compare again, show, and fail when something is missing."""
-    from mngr.tutorial.check import check
-    from mngr.tutorial.fix import fix_all
-    from mngr.tutorial.locate import Places
+    from mngr.tutorial.check import check_tutorial
+    from mngr.tutorial.fix import fix_citations
+    from mngr.tutorial.paths import TutorialPaths
 
-    places = Places(cli.context, args["file"], args["tests"])
-    report = check(places)
-    fixed: list[Fixed] = []
+    places = TutorialPaths(cli.context, args["file"], args["tests"])
+    report = check_tutorial(places)
+    fixed: list[FixedCitation] = []
     if args["fix"] and report.stale:
-        fixed = fix_all(report.stale, places.full)
-        report = check(places)
+        fixed = fix_citations(report.stale, places.to_full_path)
+        report = check_tutorial(places)
     if cli.format == "github":
-        cli.out("".join(_annotation(finding) for finding in report.findings))
+        cli.print_data("".join(_format_annotation(finding) for finding in report.findings))
     else:
         more = {
-            "ok": report.is_good,
+            "ok": report.is_complete,
             "counts": report.counts,
             "blocks": [one.to_dict() for one in report.blocks],
             "fixed": [one.to_dict() for one in fixed],
         }
         rows = [finding.to_dict() for finding in report.findings]
-        render.rows(cli, "findings", rows, _human(report, fixed), **more)
-    if not report.is_good:
+        render.render_rows(cli, "findings", rows, _format_report(report, fixed), **more)
+    if not report.is_complete:
         sys.stdout.flush()  # what is wrong stands before the error that sums it up
-        raise MngrError(_summary(report), _hint(report))
+        raise MngrError(_format_summary(report), _build_hint(report))
     return 0
 
 
-def _human(report: Report, fixed: list[Fixed]) -> str:
+def _format_report(report: TutorialReport, fixed: list[FixedCitation]) -> str:
     text = ""
     for one in fixed:
         said = f"left as it is: {one.error}" if one.error else "rewritten"
@@ -97,10 +97,10 @@ def _human(report: Report, fixed: list[Fixed]) -> str:
     text += f"{counts['cited']} of {counts['blocks']} blocks are cited"
     text += f"; {counts['observed']} observed, not reviewed" if counts["observed"] else ""
     text += f"; {counts['blanks']} blank to fill" if counts["blanks"] else ""
-    return terminal_text.clean(text)
+    return terminal_text.strip_controls(text)
 
 
-def _summary(report: Report) -> str:
+def _format_summary(report: TutorialReport) -> str:
     parts = [
         f"{count} {_PLURALS[kind] if count > 1 else kind}"
         for kind, count in report.counts.items()
@@ -109,7 +109,7 @@ def _summary(report: Report) -> str:
     return f"{report.script.path} is not what its tests say: {', '.join(parts)}"
 
 
-def _hint(report: Report) -> str:
+def _build_hint(report: TutorialReport) -> str:
     counts = report.counts
     if counts["unreadable"]:
         return "mend what cannot be read first"
@@ -120,13 +120,13 @@ def _hint(report: Report) -> str:
     return "correct the citations that are named"
 
 
-def _annotation(finding: Finding) -> str:
+def _format_annotation(finding: TutorialFinding) -> str:
     """A workflow command of GitHub's; what would end it early is escaped."""
     level = "warning" if finding.is_warning else "error"
-    path = _escaped(finding.path).replace(":", "%3A").replace(",", "%2C")
+    path = _escape_annotation(finding.path).replace(":", "%3A").replace(",", "%2C")
     message = finding.message + (f"\n{finding.diff}" if finding.diff else "")
-    return f"::{level} file={path},line={finding.line},title={finding.kind}::{_escaped(message.rstrip())}\n"
+    return f"::{level} file={path},line={finding.line},title={finding.kind}::{_escape_annotation(message.rstrip())}\n"
 
 
-def _escaped(text: str) -> str:
-    return terminal_text.clean(text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))
+def _escape_annotation(text: str) -> str:
+    return terminal_text.strip_controls(text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))

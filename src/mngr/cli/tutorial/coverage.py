@@ -6,19 +6,19 @@ import sys
 
 from mngr.base.errors import MngrError, UsageError
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.spec import Command, Option
-from mngr.cli.framework.table import COMMANDS
-from mngr.cli.tutorial.blocks import FILE
-from mngr.cli.tutorial.check import TESTS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import CommandSpec, Option
+from mngr.cli.tutorial.blocks import FILE_ARGUMENT
+from mngr.cli.tutorial.check import TESTS_ARGUMENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
-    from mngr.tutorial.blocks import Problem
-    from mngr.tutorial.coverage.coverage import CommandCover, Coverage
+    from mngr.tutorial.blocks import ReadProblem
+    from mngr.tutorial.coverage.coverage import CommandCoverage, TutorialCoverage
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="tutorial coverage",
     summary=COMMANDS["tutorial coverage"][1],
     description=(
@@ -26,7 +26,7 @@ COMMAND = Command(
         "yours. Shown is what stands in a block, run is what a test that cites a block ran, by the transcripts of the newest\n"
         "run in .mngr/e2e. A block has an unhappy path when something failed, on purpose, in a test that cites it."
     ),
-    arguments=(FILE, TESTS),
+    arguments=(FILE_ARGUMENT, TESTS_ARGUMENT),
     options=(
         Option(
             flags=("--program",),
@@ -53,8 +53,8 @@ def run(cli: Cli, args: Args) -> int:
     """Ask, read, show, and fail when something did not answer."""
     import shlex
 
-    from mngr.tutorial.coverage.coverage import cover
-    from mngr.tutorial.locate import Places
+    from mngr.tutorial.coverage.coverage import measure_coverage
+    from mngr.tutorial.paths import TutorialPaths
 
     name = args["program"] or cli.context.settings.get("project.program")
     if not name:
@@ -66,7 +66,7 @@ def run(cli: Cli, args: Args) -> int:
         program = []
     if not program:
         raise UsageError(f"{name!r} is no program", "for example: --program mngr")
-    found = cover(Places(cli.context, args["file"], args["tests"]), program, args["source"])
+    found = measure_coverage(TutorialPaths(cli.context, args["file"], args["tests"]), program, args["source"])
     more = {
         "program": found.program,
         "run": found.run,
@@ -75,27 +75,27 @@ def run(cli: Cli, args: Args) -> int:
         "problems": [problem.to_dict() for problem in found.problems],
     }
     rows = [one.to_dict() for one in found.commands]
-    render.rows(cli, "commands", rows, _human(found), **more)
+    render.render_rows(cli, "commands", rows, _format_coverage(found), **more)
     if found.run is None:
-        cli.say("there is no transcript in .mngr/e2e: run the tests to see what they run")
+        cli.print_message("there is no transcript in .mngr/e2e: run the tests to see what they run")
     if found.problems:
         sys.stdout.flush()
-        *others, last = map(_said, found.problems)
+        *others, last = map(_format_problem, found.problems)
         if others:
-            cli.say("\n".join(others))
+            cli.print_message("\n".join(others))
         raise MngrError(last, "mend it, and ask again")
     return 0
 
 
-def _said(problem: Problem) -> str:
+def _format_problem(problem: ReadProblem) -> str:
     return str(problem) if problem.line else f"{problem.path}: {problem.message}"
 
 
-def _human(found: Coverage) -> str:
+def _format_coverage(found: TutorialCoverage) -> str:
     text = ""
     if found.commands:
         head = ("COMMAND", "SHOWN", "RUN", "OPTIONS", "SHOWN", "RUN", "NEITHER")
-        text = render.table(head, [_row(one) for one in found.commands])
+        text = render.format_table(head, [_build_row(one) for one in found.commands])
     lines = [f"no unhappy path: line {b.line}, {b.slug}\n" for b in found.blocks if not b.unhappy]
     counts = found.counts
     text += "".join(lines)
@@ -104,10 +104,10 @@ def _human(found: Coverage) -> str:
         f"{counts['options_shown']} of {counts['options']} options are shown, {counts['options_run']} are run; "
         f"{counts['blocks_unhappy']} of {counts['blocks']} blocks have an unhappy path"
     )
-    return terminal_text.clean(text)
+    return terminal_text.strip_controls(text)
 
 
-def _row(one: CommandCover) -> tuple[str, ...]:
+def _build_row(one: CommandCoverage) -> tuple[str, ...]:
     shown = [option for option in one.options if option["shown"]]
     run = [option for option in one.options if option["run"]]
     neither = [option["flags"][-1] for option in one.options if not option["shown"] and not option["run"]]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render
-from mngr.cli.framework.spec import Command, Option
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="tutorial init",
     summary=COMMANDS["tutorial init"][1],
     description=(
@@ -31,12 +31,12 @@ COMMAND = Command(
 
 def run(cli: Cli, args: Args) -> int:
     """Write, and say what is missing."""
-    from mngr.tutorial.writing.init import init
+    from mngr.tutorial.writing.init import init_tutorial
 
-    begun = init(cli.context, args["program"])
+    begun = init_tutorial(cli.context, args["program"])
     said = "".join(f"wrote {path}\n" for path in begun.written) or "everything is there already\n"
     said += f"next: run the tests in {begun.tests}, and mngr tutorial check"
-    render.one(cli, begun.to_dict(), said)
+    render.render_item(cli, begun.to_dict(), said)
     if begun.missing:
-        cli.say(f"the tests cannot run yet: {begun.missing}")
+        cli.print_message(f"the tests cannot run yet: {begun.missing}")
     return 0

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render
-from mngr.cli.framework.spec import Argument, Command
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import Argument, CommandSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="tutorial install-command",
     summary=COMMANDS["tutorial install-command"][1],
     description=(
         "For Claude Code it is written into .claude/commands of the project, for Codex into the prompts of your own\n"
         "CODEX_HOME. There it is /sync-tutorial-to-e2e-tests (in Codex /prompts:sync-tutorial-to-e2e-tests)."
     ),
-    arguments=(Argument(name="AGENT", help="claude or codex (default: both)", required=False, many=True),),
+    arguments=(Argument(name="AGENT", help="claude or codex (default: both)", required=False, is_repeatable=True),),
     examples=(("mngr tutorial install-command claude", "for everybody who works on this project"),),
 )
 
 
 def run(cli: Cli, args: Args) -> int:
     """Write it."""
-    from mngr.tutorial.writing.slash_command import install
+    from mngr.tutorial.writing.slash_command import install_command
 
-    installed = install(cli.context, args["agent"] or [])
-    render.one(cli, installed.to_dict(), "\n".join(f"wrote {path}" for path in installed.paths))
+    installed = install_command(cli.context, args["agent"] or [])
+    render.render_item(cli, installed.to_dict(), "\n".join(f"wrote {path}" for path in installed.paths))
     return 0

@@ -4,35 +4,31 @@ from __future__ import annotations
 
 from mngr.base.errors import MngrError
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.spec import Command, Option
-from mngr.cli.framework.table import COMMANDS
-from mngr.cli.runs.shared import money
-from mngr.cli.tutorial.blocks import FILE
-from mngr.cli.tutorial.check import TESTS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import CommandSpec, Option
+from mngr.cli.runs.run_options import parse_dollars
+from mngr.cli.tutorial.blocks import FILE_ARGUMENT
+from mngr.cli.tutorial.check import TESTS_ARGUMENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
-    from mngr.tutorial.writing.sync import Synced
-    from mngr.tutorial.writing.worker import Wish
+    from mngr.tutorial.writing.sync import SyncResult
+    from mngr.tutorial.writing.worker import WriterRequest
 
 # Who works on a tutorial, where, and what it may cost.
-WORKER = (
+WORKER_OPTIONS = (
     Option(flags=("--agent",), metavar="KIND", default="mechanic", help="who does it", complete="kinds"),
-    Option(
-        flags=("--rounds",), metavar="N", kind="int", default=3, help="how often it is told what is wrong"
-    ),
-    Option(
-        flags=("--timeout",), metavar="TIME", kind="length", default=3600.0, help="how long a round may take"
-    ),
+    Option(flags=("--rounds",), metavar="N", kind="int", default=3, help="how often it is told what is wrong"),
+    Option(flags=("--timeout",), metavar="TIME", kind="length", default=3600.0, help="how long a round may take"),
     Option(flags=("--budget",), metavar="USD", help="what it may cost; it is stopped when it costs more"),
     Option(flags=("--on",), metavar="ADDRESS", help="where it works: @HOST or @.PROVIDER (default: here)"),
     Option(flags=("--sandbox",), help="behind walls, as in create"),
     Option(flags=("--network",), metavar="on|off|allow=HOST[:PORT],…", help="as in create"),
     Option(flags=("--yolo",), help="as in create: it asks nobody for permission"),
 )
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="tutorial sync",
     summary=COMMANDS["tutorial sync"][1],
     description=(
@@ -42,9 +38,9 @@ COMMAND = Command(
         "The mechanic needs no model: it runs each block several times and writes down what was the same each time, in tests\n"
         "that are marked as observed until somebody has reviewed them."
     ),
-    arguments=(FILE, TESTS),
-    options=WORKER,
-    rest="ARGS",
+    arguments=(FILE_ARGUMENT, TESTS_ARGUMENT),
+    options=WORKER_OPTIONS,
+    trailing_help="ARGS",
     examples=(
         ("mngr tutorial sync --sandbox", "tests for blocks that have none, without a model"),
         (
@@ -55,27 +51,27 @@ COMMAND = Command(
 )
 
 
-def wish_of(args: Args) -> Wish:
+def build_request(args: Args) -> WriterRequest:
     """What these options ask for; UsageError for a budget that is none."""
-    from mngr.tutorial.writing.worker import Wish
+    from mngr.tutorial.writing.worker import WriterRequest
 
-    return Wish(
+    return WriterRequest(
         agent=args["agent"], rounds=max(1, args["rounds"]), timeout=args["timeout"], sandbox=args["sandbox"],
-        network=args["network"], yolo=args["yolo"], on=args["on"], args=args.rest or [], budget=money(args, "budget"),
+        network=args["network"], yolo=args["yolo"], on=args["on"], args=args.rest or [], budget=parse_dollars(args, "budget"),
     )  # fmt: skip
 
 
 def run(cli: Cli, args: Args) -> int:
     """Have it done, show the table, and fail when something is still wrong."""
-    from mngr.tutorial.locate import Places
-    from mngr.tutorial.writing.sync import sync
+    from mngr.tutorial.paths import TutorialPaths
+    from mngr.tutorial.writing.sync import sync_tests
 
-    synced = sync(cli.context, Places(cli.context, args["file"], args["tests"]), wish_of(args))
+    synced = sync_tests(cli.context, TutorialPaths(cli.context, args["file"], args["tests"]), build_request(args))
     more = {key: value for key, value in synced.to_dict().items() if key != "rows"}
-    render.rows(cli, "blocks", synced.rows, _human(synced), **more)
-    if synced.is_good:
+    render.render_rows(cli, "blocks", synced.rows, _format_synced(synced), **more)
+    if synced.is_complete:
         return 0
-    cli.say(terminal_text.clean("\n".join(synced.problems)))
+    cli.print_message(terminal_text.strip_controls("\n".join(synced.problems)))
     count = len(synced.problems)
     raise MngrError(
         f"{count} {'thing is' if count == 1 else 'things are'} still wrong",
@@ -85,7 +81,7 @@ def run(cli: Cli, args: Args) -> int:
     )
 
 
-def _human(synced: Synced) -> str:
+def _format_synced(synced: SyncResult) -> str:
     if synced.agent is None:
         return "every block has a test, and every citation matches"
     text = ""
@@ -93,4 +89,4 @@ def _human(synced: Synced) -> str:
         tests = row["tests"] if isinstance(row["tests"], list) else []
         shown = ", ".join(str(test) for test in tests) or "no test"
         text += f"{row['slug']}: {shown}{' (observed)' if row['observed'] else ''}\n"
-    return terminal_text.clean(text + f"the work is on {synced.branch}: git diff ...{synced.branch}")
+    return terminal_text.strip_controls(text + f"the work is on {synced.branch}: git diff ...{synced.branch}")

@@ -13,30 +13,36 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_HERE = os.path.dirname(__file__)
-KEPT = ("enter.sh", "launch.sh", "event.sh", "stop.sh", "watch.sh")  # what outlives the command that sent it
-_OCTAL = {byte: f"\\0{byte:03o}" for byte in (92, *range(127, 256))}
+_SCRIPTS_DIR = os.path.dirname(__file__)
+INSTALLED_PROGRAMS = (
+    "enter.sh",
+    "launch.sh",
+    "event.sh",
+    "stop.sh",
+    "watch.sh",
+)  # what outlives the command that sent it
+_OCTAL_ESCAPES = {byte: f"\\0{byte:03o}" for byte in (92, *range(127, 256))}
 # What a login shell of any kind would read in its own way.
-_ENCODED = {"\\": "\\0134", "'": "\\0047", "!": "\\0041", "\n": "\\n", "\r": "\\r"}
+_SHELL_ESCAPES = {"\\": "\\0134", "'": "\\0047", "!": "\\0041", "\n": "\\n", "\r": "\\r"}
 
 
-def program_beside(module: str, name: str) -> str:
+def read_program_beside(module: str, name: str) -> str:
     """Return the text of a program that lies beside a module, given the module's `__file__`."""
-    return program(name, os.path.dirname(module))
+    return read_program(name, os.path.dirname(module))
 
 
-def program(name: str, folder: str = _HERE) -> str:
+def read_program(name: str, folder: str = _SCRIPTS_DIR) -> str:
     """Return the text of a program, with each line `#include FILE` replaced by that file of this folder."""
     with open(os.path.join(folder, name), encoding="utf-8") as file:
         text = file.read()
     while "\n#include " in text:
         before, _, rest = text.partition("\n#include ")
         part, _, after = rest.partition("\n")
-        text = f"{before}\n{program(part)}{after}"
+        text = f"{before}\n{read_program(part)}{after}"
     return text
 
 
-def line(text: str, only: Sequence[str] | None = None, login: str = "") -> str:
+def format_one_line(text: str, only: Sequence[str] | None = None, login: str = "") -> str:
     """A program as one line that every login shell hands to sh unchanged; `only` is K=V, its whole environment.
 
     `login` is the path of the shell that will read it, if that is known: bash does it with two processes less.
@@ -44,21 +50,21 @@ def line(text: str, only: Sequence[str] | None = None, login: str = "") -> str:
     if os.path.basename(login) == "bash":
         given = "".join(f"export {shell.quote(word)}\n" for word in only or ())
         return f"exec {'' if only is None else '-c '}sh -c {shell.quote(given + text)}"
-    encoded = "".join(_ENCODED.get(char, char) for char in text)
+    encoded = "".join(_SHELL_ESCAPES.get(char, char) for char in text)
     clean = "" if only is None else f"env -i {shell.join(only)} "
     return f"""exec {clean}sh -c 'eval "$(printf %b "$0")"' '{encoded}'"""
 
 
-def ascii(text: str) -> str:
+def escape_non_ascii(text: str) -> str:
     """The same program for those to whom words are text and no bytes: what is not ASCII goes as numbers."""
     if text.isascii():
         return text
-    octal = text.encode("utf-8", "surrogateescape").decode("latin-1").translate(_OCTAL)
+    octal = text.encode("utf-8", "surrogateescape").decode("latin-1").translate(_OCTAL_ESCAPES)
     return f'eval "$(printf %b {shell.quote(octal)})"'
 
 
-def kept_version() -> str:
+def compute_installed_version() -> str:
     """A short name for the kept programs as they are now."""
     import zlib
 
-    return f"{zlib.crc32(''.join(program(name) for name in KEPT).encode()):08x}"
+    return f"{zlib.crc32(''.join(read_program(name) for name in INSTALLED_PROGRAMS).encode()):08x}"

@@ -1,4 +1,4 @@
 """Kind `aider`.
 
-Start with `kind.py`; `aider_inside.py` runs on the host, inside aider's own Python.
+Start with `kind.py`; `aider_wrapper.py` runs on the host, inside aider's own Python.
 """

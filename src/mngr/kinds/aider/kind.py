@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from mngr.host import scripts
-from mngr.kinds.coding_agent import ProgramKind, mark_of, own_rows
+from mngr.kinds.coding_agent import CodingAgentKind, encode_message_marker, parse_rows
 from mngr.kinds.delivery import Delivery
-from mngr.kinds.program_files import make_dirs, write
+from mngr.kinds.program_files import make_dirs, write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from mngr.base.model import AgentRecord
     from mngr.host.protocol import Host
 
-_OWN = "aider"  # its histories, in the agent's directory
-_INSIDE = "aider_inside.py"
-_BOX = "inbox"  # where that takes messages from
-_CHAT = f"{_OWN}/chat.history.md"
+_STATE_DIR = "aider"  # its histories, in the agent's directory
+_WRAPPER_FILE = "aider_wrapper.py"
+_INBOX_DIR = "inbox"  # where that takes messages from
+_CHAT_HISTORY = f"{_STATE_DIR}/chat.history.md"
 # The Python that aider is run by stands in the first line of its program, or in the second if it is a long path.
-RUN = """
+LAUNCH_SCRIPT = """
 path=$(command -v "$1") || { echo "$1: not found" >&2; exit 127; }
 inside=$2
 shift 2
@@ -37,16 +37,16 @@ exec "$python" "$inside" "$@"
 """
 
 
-class AiderKind(ProgramKind):
+class AiderKind(CodingAgentKind):
     """aider. It has no hooks: what runs it tells of it, keeps the conversation and hands it messages."""
 
     parent = "aider"
     summary = "aider"
     program = "aider"
     install = "python -m pip install aider-install && aider-install"
-    answers = {"allow": "allow", "deny": "deny"}
+    answer_keys = {"allow": "allow", "deny": "deny"}
     features = ("permissions", "resume", "usage", "cost", "limits")
-    passes = (
+    user_variables = (
         "ANTHROPIC_API_KEY",
         "OPENAI_API_KEY",
         "OPENAI_API_BASE",
@@ -60,51 +60,60 @@ class AiderKind(ProgramKind):
         "AIDER_WEAK_MODEL",
         "AIDER_EDIT_FORMAT",
     )
-    models = {"OPENAI_API_BASE": "https://api.openai.com"}
-    unattended = ("--yes-always",)
+    model_url_variables = {"OPENAI_API_BASE": "https://api.openai.com"}
+    yolo_arguments = ("--yes-always",)
     obeyed = "/!"
-    conversation = ("transcript.jsonl",)
-    writes = (_OWN, _BOX)
+    transcript_paths = ("transcript.jsonl",)
+    writes = (_STATE_DIR, _INBOX_DIR)
     keys = frozenset({"parent", "program", "args", "env"})  # its configuration and its login are the user's
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
-        make_dirs(host, record, _OWN, _BOX)
-        write(host, record, _INSIDE, scripts.program_beside(__file__, _INSIDE).encode())
+        make_dirs(host, record, _STATE_DIR, _INBOX_DIR)
+        write_file(host, record, _WRAPPER_FILE, scripts.read_program_beside(__file__, _WRAPPER_FILE).encode())
 
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
-        directory = host.home.agent(record.id)
-        program, *words = self.words(host, record)
+        directory = host.home.agent_dir(record.id)
+        program, *words = self.build_base_command(host, record)
         own = [
-            *("--chat-history-file", os.path.join(directory, _CHAT)),
-            *("--input-history-file", os.path.join(directory, _OWN, "input.history")),
+            *("--chat-history-file", os.path.join(directory, _CHAT_HISTORY)),
+            *("--input-history-file", os.path.join(directory, _STATE_DIR, "input.history")),
             "--no-gitignore",
             "--no-check-update",
             "--no-analytics",
             "--no-show-release-notes",
             "--no-show-model-warnings",
         ]
-        if host.has(os.path.join(directory, _CHAT)):
+        if host.has_path(os.path.join(directory, _CHAT_HISTORY)):
             own.append("--restore-chat-history")
-        return ["sh", "-c", RUN, "aider", program, os.path.join(directory, _INSIDE), *own, *words]
+        return [
+            "sh",
+            "-c",
+            LAUNCH_SCRIPT,
+            "aider",
+            program,
+            os.path.join(directory, _WRAPPER_FILE),
+            *own,
+            *words,
+        ]
 
     def delivery(self, record: AgentRecord, text: str) -> Delivery:
         return Delivery(
             text=text,
             ready="status",
             proof="api",
-            mark=mark_of(text),
-            obeyed=self.obeyed,
-            shut=self.shut,
-            box=_BOX,
+            arrival_marker=encode_message_marker(text),
+            command_prefixes=self.obeyed,
+            blocking_reasons=self.blocking_reasons,
+            inbox_dir=_INBOX_DIR,
         )
 
-    def answer(self, key: str) -> Delivery:
-        return Delivery(text=key, ready="status", proof="api", keys=True, box=_BOX)
+    def build_answer(self, key: str) -> Delivery:
+        return Delivery(text=key, ready="status", proof="api", is_key=True, inbox_dir=_INBOX_DIR)
 
-    def parse(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-        return own_rows(lines)
+    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+        return parse_rows(lines)
 
 
-def make(name: str, options: Any) -> AiderKind:
+def make_kind(name: str, options: Any) -> AiderKind:
     """The kind under a name of the user's."""
     return AiderKind(name, options)

@@ -7,11 +7,17 @@ import os
 
 from mngr.base import clock
 from mngr.base.errors import MngrError
-from mngr.base.model import State
+from mngr.base.model import AgentState
 from mngr.kinds import screens
 from mngr.kinds.claude import transcript
-from mngr.kinds.coding_agent import ProgramKind, hook, moment, parked, version_of
-from mngr.kinds.program_files import carry, find_conversation, read_json, read_user, write
+from mngr.kinds.coding_agent import (
+    CodingAgentKind,
+    build_hook_command,
+    format_milliseconds,
+    park_if_limited,
+    read_version,
+)
+from mngr.kinds.program_files import copy_to_agent, get_conversation, read_json, read_user_json, write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,27 +27,32 @@ if TYPE_CHECKING:
     from mngr.base.model import AgentRecord, Evidence
     from mngr.host.protocol import Host
 
-_CONFIG = "claude"  # CLAUDE_CONFIG_DIR, in the agent's directory
+_CONFIG_DIR = "claude"  # CLAUDE_CONFIG_DIR, in the agent's directory
 # A version that does not know an event ignores the whole file, so each goes with the first version that does.
 _HOOKS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
-    ("SessionStart", hook("ready", "WAITING", "end_of_turn"), (1, 0, 62)),
-    ("UserPromptSubmit", hook("message", "RUNNING"), (1, 0, 54)),
-    ("PreToolUse", hook("tool_start", "RUNNING"), (1, 0, 38)),
-    ("PostToolUse", hook("tool_end", "RUNNING"), (1, 0, 38)),
-    ("Notification", hook("notification", "-"), (1, 0, 38)),
-    ("Stop", hook("turn_end", "WAITING", "end_of_turn"), (1, 0, 38)),
-    ("PermissionRequest", hook("permission", "WAITING", "permission"), (2, 1, 90)),
-    ("StopFailure", hook("turn_failed", "WAITING", "end_of_turn"), (2, 1, 90)),
+    ("SessionStart", build_hook_command("ready", "WAITING", "end_of_turn"), (1, 0, 62)),
+    ("UserPromptSubmit", build_hook_command("message", "RUNNING"), (1, 0, 54)),
+    ("PreToolUse", build_hook_command("tool_start", "RUNNING"), (1, 0, 38)),
+    ("PostToolUse", build_hook_command("tool_end", "RUNNING"), (1, 0, 38)),
+    ("Notification", build_hook_command("notification", "-"), (1, 0, 38)),
+    ("Stop", build_hook_command("turn_end", "WAITING", "end_of_turn"), (1, 0, 38)),
+    ("PermissionRequest", build_hook_command("permission", "WAITING", "permission"), (2, 1, 90)),
+    ("StopFailure", build_hook_command("turn_failed", "WAITING", "end_of_turn"), (2, 1, 90)),
 )
 _CLOSE, _SETTLES = (
     0.5,
     0.3,
 )  # seconds: a message so near the end of a turn may begin the next; so long it must be idle then
-_LASTS = 0.7  # seconds that it must be idle, if no hook has said that its turn is over: it was interrupted
-_WAITS = {"permission prompt": "permission"}
-_FILES = {"memory": ("CLAUDE.md",), "commands": ("commands",), "agents": ("agents",), "skills": ("skills",)}
+_MIN_IDLE_SECONDS = 0.7  # seconds that it must be idle, if no hook has said that its turn is over: it was interrupted
+_WAIT_REASONS = {"permission prompt": "permission"}
+_CARRIED_FILES = {
+    "memory": ("CLAUDE.md",),
+    "commands": ("commands",),
+    "agents": ("agents",),
+    "skills": ("skills",),
+}
 # Conversations lie under a name made of the directory they are about; the agent may have another one now.
-_MOVE = """
+_MOVE_SCRIPT = """
 cd "$1" 2>/dev/null || exit 0
 mkdir -p "./$2"
 for file in ./*/*.jsonl; do
@@ -54,15 +65,15 @@ ls -t "./$2" | sed -n 's/\\.jsonl$//p' | head -n 1
 """
 
 
-class ClaudeKind(ProgramKind):
+class ClaudeKind(CodingAgentKind):
     """Claude Code. Its state comes from its hooks and from the file in which it says whether it is busy."""
 
     parent = "claude"
     summary = "Claude Code"
     program = "claude"
     install = "npm install -g @anthropic-ai/claude-code"
-    answers = {"allow": "1", "deny": "Escape"}
-    passes = (
+    answer_keys = {"allow": "1", "deny": "Escape"}
+    user_variables = (
         "ANTHROPIC_API_KEY",
         "ANTHROPIC_AUTH_TOKEN",
         "ANTHROPIC_BASE_URL",
@@ -71,29 +82,29 @@ class ClaudeKind(ProgramKind):
         "CLAUDE_CODE_USE_BEDROCK",
         "CLAUDE_CODE_USE_VERTEX",
     )
-    models = {"ANTHROPIC_BASE_URL": "https://api.anthropic.com"}
-    unattended = ("--dangerously-skip-permissions",)
-    careful = ("--permission-mode", "default")  # which newer ones call manual, and take all the same
-    pasted = ("[Pasted text #",)
+    model_url_variables = {"ANTHROPIC_BASE_URL": "https://api.anthropic.com"}
+    yolo_arguments = ("--dangerously-skip-permissions",)
+    ask_arguments = ("--permission-mode", "default")  # which newer ones call manual, and take all the same
+    paste_patterns = ("[Pasted text #",)
     ready = "status witness/[0-9]*.json"  # its first hook comes before its input box in some versions
     asking = "❯ 1. Yes"
     clear = "C-u C-e"
     empty = "❯\n❯\u00a0"
     obeyed = "/!#"
-    conversation = (f"{_CONFIG}/projects/*/*.jsonl", f"{_CONFIG}/projects/*/*/subagents/*.jsonl")
-    writes = (_CONFIG, "witness")
-    renewal = ("refreshToken", None)
+    transcript_paths = (f"{_CONFIG_DIR}/projects/*/*.jsonl", f"{_CONFIG_DIR}/projects/*/*/subagents/*.jsonl")
+    writes = (_CONFIG_DIR, "witness")
+    renewal_key = ("refreshToken", None)
 
     def logins(self) -> dict[str, str]:
-        return {os.path.join(_user(), ".credentials.json"): f"{_CONFIG}/.credentials.json"}
+        return {os.path.join(_get_user_dir(), ".credentials.json"): f"{_CONFIG_DIR}/.credentials.json"}
 
-    def find_outside(self, name: str) -> str:
-        place = os.path.join(_user(), "projects")
-        return find_conversation("Claude Code", place, name, lambda path: os.path.basename(path)[:-6])
+    def get_user_conversation(self, name: str) -> str:
+        place = os.path.join(_get_user_dir(), "projects")
+        return get_conversation("Claude Code", place, name, lambda path: os.path.basename(path)[:-6])
 
-    def variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
+    def build_variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
         own = {
-            "CLAUDE_CONFIG_DIR": os.path.join(host.home.agent(record.id), _CONFIG),
+            "CLAUDE_CONFIG_DIR": os.path.join(host.home.agent_dir(record.id), _CONFIG_DIR),
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL": "1",
         }
@@ -103,13 +114,13 @@ class ClaudeKind(ProgramKind):
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
         super().prepare(host, record)
-        directory = host.home.agent(record.id)
-        made = host.run(["sh", "-c", _MAKE, "make", directory, _CONFIG])
+        directory = host.home.agent_dir(record.id)
+        made = host.run(["sh", "-c", _MAKE_DIRS_SCRIPT, "make", directory, _CONFIG_DIR])
         if made.code:
-            raise MngrError(f"cannot make the directory of {record.name}: {made.problem}", "see: mngr doctor")
-        version = version_of(host, record, self.executable_on(host))
+            raise MngrError(f"cannot make the directory of {record.name}: {made.error_line}", "see: mngr doctor")
+        version = read_version(host, record, self.resolve_executable(host))
         carried = self.options.get("carry") or []
-        known = read_json(host, record, f"{_CONFIG}/.claude.json")
+        known = read_json(host, record, f"{_CONFIG_DIR}/.claude.json")
         projects = known.get("projects") if isinstance(known.get("projects"), dict) else {}
         assert isinstance(projects, dict)
         trust = {
@@ -122,121 +133,127 @@ class ClaudeKind(ProgramKind):
             hasSeenAutoDefaultNudge=True,
             projects={**projects, record.work_dir: trust},
         )
-        settings = read_json(host, record, f"{_CONFIG}/settings.json")
+        settings = read_json(host, record, f"{_CONFIG_DIR}/settings.json")
         if "settings" in carried:
-            settings = {**_of_user("settings.json"), **settings}
+            settings = {**_read_user_json("settings.json"), **settings}
         if "mcp" in carried:
             known["mcpServers"] = {
-                **_of_user(".claude.json").get("mcpServers", {}),
+                **_read_user_json(".claude.json").get("mcpServers", {}),
                 **known.get("mcpServers", {}),
             }
         if made.text:  # the end of its key, or it would ask whether to use it
             known["customApiKeyResponses"] = {"approved": [made.text], "rejected": []}
-        settings.update(skipDangerousModePermissionPrompt=True, hooks=_hooks(settings.get("hooks"), version))
-        write(host, record, f"{_CONFIG}/.claude.json", json.dumps(known).encode())
-        write(host, record, f"{_CONFIG}/settings.json", json.dumps(settings, indent=1).encode())
-        self._carry(host, record, carried)
-        self.log_in(host, record)
-        self.adopt(host, record, f"{_CONFIG}/projects/{_slug(record.work_dir)}")
+        settings.update(skipDangerousModePermissionPrompt=True, hooks=_build_hooks(settings.get("hooks"), version))
+        write_file(host, record, f"{_CONFIG_DIR}/.claude.json", json.dumps(known).encode())
+        write_file(host, record, f"{_CONFIG_DIR}/settings.json", json.dumps(settings, indent=1).encode())
+        self._copy_user_files(host, record, carried)
+        self.install_login(host, record)
+        self.adopt_conversation(host, record, f"{_CONFIG_DIR}/projects/{_slugify_path(record.work_dir)}")
 
-    def _carry(self, host: Host, record: AgentRecord, carried: list[str]) -> None:
+    def _copy_user_files(self, host: Host, record: AgentRecord, carried: list[str]) -> None:
         for word in carried:
-            for name in _FILES.get(word, ()):
-                carry(host, record, os.path.join(_user(), name), os.path.join(_CONFIG, name))
+            for name in _CARRIED_FILES.get(word, ()):
+                copy_to_agent(host, record, os.path.join(_get_user_dir(), name), os.path.join(_CONFIG_DIR, name))
 
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
-        projects = os.path.join(host.home.agent(record.id), _CONFIG, "projects")
-        found = host.run(["sh", "-c", _MOVE, "move", projects, _slug(record.work_dir)]).text.strip()
+        projects = os.path.join(host.home.agent_dir(record.id), _CONFIG_DIR, "projects")
+        found = host.run(["sh", "-c", _MOVE_SCRIPT, "move", projects, _slugify_path(record.work_dir)]).text.strip()
         if any(word in ("-r", "--resume", "-c", "--continue", "--session-id") for word in record.command):
-            return self.words(host, record)
+            return self.build_base_command(host, record)
         if not found:
-            return [*self.words(host, record), "--session-id", session_of(record.id)]
-        return [*self.words(host, record), "--resume", found]
+            return [*self.build_base_command(host, record), "--session-id", derive_session_id(record.id)]
+        return [*self.build_base_command(host, record), "--resume", found]
 
-    def judge(self, evidence: Evidence, state: State) -> State:
-        state = self._newest(evidence, state)
+    def refine_state(self, evidence: Evidence, state: AgentState) -> AgentState:
+        state = self._choose_latest_state(evidence, state)
         if state.state == "RUNNING" and evidence.screen is not None:
-            shown = screens.read(self.parent, evidence.screen)
+            shown = screens.find_state(self.parent, evidence.screen)
             if shown is not None:
                 return state.replace(state=shown[0], reason=shown[1], source="screen")
         return state
 
-    def _newest(self, evidence: Evidence, state: State) -> State:
+    def _choose_latest_state(self, evidence: Evidence, state: AgentState) -> AgentState:
         """Its hook's last word or what its own file says, whichever is newer."""
-        said = evidence.witness or {}
-        since, word = moment(said.get("statusUpdatedAt")), said.get("status")
-        if since is not None and self._may_go_on(evidence, state, since, word):
+        said = evidence.program_status or {}
+        since, word = format_milliseconds(said.get("statusUpdatedAt")), said.get("status")
+        if since is not None and self._can_continue(evidence, state, since, word):
             return state.replace(state="RUNNING", reason="settling")
         if since is None or (state.state != "STARTING" and (state.since or "") >= since):
-            return parked(evidence, state)
-        if word == "waiting" and (limit := parked(evidence, state)).state == "PARKED":
+            return park_if_limited(evidence, state)
+        if word == "waiting" and (limit := park_if_limited(evidence, state)).state == "PARKED":
             return limit  # some versions ask what to do about it
         if word == "waiting":
-            reason = _WAITS.get(str(said.get("waitingFor")), "question")
+            reason = _WAIT_REASONS.get(str(said.get("waitingFor")), "question")
             if state.state == "WAITING" and state.reason in (reason, "question"):
-                return state  # what the hook has said already, and better than 2.1.197; another one has a hook of its own
-            return State(state="WAITING", reason=reason, source="program", since=since)
+                return (
+                    state  # what the hook has said already, and better than 2.1.197; another one has a hook of its own
+                )
+            return AgentState(state="WAITING", reason=reason, source="program", since=since)
         if word in ("busy", "shell"):
             why = "background" if word == "shell" else None
-            return State(state="RUNNING", reason=why, source="program", since=since)
+            return AgentState(state="RUNNING", reason=why, source="program", since=since)
         if word != "idle" or state.state == "STARTING":
             return state
-        if state.state == "RUNNING" and (evidence.clock or evidence.now) - clock.parse_stamp(since) < _LASTS:
+        if (
+            state.state == "RUNNING"
+            and (evidence.host_time or evidence.now) - clock.parse_timestamp(since) < _MIN_IDLE_SECONDS
+        ):
             return state  # between two turns it is idle for a moment
         if state.state == "WAITING" and state.reason == "end_of_turn":
-            return parked(evidence, state)  # since the turn ended, not since the file says so
-        return State(state="WAITING", reason="end_of_turn", source="program", since=since)
+            return park_if_limited(evidence, state)  # since the turn ended, not since the file says so
+        return AgentState(state="WAITING", reason="end_of_turn", source="program", since=since)
 
-    def _may_go_on(self, evidence: Evidence, state: State, since: str, word: object) -> bool:
+    def _can_continue(self, evidence: Evidence, state: AgentState, since: str, word: object) -> bool:
         """Whether a message came as the turn ended: then the next one may begin by itself, and nobody says so at once."""
-        came = (evidence.status or {}).get("message_at")
+        came = (evidence.hook_status or {}).get("message_at")
         if (state.state, state.reason) != ("WAITING", "end_of_turn") or not isinstance(came, str):
             return False
         try:
-            ended, came_at = clock.parse_stamp(state.since or ""), clock.parse_stamp(came)
+            ended, came_at = clock.parse_timestamp(state.since or ""), clock.parse_timestamp(came)
         except ValueError:
             return False
         if ended - came_at > _CLOSE:
             return False
-        is_idle = word == "idle" and clock.parse_stamp(since) >= came_at
-        lasts = (evidence.clock or evidence.now) - max(ended, clock.parse_stamp(since))
+        is_idle = word == "idle" and clock.parse_timestamp(since) >= came_at
+        lasts = (evidence.host_time or evidence.now) - max(ended, clock.parse_timestamp(since))
         return not (is_idle and lasts >= _SETTLES) and lasts < 5.0
 
-    def wants_screen(self, evidence: Evidence, state: State) -> bool:
+    def wants_screen(self, evidence: Evidence, state: AgentState) -> bool:
         # It tells nobody that it tries again.
         return (
             state.state == "RUNNING"
-            and (evidence.clock or evidence.now) - clock.parse_stamp(state.since or clock.stamp()) > 1.0
+            and (evidence.host_time or evidence.now) - clock.parse_timestamp(state.since or clock.format_timestamp())
+            > 1.0
         )
 
-    def parse(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
         return transcript.parse(lines)
 
 
-def make(name: str, options: Any) -> ClaudeKind:
+def make_kind(name: str, options: Any) -> ClaudeKind:
     """The kind under a name of the user's."""
     return ClaudeKind(name, options)
 
 
 # Where the program writes whether it is busy, it writes for us.
-_MAKE = """
+_MAKE_DIRS_SCRIPT = """
 cd "$1" && mkdir -p "$2" witness && { [ -e "$2/sessions" ] || ln -s ../witness "$2/sessions"; } && rm -f witness/*.json || exit
 . ./env
 printf %s "${ANTHROPIC_API_KEY-}" | tail -c 20
 """
 
 
-def session_of(agent_id: str) -> str:
+def derive_session_id(agent_id: str) -> str:
     """The name of an agent's first conversation, in the form that the program wants."""
     digits = agent_id.removeprefix("a-").rjust(12, "0")[:12]
     return f"{digits[:8]}-{digits[8:]}-4000-8000-{digits}"
 
 
-def _slug(path: str) -> str:
+def _slugify_path(path: str) -> str:
     return "".join(char if char.isascii() and char.isalnum() else "-" for char in path)
 
 
-def _hooks(others: object, version: tuple[int, ...]) -> dict[str, Any]:
+def _build_hooks(others: object, version: tuple[int, ...]) -> dict[str, Any]:
     """Ours, as far as this version knows them, and those of the user's settings."""
     found: dict[str, Any] = (
         {k: list(v) for k, v in others.items() if isinstance(v, list)} if isinstance(others, dict) else {}
@@ -252,12 +269,12 @@ def _hooks(others: object, version: tuple[int, ...]) -> dict[str, Any]:
     return found
 
 
-def _user() -> str:
+def _get_user_dir() -> str:
     return os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
 
 
-def _of_user(name: str) -> dict[str, Any]:
+def _read_user_json(name: str) -> dict[str, Any]:
     """A JSON file of the user's own configuration; .claude.json lies beside it unless it was moved."""
     if name == ".claude.json" and not os.environ.get("CLAUDE_CONFIG_DIR"):
-        return read_user(os.path.expanduser("~/.claude.json"))
-    return read_user(os.path.join(_user(), name))
+        return read_user_json(os.path.expanduser("~/.claude.json"))
+    return read_user_json(os.path.join(_get_user_dir(), name))

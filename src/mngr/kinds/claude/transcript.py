@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from mngr.base import clock
-from mngr.kinds.coding_agent import own_rows
+from mngr.kinds.coding_agent import parse_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-_LATE = 5.0  # seconds: what is missing for longer will not come
+_MAX_ROW_DELAY = 5.0  # seconds: what is missing for longer will not come
 
 
 def parse(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
@@ -21,17 +21,17 @@ def parse(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
     calls: dict[str, dict[str, Any]] = {}
     counted: set[str] = set()
     aside: list[dict[str, Any]] = []
-    for row in _in_order(own_rows(lines)):
+    for row in _order_rows(parse_rows(lines)):
         message = row.get("message")
         if row.get("isSidechain"):
-            aside += _used_aside(message, row.get("timestamp"), counted)
+            aside += _parse_subagent_usage(message, row.get("timestamp"), counted)
             continue
         ready = [one for one in aside if str(one["at"]) <= str(row.get("timestamp") or "")]
         aside = [one for one in aside if one not in ready]
         yield from ready
         taken = row.get("attachment")
         if isinstance(taken, dict) and taken.get("type") == "queued_command":
-            yield from _user(
+            yield from _parse_user(
                 {"content": taken.get("prompt")}, row.get("timestamp"), calls
             )  # in the middle of a turn
             continue
@@ -41,14 +41,14 @@ def parse(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
             continue  # a filler of its own
         at = row.get("timestamp")
         if row.get("type") == "assistant":
-            yield from _assistant(message, at, calls, counted)
+            yield from _parse_assistant(message, at, calls, counted)
         elif row.get("type") == "user":
-            yield from _user(message, at, calls)
+            yield from _parse_user(message, at, calls)
     yield from aside
     yield from calls.values()
 
 
-def _in_order(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _order_rows(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Each row after the one that it follows: on a busy machine an answer can be written down before its question."""
     known = {"None"}
     held: list[dict[str, Any]] = []
@@ -56,7 +56,7 @@ def _in_order(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         if row.get("isSidechain"):
             yield row
             continue
-        if held and _time_of(row) - _time_of(held[0]) > _LATE:
+        if held and _parse_time(row) - _parse_time(held[0]) > _MAX_ROW_DELAY:
             known.update(str(one.get("uuid")) for one in held)
             yield from held
             held.clear()
@@ -68,16 +68,16 @@ def _in_order(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     yield from held
 
 
-def _time_of(row: dict[str, Any]) -> float:
+def _parse_time(row: dict[str, Any]) -> float:
     try:
-        return clock.parse_stamp(str(row.get("timestamp")))
+        return clock.parse_timestamp(str(row.get("timestamp")))
     except ValueError:
         return 0.0
 
 
-def _used_aside(message: object, at: object, counted: set[str]) -> list[dict[str, Any]]:
+def _parse_subagent_usage(message: object, at: object, counted: set[str]) -> list[dict[str, Any]]:
     """An answer to a sub-agent, of which only the cost is told."""
-    usage = _usage(message.get("usage")) if isinstance(message, dict) else None
+    usage = _parse_usage(message.get("usage")) if isinstance(message, dict) else None
     if not isinstance(message, dict) or usage is None or str(message.get("id")) in counted:
         return []
     counted.add(str(message.get("id")))
@@ -93,14 +93,14 @@ def _used_aside(message: object, at: object, counted: set[str]) -> list[dict[str
     ]
 
 
-def _assistant(
+def _parse_assistant(
     message: dict[str, Any], at: object, calls: dict[str, dict[str, Any]], counted: set[str]
 ) -> Iterator[dict[str, Any]]:
     name = str(message.get("id"))
-    usage = None if name in counted else _usage(message.get("usage"))  # every part of an answer repeats it
+    usage = None if name in counted else _parse_usage(message.get("usage"))  # every part of an answer repeats it
     counted.add(name)
     model = message.get("model")
-    for part in _parts(message.get("content")):
+    for part in _list_parts(message.get("content")):
         base = {"at": at, "model": model, "usage": usage}
         if part.get("type") == "text" and str(part.get("text", "")).strip():
             yield {**base, "role": "assistant", "text": str(part["text"])}
@@ -113,30 +113,30 @@ def _assistant(
         yield {"at": at, "model": model, "usage": usage, "role": "assistant", "text": ""}
 
 
-def _user(message: dict[str, Any], at: object, calls: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _parse_user(message: dict[str, Any], at: object, calls: dict[str, dict[str, Any]]) -> Iterator[dict[str, Any]]:
     said: list[str] = []
-    for part in _parts(message.get("content")):
+    for part in _list_parts(message.get("content")):
         if part.get("type") == "tool_result":
             call = calls.pop(str(part.get("tool_use_id")), None)
             if call is not None:
-                yield {**call, "output": _text(part.get("content"))}
+                yield {**call, "output": _join_text(part.get("content"))}
         elif part.get("type") == "text":
             said.append(str(part.get("text", "")))
     if said:
         yield {"at": at, "role": "user", "text": "\n".join(said)}
 
 
-def _parts(content: object) -> list[dict[str, Any]]:
+def _list_parts(content: object) -> list[dict[str, Any]]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
 
 
-def _text(content: object) -> str:
-    return "\n".join(str(part.get("text", "")) for part in _parts(content))
+def _join_text(content: object) -> str:
+    return "\n".join(str(part.get("text", "")) for part in _list_parts(content))
 
 
-def _usage(found: object) -> dict[str, Any] | None:
+def _parse_usage(found: object) -> dict[str, Any] | None:
     if not isinstance(found, dict):
         return None
     names = {

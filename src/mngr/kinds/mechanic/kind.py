@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from mngr.base.errors import UsageError
-from mngr.kinds.coding_agent import refuse
+from mngr.kinds.coding_agent import reject_coding_options
 from mngr.kinds.player.kind import PlayerKind
 
 TYPE_CHECKING = False
@@ -15,32 +15,30 @@ if TYPE_CHECKING:
     from mngr.base.model import AgentRecord
     from mngr.host.protocol import Host
 
-_PROGRAM = "mechanic.pyz"
-_PARTS = ("e2e", "kinds/mechanic/program")  # packages that go along whole
+_ARCHIVE_FILE = "mechanic.pyz"
+_PACKAGES = ("e2e", "kinds/mechanic/program")  # packages that go along whole
 
 
 class MechanicKind(PlayerKind):
     """Its program is sent as one archive and needs nothing but Python and git there."""
 
     name = "mechanic"
-    summary = (
-        "an agent that needs no model: it writes and mends tests for `mngr tutorial sync` and `mngr tmr run`"
-    )
+    summary = "an agent that needs no model: it writes and mends tests for `mngr tutorial sync` and `mngr tmr run`"
     programs = ("python3", "git")
 
-    def check(self, args: list[str], options: dict[str, Any]) -> None:
-        refuse(self.name, options)
+    def check_arguments(self, args: list[str], options: dict[str, Any]) -> None:
+        reject_coding_options(self.name, options)
         if args:
             raise UsageError(f"the mechanic takes no arguments, not {args[0]!r}", "its jobs come as messages")
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
-        host.write(os.path.join(host.home.agent(record.id), _PROGRAM), archive())
+        host.write(os.path.join(host.home.agent_dir(record.id), _ARCHIVE_FILE), build_archive())
 
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
-        return ["python3", os.path.join(host.home.agent(record.id), _PROGRAM)]
+        return ["python3", os.path.join(host.home.agent_dir(record.id), _ARCHIVE_FILE)]
 
 
-def archive() -> bytes:
+def build_archive() -> bytes:
     """The program with all that it imports of ours."""
     import io
     import zipfile
@@ -54,9 +52,7 @@ def archive() -> bytes:
         for package in ("kinds", "kinds/mechanic", "kinds/player"):
             zipped.writestr(f"mngr/{package}/__init__.py", "")
         names = ["__init__.py", "kinds/player/player.py"]
-        names += [
-            f"{part}/{name}" for part in _PARTS for name in sorted(os.listdir(os.path.join(root, part)))
-        ]
+        names += [f"{part}/{name}" for part in _PACKAGES for name in sorted(os.listdir(os.path.join(root, part)))]
         for name in names:
             if name.endswith(".py"):
                 with open(os.path.join(root, name), "rb") as file:

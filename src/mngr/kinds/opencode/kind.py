@@ -8,10 +8,10 @@ import os
 from mngr.base import shell
 from mngr.base.errors import MngrError
 from mngr.host import scripts
-from mngr.kinds.coding_agent import ProgramKind, mark_of, own_rows, places
+from mngr.kinds.coding_agent import CodingAgentKind, encode_message_marker, parse_addresses, parse_rows
 from mngr.kinds.delivery import Delivery
 from mngr.kinds.opencode import user_setup as user
-from mngr.kinds.program_files import carry, make_dirs, write
+from mngr.kinds.program_files import copy_to_agent, make_dirs, write_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from mngr.base.model import AgentRecord
     from mngr.host.protocol import Host
 
-_OWN = "opencode"  # its directories, in the agent's directory
-_CONFIG = f"{_OWN}/config/opencode"
-_DATA = f"{_OWN}/data/opencode"
-_PLUGIN = "opencode.js"
-_BOX = "inbox"  # where the plugin takes messages from
-_PLACES = {"CONFIG": "config", "DATA": "data", "STATE": "state", "CACHE": "cache"}
-_ASK = dict.fromkeys(("edit", "bash", "webfetch", "websearch"), "ask")
+_STATE_DIR = "opencode"  # its directories, in the agent's directory
+_CONFIG_DIR = f"{_STATE_DIR}/config/opencode"
+_DATA_DIR = f"{_STATE_DIR}/data/opencode"
+_PLUGIN_FILE = "opencode.js"
+_INBOX_DIR = "inbox"  # where the plugin takes messages from
+_XDG_DIRS = {"CONFIG": "config", "DATA": "data", "STATE": "state", "CACHE": "cache"}
+_ASK_RULES = dict.fromkeys(("edit", "bash", "webfetch", "websearch"), "ask")
 # Everything, and as nobody else writes it: so it comes last, and no other rule counts.
-_ALLOW = {"**": "allow"}
-_FILES = {
+_ALLOW_ALL = {"**": "allow"}
+_CARRIED_FILES = {
     "memory": ("AGENTS.md",),
     "commands": ("command", "commands"),
     "agents": ("agent", "agents"),
@@ -39,85 +39,97 @@ _FILES = {
 }
 # With this it takes the packages that plugins are made with for installed; ours needs none, and getting them takes long.
 _PACKAGES = {"dependencies": {"@opencode-ai/plugin": "*"}}
-_IMPORT = '. "$1/env" && cd "$MNGR_WORK_DIR" && shift && exec "$@" </dev/null'
+_IMPORT_SCRIPT = '. "$1/env" && cd "$MNGR_WORK_DIR" && shift && exec "$@" </dev/null'
 
 
-class OpencodeKind(ProgramKind):
+class OpencodeKind(CodingAgentKind):
     """opencode. Our plugin tells what it does, keeps the conversation and hands it messages through its own API."""
 
     parent = "opencode"
     summary = "opencode"
     program = "opencode"
-    answers = {"allow": "allow", "deny": "deny"}
-    passes = tuple(name for _, names in user.PROVIDERS.values() for name in names)
-    conversation = ("transcript.jsonl",)
-    writes = (_OWN, _BOX)
-    renewal = ("refresh", "")
+    answer_keys = {"allow": "allow", "deny": "deny"}
+    user_variables = tuple(name for _, names in user.PROVIDERS.values() for name in names)
+    transcript_paths = ("transcript.jsonl",)
+    writes = (_STATE_DIR, _INBOX_DIR)
+    renewal_key = ("refresh", "")
 
-    def given(self) -> dict[str, str]:
-        named = user.variables(self._carried())
-        return {**{name: os.environ[name] for name in named if name in os.environ}, **super().given()}
+    def get_user_variables(self) -> dict[str, str]:
+        named = user.list_variables(self._read_carried_config())
+        return {
+            **{name: os.environ[name] for name in named if name in os.environ},
+            **super().get_user_variables(),
+        }
 
     def addresses(self, variables: dict[str, str]) -> tuple[str, ...]:
-        logins = {} if self.options.get("login") == "none" else user.logins()
-        return places(user.urls(self._carried(), logins, variables))
+        logins = {} if self.options.get("login") == "none" else user.read_logins()
+        return parse_addresses(user.list_model_urls(self._read_carried_config(), logins, variables))
 
-    def variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
+    def build_variables(self, host: Host, record: AgentRecord) -> dict[str, str]:
         own = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
         if record.options.get("yolo"):
-            own["OPENCODE_PERMISSION"] = json.dumps(_ALLOW)
-        models = os.path.join(user.place("CACHE"), "models.json")
-        if host.is_here and not record.sandbox and os.path.isfile(models):
+            own["OPENCODE_PERMISSION"] = json.dumps(_ALLOW_ALL)
+        models = os.path.join(user.get_user_dir("CACHE"), "models.json")
+        if host.is_local and not record.sandbox and os.path.isfile(models):
             own["OPENCODE_MODELS_PATH"] = models
         return own
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
-        directory = host.home.agent(record.id)
-        make_dirs(host, record, f"{_CONFIG}/node_modules", _DATA, _BOX)
-        write(host, record, _PLUGIN, scripts.program_beside(__file__, "opencode.js").encode())
-        config = self._carried()
-        config.setdefault("permission", _ASK)
+        directory = host.home.agent_dir(record.id)
+        make_dirs(host, record, f"{_CONFIG_DIR}/node_modules", _DATA_DIR, _INBOX_DIR)
+        write_file(host, record, _PLUGIN_FILE, scripts.read_program_beside(__file__, "opencode.js").encode())
+        config = self._read_carried_config()
+        config.setdefault("permission", _ASK_RULES)
         config.update(autoupdate=False, share=config.get("share", "disabled"))
-        config["plugin"] = [*config.get("plugin", []), _url(os.path.join(directory, _PLUGIN))]
-        write(host, record, f"{_CONFIG}/opencode.json", json.dumps(config, indent=1).encode())
-        if "plugins" not in self._wanted():
-            write(host, record, f"{_CONFIG}/package.json", json.dumps(_PACKAGES).encode())
+        config["plugin"] = [*config.get("plugin", []), _build_file_url(os.path.join(directory, _PLUGIN_FILE))]
+        write_file(host, record, f"{_CONFIG_DIR}/opencode.json", json.dumps(config, indent=1).encode())
+        if "plugins" not in self._list_carried():
+            write_file(host, record, f"{_CONFIG_DIR}/package.json", json.dumps(_PACKAGES).encode())
             lock = {"packages": {"": _PACKAGES}}
-            write(host, record, f"{_CONFIG}/package-lock.json", json.dumps(lock).encode())
-        for word in self._wanted():
-            for name in _FILES.get(word, ()):
-                carry(host, record, os.path.join(user.place("CONFIG"), name), os.path.join(_CONFIG, name))
-        self.log_in(host, record)
-        self._adopt(host, record)
+            write_file(host, record, f"{_CONFIG_DIR}/package-lock.json", json.dumps(lock).encode())
+        for word in self._list_carried():
+            for name in _CARRIED_FILES.get(word, ()):
+                copy_to_agent(
+                    host,
+                    record,
+                    os.path.join(user.get_user_dir("CONFIG"), name),
+                    os.path.join(_CONFIG_DIR, name),
+                )
+        self.install_login(host, record)
+        self._import_conversation(host, record)
 
-    def find_outside(self, name: str) -> str:
-        from mngr.kinds.opencode import adopt
+    def get_user_conversation(self, name: str) -> str:
+        from mngr.kinds.opencode import user_conversations
 
-        return adopt.find(user.place("DATA"), name)
+        return user_conversations.get_database(user.get_user_dir("DATA"), name)
 
-    def _adopt(self, host: Host, record: AgentRecord) -> None:
+    def _import_conversation(self, host: Host, record: AgentRecord) -> None:
         """Take up the conversation that the user named, once: from then on it is the agent's own."""
         name = record.options.get("resume")
         if not name or record.phase != "creating":
             return
-        from mngr.kinds.opencode import adopt
+        from mngr.kinds.opencode import user_conversations
 
-        data = self._export(str(name))
-        directory = host.home.agent(record.id)
-        file = os.path.join(directory, _OWN, "adopted.json")
+        data = self._export_conversation(str(name))
+        directory = host.home.agent_dir(record.id)
+        file = os.path.join(directory, _STATE_DIR, "adopted.json")
         host.write(file, data)
-        argv = [*self._place_words(host, record), "OPENCODE_PURE=1", self.executable_on(host), "import", file]
-        took = host.run(["sh", "-c", _IMPORT, "import", directory, *argv], timeout=60.0)
+        argv = [
+            *self._build_xdg_words(host, record),
+            "OPENCODE_PURE=1",
+            self.resolve_executable(host),
+            "import",
+            file,
+        ]
+        took = host.run(["sh", "-c", _IMPORT_SCRIPT, "import", directory, *argv], timeout=60.0)
         host.run(["rm", "-f", file])
         if took.code:
-            raise MngrError(
-                f"opencode did not take the conversation {name}: {took.problem}", "leave out --resume"
-            )
-        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in adopt.rows(json.loads(data)))
-        write(host, record, "transcript.jsonl", "".join(lines).encode())
-        write(host, record, f"{_OWN}/session", f"{name}\n{record.work_dir}\n".encode())
+            raise MngrError(f"opencode did not take the conversation {name}: {took.error_line}", "leave out --resume")
+        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in user_conversations.iter_rows(json.loads(data)))
+        write_file(host, record, "transcript.jsonl", "".join(lines).encode())
+        write_file(host, record, f"{_STATE_DIR}/session", f"{name}\n{record.work_dir}\n".encode())
 
-    def _export(self, name: str) -> bytes:
+    def _export_conversation(self, name: str) -> bytes:
         import tempfile
 
         with tempfile.NamedTemporaryFile() as file:  # what is in a pipe when it ends is lost
@@ -128,50 +140,60 @@ class OpencodeKind(ProgramKind):
             json.loads(data)
         except ValueError:
             raise MngrError(
-                f"opencode did not give the conversation {name}: {told.problem}",
+                f"opencode did not give the conversation {name}: {told.error_line}",
                 f"try: opencode export {name}",
             ) from None
         return data
 
-    def _place_words(self, host: Host, record: AgentRecord) -> list[str]:
+    def _build_xdg_words(self, host: Host, record: AgentRecord) -> list[str]:
         """Only the program itself is told so: what an agent's windows run finds its configuration where it always does."""
-        directory = os.path.join(host.home.agent(record.id), _OWN)
-        return ["env", *(f"XDG_{name}_HOME={os.path.join(directory, own)}" for name, own in _PLACES.items())]
+        directory = os.path.join(host.home.agent_dir(record.id), _STATE_DIR)
+        return [
+            "env",
+            *(f"XDG_{name}_HOME={os.path.join(directory, own)}" for name, own in _XDG_DIRS.items()),
+        ]
 
-    def _wanted(self) -> list[str]:
+    def _list_carried(self) -> list[str]:
         return list(self.options.get("carry") or [])
 
-    def _carried(self) -> dict[str, Any]:
-        return user.config(self._wanted())
+    def _read_carried_config(self) -> dict[str, Any]:
+        return user.read_config(self._list_carried())
 
     def logins(self) -> dict[str, str]:
-        return {os.path.join(user.place("DATA"), "auth.json"): f"{_DATA}/auth.json"}
+        return {os.path.join(user.get_user_dir("DATA"), "auth.json"): f"{_DATA_DIR}/auth.json"}
 
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
-        words = [*self._place_words(host, record), *self.words(host, record)]
+        words = [*self._build_xdg_words(host, record), *self.build_base_command(host, record)]
         if any(word.partition("=")[0] in ("-c", "--continue", "-s", "--session") for word in record.command):
             return words
-        last = host.run(["cat", os.path.join(host.home.agent(record.id), _OWN, "session")]).text
+        last = host.run(["cat", os.path.join(host.home.agent_dir(record.id), _STATE_DIR, "session")]).text
         session, _, about = last.strip().partition("\n")
         # A conversation works where it was begun; one about another directory is brought here by the plugin.
         return [*words, "--session", session] if session and about == record.work_dir else words
 
     def delivery(self, record: AgentRecord, text: str) -> Delivery:
-        return Delivery(text=text, ready="status", proof="api", mark=mark_of(text), shut=self.shut, box=_BOX)
+        return Delivery(
+            text=text,
+            ready="status",
+            proof="api",
+            arrival_marker=encode_message_marker(text),
+            blocking_reasons=self.blocking_reasons,
+            inbox_dir=_INBOX_DIR,
+        )
 
-    def answer(self, key: str) -> Delivery:
-        return Delivery(text=key, ready="status", proof="api", keys=True, box=_BOX)
+    def build_answer(self, key: str) -> Delivery:
+        return Delivery(text=key, ready="status", proof="api", is_key=True, inbox_dir=_INBOX_DIR)
 
-    def parse(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-        return own_rows(lines)
+    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+        return parse_rows(lines)
 
 
-def make(name: str, options: Any) -> OpencodeKind:
+def make_kind(name: str, options: Any) -> OpencodeKind:
     """The kind under a name of the user's."""
     return OpencodeKind(name, options)
 
 
-def _url(path: str) -> str:
+def _build_file_url(path: str) -> str:
     from urllib.parse import quote
 
     return "file://" + quote(path)

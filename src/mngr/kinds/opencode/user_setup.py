@@ -29,45 +29,50 @@ PROVIDERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "github-copilot": ("https://api.githubcopilot.com", ()),
 }
 # How it finds a model is the same for every agent of a user; the rest of his configuration goes along by choice.
-_MODEL = ("provider", "model", "small_model", "enabled_providers", "disabled_providers")
-_CHOSEN = {"mcp": ("mcp",), "plugins": ("plugin",), "agents": ("agent", "mode"), "commands": ("command",)}
-_USUAL = {"CONFIG": "~/.config", "DATA": "~/.local/share", "CACHE": "~/.cache"}
-_NOT_JSON = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
+_MODEL_KEYS = ("provider", "model", "small_model", "enabled_providers", "disabled_providers")
+_CARRIED_KEYS = {
+    "mcp": ("mcp",),
+    "plugins": ("plugin",),
+    "agents": ("agent", "mode"),
+    "commands": ("command",),
+}
+_DEFAULT_DIRS = {"CONFIG": "~/.config", "DATA": "~/.local/share", "CACHE": "~/.cache"}
+_JSON_EXTRAS = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
 _FROM_ENV = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _FROM_FILE = re.compile(r"\{file:([^}]+)\}")
 
 
-def place(kind: str) -> str:
+def get_user_dir(kind: str) -> str:
     """Where he has his files: CONFIG, DATA or CACHE."""
-    top = os.environ.get(f"XDG_{kind}_HOME") or os.path.expanduser(_USUAL[kind])
+    top = os.environ.get(f"XDG_{kind}_HOME") or os.path.expanduser(_DEFAULT_DIRS[kind])
     return os.path.join(top, "opencode")
 
 
-def logins() -> dict[str, Any]:
+def read_logins() -> dict[str, Any]:
     """By provider."""
-    return _read(os.path.join(place("DATA"), "auth.json"))
+    return _read_lenient_json(os.path.join(get_user_dir("DATA"), "auth.json"))
 
 
-def config(wanted: list[str]) -> dict[str, Any]:
+def read_config(wanted: list[str]) -> dict[str, Any]:
     """How he finds his models, and what he wants to take along of the rest; raises MngrError."""
     found: dict[str, Any] = {}
     for name in ("config.json", "opencode.json", "opencode.jsonc"):
-        found.update(_read(os.path.join(place("CONFIG"), name)))
-    chosen = {key for word in wanted for key in _CHOSEN.get(word, ())}
-    others = {key for keys in _CHOSEN.values() for key in keys} - chosen
-    kept = set(found) - others if "settings" in wanted else {*_MODEL, *chosen}
+        found.update(_read_lenient_json(os.path.join(get_user_dir("CONFIG"), name)))
+    chosen = {key for word in wanted for key in _CARRIED_KEYS.get(word, ())}
+    others = {key for keys in _CARRIED_KEYS.values() for key in keys} - chosen
+    kept = set(found) - others if "settings" in wanted else {*_MODEL_KEYS, *chosen}
     filled: dict[str, Any] = json.loads(
-        _FROM_FILE.sub(_contents, json.dumps({key: value for key, value in found.items() if key in kept}))
+        _FROM_FILE.sub(_read_included_file, json.dumps({key: value for key, value in found.items() if key in kept}))
     )
     return filled
 
 
-def variables(config: dict[str, Any]) -> list[str]:
+def list_variables(config: dict[str, Any]) -> list[str]:
     """Those that a configuration speaks of."""
     return _FROM_ENV.findall(json.dumps(config))
 
 
-def urls(config: dict[str, Any], logins: dict[str, Any], variables: dict[str, str]) -> list[str]:
+def list_model_urls(config: dict[str, Any], logins: dict[str, Any], variables: dict[str, str]) -> list[str]:
     """Where the models are that can be used with this."""
     own = config.get("provider")
     options = {
@@ -81,15 +86,13 @@ def urls(config: dict[str, Any], logins: dict[str, Any], variables: dict[str, st
             found.setdefault(name, url)
     wanted = config.get("enabled_providers") or found
     return [
-        _FROM_ENV.sub(lambda match: variables.get(match[1], ""), url)
-        for name, url in found.items()
-        if name in wanted
+        _FROM_ENV.sub(lambda match: variables.get(match[1], ""), url) for name, url in found.items() if name in wanted
     ]
 
 
-def _contents(match: re.Match[str]) -> str:
+def _read_included_file(match: re.Match[str]) -> str:
     """Of a file that the configuration speaks of: where the agent is, it may not be there."""
-    path = os.path.join(place("CONFIG"), os.path.expanduser(match[1]))
+    path = os.path.join(get_user_dir("CONFIG"), os.path.expanduser(match[1]))
     try:
         with open(path, encoding="utf-8") as file:
             return json.dumps(file.read().strip())[1:-1]
@@ -97,7 +100,7 @@ def _contents(match: re.Match[str]) -> str:
         return match[0]
 
 
-def _read(path: str) -> dict[str, Any]:
+def _read_lenient_json(path: str) -> dict[str, Any]:
     """A JSON file that may have comments and commas too many; nothing when it is not there."""
     try:
         with open(path, encoding="utf-8") as file:
@@ -107,7 +110,7 @@ def _read(path: str) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise MngrError(f"cannot read {path}: {error}", "mend it, or move it away") from None
     for _ in range(2):  # a comment may stand between a comma and the end
-        text = _NOT_JSON.sub(lambda match: match[1] or "", text)
+        text = _JSON_EXTRAS.sub(lambda match: match[1] or "", text)
     try:
         found = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""What a bad agent does to tests and files: `acts.py` calls it. Plain Python 3.9, and nothing of ours."""
+"""What a bad agent does to tests and files: `steps.py` calls it. Plain Python 3.9, and nothing of ours."""
 
 from __future__ import annotations
 
@@ -14,52 +14,52 @@ if TYPE_CHECKING:
 # --- tests made weaker
 
 
-def weaken(text: str, names: list[str], how: str) -> str:
+def weaken_test(text: str, names: list[str], how: str) -> str:
     """The source of a test file in which the test, named from its class down, is weaker in that way."""
     lines = text.splitlines(keepends=True)
-    WEAKER[how](lines, _function(ast.parse(text), names))
+    WEAKENINGS[how](lines, _get_function(ast.parse(text), names))
     return "".join(lines)
 
 
-def _without_asserts(lines: list[str], test: ast.FunctionDef) -> None:
-    for node in _checks(test):
-        _put(lines, node, "pass", node.lineno)
+def _remove_asserts(lines: list[str], test: ast.FunctionDef) -> None:
+    for node in _list_checks(test):
+        _replace_node(lines, node, "pass", node.lineno)
 
 
-def _always_true(lines: list[str], test: ast.FunctionDef) -> None:
-    for node in _checks(test):
+def _make_asserts_true(lines: list[str], test: ast.FunctionDef) -> None:
+    for node in _list_checks(test):
         if isinstance(node, ast.Assert):
             first, last = node.test.lineno - 1, (node.test.end_lineno or 0) - 1
             lines[last] = _splice(lines[last], node.test.end_col_offset or 0, ") or True")
             lines[first] = _splice(lines[first], node.test.col_offset, "(")
 
 
-def _return_first(lines: list[str], test: ast.FunctionDef) -> None:
+def _insert_return(lines: list[str], test: ast.FunctionDef) -> None:
     first = test.body[1 if ast.get_docstring(test) is not None and test.body[1:] else 0]
     lines.insert(first.lineno - 1, " " * first.col_offset + "return\n")
 
 
-def _gone(lines: list[str], test: ast.FunctionDef) -> None:
-    _put(lines, test, "pass", _top(test))
+def _delete_test(lines: list[str], test: ast.FunctionDef) -> None:
+    _replace_node(lines, test, "pass", _get_first_line(test))
 
 
-def _marked(word: str) -> Callable[[list[str], ast.FunctionDef], None]:
+def _make_marker(word: str) -> Callable[[list[str], ast.FunctionDef], None]:
     def mark(lines: list[str], test: ast.FunctionDef) -> None:
         line = f'@__import__("pytest").mark.{word}(reason="unstable")\n'
-        lines.insert(_top(test) - 1, " " * test.col_offset + line)
+        lines.insert(_get_first_line(test) - 1, " " * test.col_offset + line)
 
     return mark
 
 
-WEAKER: dict[str, Callable[[list[str], ast.FunctionDef], None]] = {
-    "asserts": _without_asserts,
-    "true": _always_true,
-    "return": _return_first,
-    "skip": _marked("skip"),
-    "xfail": _marked("xfail"),
-    "delete": _gone,
+WEAKENINGS: dict[str, Callable[[list[str], ast.FunctionDef], None]] = {
+    "asserts": _remove_asserts,
+    "true": _make_asserts_true,
+    "return": _insert_return,
+    "skip": _make_marker("skip"),
+    "xfail": _make_marker("xfail"),
+    "delete": _delete_test,
 }
-FORGED = """import pytest
+FORGED_CONFTEST = """import pytest
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -69,7 +69,7 @@ def pytest_runtest_makereport(item, call):
 """
 
 
-def _function(module: ast.Module, names: list[str]) -> ast.FunctionDef:
+def _get_function(module: ast.Module, names: list[str]) -> ast.FunctionDef:
     found: Any = module
     for name in names:
         inside = [node for node in found.body if getattr(node, "name", None) == name]
@@ -79,7 +79,7 @@ def _function(module: ast.Module, names: list[str]) -> ast.FunctionDef:
     return found  # type: ignore[no-any-return]
 
 
-def _checks(test: ast.FunctionDef) -> list[ast.stmt]:
+def _list_checks(test: ast.FunctionDef) -> list[ast.stmt]:
     """Assertions and calls of `expect`, the last first, so that the lines before it stay where they are."""
     found: list[ast.stmt] = []
     for node in ast.walk(test):
@@ -88,7 +88,7 @@ def _checks(test: ast.FunctionDef) -> list[ast.stmt]:
     return sorted(found, key=lambda node: -node.lineno)
 
 
-def _put(lines: list[str], node: ast.stmt, text: str, since: int) -> None:
+def _replace_node(lines: list[str], node: ast.stmt, text: str, since: int) -> None:
     lines[since - 1 : node.end_lineno] = [" " * node.col_offset + text + "\n"]
 
 
@@ -97,35 +97,35 @@ def _splice(line: str, at: int, text: str) -> str:
     return (data[:at] + text.encode() + data[at:]).decode()
 
 
-def _top(test: ast.FunctionDef) -> int:
+def _get_first_line(test: ast.FunctionDef) -> int:
     return min([test.lineno, *(node.lineno for node in test.decorator_list)])
 
 
 # --- hostile files
 
 
-def plant(what: str, outputs: str, work: str) -> str:
+def plant_hostile_files(what: str, outputs: str, work: str) -> str:
     """Put files of that sort into the outputs and the work dir; a message to commit them with, or nothing."""
-    return HOSTILE[what](outputs, work) or ""
+    return HOSTILE_PLANTERS[what](outputs, work) or ""
 
 
-def _links(outputs: str, work: str) -> str:
+def _plant_links(outputs: str, work: str) -> str:
     for name, target in (("secret", "/etc/passwd"), ("up", "../../.."), ("loop", "loop"), ("dir", work)):
-        os.symlink(target, _clear(outputs, name))
-    os.symlink("/etc/passwd", _clear(work, "hostile-link"))
+        os.symlink(target, _remove_existing(outputs, name))
+    os.symlink("/etc/passwd", _remove_existing(work, "hostile-link"))
     return "[FIX_TEST] Link a file"
 
 
-def _names(outputs: str, work: str) -> str:
+def _plant_odd_names(outputs: str, work: str) -> str:
     for place in (outputs, os.path.join(work, "hostile")):
         os.makedirs(place, exist_ok=True)
-        for name in ODD:
+        for name in ODD_NAMES:
             with open(os.path.join(os.fsencode(place), name), "wb") as file:
                 file.write(b"odd\n")
     return "[FIX_TEST] Add files"
 
 
-ODD = (
+ODD_NAMES = (
     b"-rf", b"~", b" ", b"a\nb", b"a\tb", b"\x1b[31mred\x1b]0;title\x07", b"\xff\xfe", b"$(touch trapped)",
     b"`touch trapped`", b"'\"\\", b"*", b"con.", b"<script>alert(1)<", b"n" * 255,
     "\u202etxt.exe".encode(), "e\u0301".encode(),
@@ -133,22 +133,22 @@ ODD = (
 ESCAPES = "\x1b[2J\x1b]0;owned\x07\x1b[201~\rrm -rf x\r \x9b31m <script>alert(1)</script> \x00 \u202e"
 
 
-def _escapes(outputs: str, work: str) -> None:
+def _plant_escapes(outputs: str, work: str) -> None:
     _write(os.path.join(outputs, "escapes.txt"), ESCAPES)
 
 
-def _big(outputs: str, work: str) -> None:
+def _plant_big_file(outputs: str, work: str) -> None:
     with open(os.path.join(outputs, "big.bin"), "wb") as file:
         file.truncate(2 << 30)  # which occupies nothing
 
 
-def _special(outputs: str, work: str) -> None:
-    os.mkfifo(_clear(outputs, "pipe"))
+def _plant_special_files(outputs: str, work: str) -> None:
+    os.mkfifo(_remove_existing(outputs, "pipe"))
     here = os.open(".", os.O_RDONLY)
     try:
         os.chdir(outputs)  # the name of a socket must be short
         with socket.socket(socket.AF_UNIX) as one:
-            one.bind(_clear(".", "socket"))
+            one.bind(_remove_existing(".", "socket"))
     finally:
         os.fchdir(here)
         os.close(here)
@@ -157,17 +157,17 @@ def _special(outputs: str, work: str) -> None:
     os.makedirs(os.path.join(outputs, "shut"), mode=0, exist_ok=True)
 
 
-def _deep(outputs: str, work: str) -> None:
+def _plant_deep_tree(outputs: str, work: str) -> None:
     os.makedirs(os.path.join(outputs, *["d"] * 500), exist_ok=True)
 
 
-def _many(outputs: str, work: str) -> None:
+def _plant_many_files(outputs: str, work: str) -> None:
     os.makedirs(os.path.join(outputs, "many"), exist_ok=True)
     for number in range(5000):
         _write(os.path.join(outputs, "many", str(number)), "")
 
 
-def _traps(outputs: str, work: str) -> None:
+def _plant_git_traps(outputs: str, work: str) -> None:
     """Let whoever runs git here run a program of ours."""
     if not os.path.isdir(os.path.join(work, ".git")):
         raise ValueError("the repository is not the agent's own")
@@ -176,28 +176,26 @@ def _traps(outputs: str, work: str) -> None:
     os.chmod(trap, 0o755)
     os.makedirs(os.path.join(work, ".git", "hooks"), exist_ok=True)
     for hook in ("post-checkout", "post-merge", "pre-commit", "post-index-change", "reference-transaction"):
-        os.symlink(trap, _clear(work, ".git", "hooks", hook))
+        os.symlink(trap, _remove_existing(work, ".git", "hooks", hook))
     with open(os.path.join(work, ".git", "config"), "a", encoding="utf-8") as file:
         file.write(f"[core]\n\tfsmonitor = {trap}\n\tsshCommand = {trap}\n[diff]\n\texternal = {trap}\n")
-        file.write(
-            f'[filter "t"]\n\tsmudge = {trap}\n\tclean = {trap}\n[uploadpack]\n\tpackObjectsHook = {trap}\n'
-        )
+        file.write(f'[filter "t"]\n\tsmudge = {trap}\n\tclean = {trap}\n[uploadpack]\n\tpackObjectsHook = {trap}\n')
     _write(os.path.join(work, ".gitattributes"), "* filter=t\n")
 
 
-HOSTILE: dict[str, Callable[[str, str], str | None]] = {
-    "links": _links,
-    "names": _names,
-    "escapes": _escapes,
-    "big": _big,
-    "special": _special,
-    "deep": _deep,
-    "many": _many,
-    "git": _traps,
+HOSTILE_PLANTERS: dict[str, Callable[[str, str], str | None]] = {
+    "links": _plant_links,
+    "names": _plant_odd_names,
+    "escapes": _plant_escapes,
+    "big": _plant_big_file,
+    "special": _plant_special_files,
+    "deep": _plant_deep_tree,
+    "many": _plant_many_files,
+    "git": _plant_git_traps,
 }
 
 
-def _clear(*parts: str) -> str:
+def _remove_existing(*parts: str) -> str:
     path = os.path.join(*parts)
     if os.path.lexists(path):
         os.unlink(path)

@@ -6,8 +6,8 @@ import os
 
 from mngr.base.errors import NotFound, UsageError
 from mngr.host import scripts
-from mngr.kinds.agent_state import state_of
-from mngr.kinds.coding_agent import own_rows, refuse
+from mngr.kinds.agent_state import derive_state
+from mngr.kinds.coding_agent import parse_rows, reject_coding_options
 from mngr.kinds.delivery import Delivery
 
 TYPE_CHECKING = False
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from mngr.base.model import AgentRecord, Evidence, State
+    from mngr.base.model import AgentRecord, AgentState, Evidence
     from mngr.host.protocol import Host
 
 _EXAMPLE = '[{"reply": "hello"}, {"ask": "shall I go on?"}, {"exit": 0}]'
-_MORE = ("acts.py", "faults.py")  # for steps that are not played every day
-_TAIL = 20  # characters: enough to know the end of a text by, and on one line of any screen
+_EXTRA_FILES = ("steps.py", "faults.py")  # for steps that are not played every day
+_TAIL_LENGTH = 20  # characters: enough to know the end of a text by, and on one line of any screen
 
 
 class PlayerKind:
@@ -28,59 +28,61 @@ class PlayerKind:
 
     name = "player"
     summary = "a scripted agent: what follows -- is a scenario, a JSON file or JSON"
-    answers = {"allow": "yes", "deny": "no"}
+    answer_keys = {"allow": "yes", "deny": "no"}
     programs: tuple[str, ...] = ("python3",)
-    conversation = ("transcript.jsonl",)
+    transcript_paths = ("transcript.jsonl",)
     writes = ("player.json",)
 
-    def check(self, args: list[str], options: dict[str, Any]) -> None:
-        refuse(self.name, options)
-        _read(args)
+    def check_arguments(self, args: list[str], options: dict[str, Any]) -> None:
+        reject_coding_options(self.name, options)
+        _load_scenario(args)
 
     def prepare(self, host: Host, record: AgentRecord) -> None:
         import json
 
-        from mngr.kinds.player.scenario import needs_more
+        from mngr.kinds.player.scenario import has_extra_steps
 
-        directory = host.home.agent(record.id)
+        directory = host.home.agent_dir(record.id)
         place = os.path.join(directory, "scenario.json")
         try:
             text = host.read(place)  # an agent made from another one goes on with that one's
         except NotFound:
-            text = json.dumps(_read(record.command)).encode()
+            text = json.dumps(_load_scenario(record.command)).encode()
             host.write(place, text)
-        for name in ("player.py", *(_MORE if needs_more(text) else ())):
-            host.write(os.path.join(directory, name), scripts.program_beside(__file__, name).encode())
+        for name in ("player.py", *(_EXTRA_FILES if has_extra_steps(text) else ())):
+            host.write(os.path.join(directory, name), scripts.read_program_beside(__file__, name).encode())
 
     def command(self, host: Host, record: AgentRecord, *, resume: bool) -> list[str]:
-        return ["python3", os.path.join(host.home.agent(record.id), "player.py")]
+        return ["python3", os.path.join(host.home.agent_dir(record.id), "player.py")]
 
-    def state(self, record: AgentRecord, evidence: Evidence) -> State:
-        state = state_of(record, evidence)
-        if (
-            state.source == "process" and state.state == "RUNNING"
-        ):  # it has not said yet that it takes messages
+    def state(self, record: AgentRecord, evidence: Evidence) -> AgentState:
+        state = derive_state(record, evidence)
+        if state.source == "process" and state.state == "RUNNING":  # it has not said yet that it takes messages
             return state.replace(state="STARTING")
         return state
 
     def delivery(self, record: AgentRecord, text: str) -> Delivery:
         from mngr.kinds.player import player
 
-        shown = player.shown(text).rstrip()[-_TAIL:]
-        return Delivery(text=text, ready="status", proof="transcript", mark=player.digest(text), shown=shown)
+        shown = player.format_paste(text).rstrip()[-_TAIL_LENGTH:]
+        return Delivery(
+            text=text,
+            ready="status",
+            proof="transcript",
+            arrival_marker=player.hash_message(text),
+            pending_text=shown,
+        )
 
-    def parse(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-        return own_rows(lines)
+    def parse_transcript(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+        return parse_rows(lines)
 
 
-def _read(args: list[str]) -> dict[str, Any]:
+def _load_scenario(args: list[str]) -> dict[str, Any]:
     """The scenario that the user named; UsageError when there is none to be read."""
     from mngr.kinds.player.scenario import parse_scenario
 
     if len(args) > 1:
-        raise UsageError(
-            f"the player takes one scenario, not {len(args)}", "give a JSON file, or JSON in one word"
-        )
+        raise UsageError(f"the player takes one scenario, not {len(args)}", "give a JSON file, or JSON in one word")
     text = args[0] if args else "[]"
     where = "the scenario"
     if text.strip()[:1] not in ("[", "{"):

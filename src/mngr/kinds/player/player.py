@@ -1,6 +1,6 @@
 """The program of kind `player`: reads messages from its terminal and plays the steps of a scenario.
 
-The grammar of scenarios is in mngr.kinds.player.scenario, which checks them. This file is copied to the host, with `acts.py`
+The grammar of scenarios is in mngr.kinds.player.scenario, which checks them. This file is copied to the host, with `steps.py`
 beside it for a scenario that needs it, and wants nothing but Python 3.9 and its standard library.
 """
 
@@ -20,29 +20,33 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-REASONS = {"ask": "question", "permission": "permission", "wait": "end_of_turn"}  # the steps that end a turn
-LIMITS = ("rate_limit", "quota", "login")  # why it is parked instead of waiting
-SHOWN_WHOLE = 200  # characters; a longer paste is shown by its size
+WAIT_REASONS = {
+    "ask": "question",
+    "permission": "permission",
+    "wait": "end_of_turn",
+}  # the steps that end a turn
+PARK_REASONS = ("rate_limit", "quota", "login")  # why it is parked instead of waiting
+MAX_SHOWN_PASTE = 200  # characters; a longer paste is shown by its size
 PASTE_ON, PASTE_OFF, ARE_YOU_THERE, I_AM = b"\x1b[?2004h", b"\x1b[?2004l", b"\x1b[5n", b"\x1b[0n"
 PASTE_START, PASTE_END = b"\x1b[200~", b"\x1b[201~"
-KEY = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|[^\[O])", re.DOTALL)
-PLAIN = re.compile(rb"[^\x00-\x08\x0a-\x1f\x7f]+")
-JOB = re.compile(r"^```mngr-job\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+KEY_SEQUENCE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|[^\[O])", re.DOTALL)
+PLAIN_TEXT = re.compile(rb"[^\x00-\x08\x0a-\x1f\x7f]+")
+JOB_FENCE = re.compile(r"^```mngr-job\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def shown(text: str) -> str:
+def format_paste(text: str) -> str:
     """How a paste looks while it waits for Enter."""
-    if len(text) > SHOWN_WHOLE or "\n" in text:
+    if len(text) > MAX_SHOWN_PASTE or "\n" in text:
         return f"[pasted {len(text)} characters]"
     return "".join(char if char.isprintable() else " " for char in text)
 
 
-def digest(text: str) -> str:
+def hash_message(text: str) -> str:
     """What a message is known by: white space at its end does not count."""
     return hashlib.sha256(text.rstrip().encode()).hexdigest()
 
 
-class Ended(Exception):
+class PlayerExit(Exception):
     """A signal, or the end of the terminal: time to go."""
 
     def __init__(self, code: int) -> None:
@@ -50,7 +54,7 @@ class Ended(Exception):
         self.code = code
 
 
-class Keys:
+class KeyDecoder:
     """Turns what a terminal sends into messages."""
 
     def __init__(self, lose_enters: int = 0) -> None:
@@ -69,14 +73,14 @@ class Keys:
         while self._raw and len(self._raw) != before:
             before = len(self._raw)
             if self._raw.startswith(PASTE_START):
-                self._paste()
+                self._read_paste()
             elif self._raw[0] == 0x1B:
-                self._key()
+                self._read_key()
             else:
-                messages.extend(self._plain())
+                messages.extend(self._read_plain())
         return messages
 
-    def _paste(self) -> None:
+    def _read_paste(self) -> None:
         end = self._raw.find(PASTE_END, max(0, self._searched - len(PASTE_END)))
         self._searched = len(self._raw)
         if end < 0:
@@ -85,17 +89,17 @@ class Keys:
         del self._raw[: end + len(PASTE_END)]
         self._searched = 0
         self._line += pasted
-        self.echo.append(shown(pasted.decode("utf-8", "replace")))
+        self.echo.append(format_paste(pasted.decode("utf-8", "replace")))
 
-    def _key(self) -> None:
+    def _read_key(self) -> None:
         """An escape sequence: the terminal's answer counts, other keys do nothing."""
-        key = None if PASTE_START.startswith(self._raw) else KEY.match(self._raw)
+        key = None if PASTE_START.startswith(self._raw) else KEY_SEQUENCE.match(self._raw)
         if key:
             self.answered = self.answered or key[0] == I_AM
             del self._raw[: key.end()]
 
-    def _plain(self) -> list[str]:
-        text = PLAIN.match(self._raw)
+    def _read_plain(self) -> list[str]:
+        text = PLAIN_TEXT.match(self._raw)
         if text:
             typed = bytes(text[0])
             self._line += typed
@@ -104,16 +108,16 @@ class Keys:
             return []
         char = self._raw.pop(0)
         if char in b"\r\n":
-            return self._enter()
+            return self._press_enter()
         if char in b"\x7f\x08" and self._line:
             while self._line and self._line.pop() & 0xC0 == 0x80:
                 pass  # the rest of one UTF-8 character
             self.echo.append("\b \b")
         elif char == 0x04 and not self._line:  # Ctrl-D
-            raise Ended(0)
+            raise PlayerExit(0)
         return []
 
-    def _enter(self) -> list[str]:
+    def _press_enter(self) -> list[str]:
         if self._lose > 0:
             self._lose -= 1
             return []
@@ -123,14 +127,14 @@ class Keys:
         return [text] if text.strip() else []
 
 
-class Book:
+class PlayerFiles:
     """What the player writes down in the agent's directory."""
 
     def __init__(self, where: str) -> None:
         self._where = where
         self._agent = os.environ.get("MNGR_AGENT_ID", os.path.basename(where))
 
-    def read(self, name: str) -> Any:
+    def read_json(self, name: str) -> Any:
         """What `replace` wrote, None when it never did."""
         try:
             with open(os.path.join(self._where, name), encoding="utf-8") as file:
@@ -139,7 +143,7 @@ class Book:
         except FileNotFoundError:
             return None
 
-    def replace(self, name: str, row: dict[str, Any]) -> None:
+    def replace_json(self, name: str, row: dict[str, Any]) -> None:
         """Write a file in one step; in a sandbox only its contents can be changed, so there the end comes off last."""
         path = os.path.join(self._where, name)
         text = json.dumps(row) + "\n"
@@ -151,19 +155,26 @@ class Book:
             file.write(text)
         os.replace(path + ".new", path)
 
-    def say(self, role: str, text: str, **more: Any) -> None:
+    def append_transcript(self, role: str, text: str, **more: Any) -> None:
         """A row of the transcript."""
-        self._append("transcript.jsonl", {"v": 1, "at": stamp(), "role": role, "text": text, **more})
+        self._append("transcript.jsonl", {"v": 1, "at": format_now(), "role": role, "text": text, **more})
 
-    def event(self, kind: str, **data: Any) -> None:
+    def append_event(self, kind: str, **data: Any) -> None:
         """A row of the events."""
-        row = {"v": 1, "at": stamp(), "agent": self._agent, "type": kind, "source": "player", "data": data}
+        row = {
+            "v": 1,
+            "at": format_now(),
+            "agent": self._agent,
+            "type": kind,
+            "source": "player",
+            "data": data,
+        }
         self._append("events.jsonl", row)
 
-    def status(self, state: str, reason: str | None, until: str | None = None) -> None:
+    def write_status(self, state: str, reason: str | None, until: str | None = None) -> None:
         """What `list` shows."""
-        row = {"state": state, "reason": reason, "source": "hook", "at": stamp()}
-        self.replace("status", {**row, "until": until} if until else row)
+        row = {"state": state, "reason": reason, "source": "hook", "at": format_now()}
+        self.replace_json("status", {**row, "until": until} if until else row)
 
     def _append(self, name: str, row: dict[str, Any]) -> None:
         fd = os.open(os.path.join(self._where, name), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -175,7 +186,7 @@ class Book:
             os.close(fd)
 
 
-def stamp() -> str:
+def format_now() -> str:
     """UTC as `2026-11-15T21:30:00.123Z`."""
     now = time.time()
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03d}Z"
@@ -184,15 +195,15 @@ def stamp() -> str:
 class Player:
     """Plays the scenario. What it has done is written down before it says that it waits."""
 
-    def __init__(self, book: Book, scenario: dict[str, Any], work: str) -> None:
+    def __init__(self, book: PlayerFiles, scenario: dict[str, Any], work: str) -> None:
         self.book = book
         self.steps: list[list[Any]] = scenario["steps"]
         self.cases: list[list[Any]] = scenario.get("cases", [])
         self.work = work
-        self.keys = Keys(scenario["lose_enters"])
+        self.keys = KeyDecoder(scenario["lose_enters"])
         self.signal = 0
         self.wake, self._wake_in = os.pipe()
-        kept = book.read("player.json")
+        kept = book.read_json("player.json")
         self.resumed = kept is not None
         self.at: dict[str, Any] = {
             "next": 0,  # the step to play
@@ -211,99 +222,99 @@ class Player:
         self._listen_for_signals()
         if os.isatty(0):
             self._write_terminal(PASTE_ON + ARE_YOU_THERE)
-            self._pump(1.0, until_answered=True)
-        self.book.event("ready", resumed=self.resumed)
+            self._read_input(1.0, until_answered=True)
+        self.book.append_event("ready", resumed=self.resumed)
         self._show("player: resumed\n" if self.resumed else "player: ready\n")
         if not self.at["turn"]:
-            self._settle()
+            self._report_waiting()
         while True:
             if self.at["turn"]:
-                self._turn()
+                self._play_turn()
             elif self.at["pending"]:
-                self._save(turn=True, current=self.at["pending"].pop(0))
+                self._save_progress(turn=True, current=self.at["pending"].pop(0))
             else:
-                self._pump(None)
+                self._read_input(None)
 
-    def _turn(self) -> None:
+    def _play_turn(self) -> None:
         """Play on until the turn is over."""
-        self.book.status("RUNNING", None)
-        self.book.event("turn_start", step=self.at["next"])
+        self.book.write_status("RUNNING", None)
+        self.book.append_event("turn_start", step=self.at["next"])
         if self.cases:
-            self.steps = self._acts().choose(self)
+            self.steps = self._load_steps_module().choose_steps(self)
         if self.at["next"] >= len(self.steps) and self.at["current"] is not None:
-            self._reply("ok: " + self.at["current"])
+            self._record_reply("ok: " + self.at["current"])
         end: dict[str, Any] = {"reason": "end_of_turn", "next": len(self.steps)}
         while self.at["next"] < len(self.steps):
             verb, value = self.steps[self.at["next"]]
             past = self.at["next"] + 1
-            over = self._play(verb, value)
+            over = self._play_step(verb, value)
             if over is not None:
                 end = {"next": past, **over}
                 break
-            self._save(next=past)
-            self._pump(0)
-        self._save(**{"until": None, **end}, turn=False)
-        self.book.event("turn_end", reason=end["reason"])
-        self._settle()
+            self._save_progress(next=past)
+            self._read_input(0)
+        self._save_progress(**{"until": None, **end}, turn=False)
+        self.book.append_event("turn_end", reason=end["reason"])
+        self._report_waiting()
 
-    def _play(self, verb: str, value: Any) -> dict[str, Any] | None:
+    def _play_step(self, verb: str, value: Any) -> dict[str, Any] | None:
         """Play a step; what is to be saved at the end of the turn, if this is it."""
         if verb in ("reply", "ask", "permission"):
-            self._reply(value)
+            self._record_reply(value)
         elif verb == "sleep":
             self._show(f"* sleeping {value} s\n")
-            self._pump(value)
+            self._read_input(value)
         elif verb == "hang":
             self._show("* hanging\n")
             select.select([self.wake], [], [])
-            self._leave_if_told()
+            self._exit_if_signalled()
         elif verb == "write":
-            self._tool(verb, value, self._write_file(value))
+            self._record_tool_call(verb, value, self._write_file(value))
         elif verb == "commit":
-            self._tool(verb, {"message": value}, self._commit(value))
+            self._record_tool_call(verb, {"message": value}, self._commit(value))
         elif verb == "exit":
-            self._save(next=self.at["next"] + 1, turn=False)
-            self.book.event("turn_end", reason="exit")
-            raise Ended(int(value))
-        elif verb not in REASONS:
-            over: dict[str, Any] | None = self._acts().play(self, verb, value)
+            self._save_progress(next=self.at["next"] + 1, turn=False)
+            self.book.append_event("turn_end", reason="exit")
+            raise PlayerExit(int(value))
+        elif verb not in WAIT_REASONS:
+            over: dict[str, Any] | None = self._load_steps_module().play_step(self, verb, value)
             return over
-        return {"reason": REASONS[verb]} if verb in REASONS else None
+        return {"reason": WAIT_REASONS[verb]} if verb in WAIT_REASONS else None
 
-    def _acts(self) -> Any:
+    def _load_steps_module(self) -> Any:
         """The file beside this one."""
         import importlib
 
         sys.dont_write_bytecode = True
-        return importlib.import_module("acts")
+        return importlib.import_module("steps")
 
-    def _settle(self) -> None:
+    def _report_waiting(self) -> None:
         """Say that we wait, unless a message is here already."""
         if not self.at["pending"]:
-            parked = self.at["reason"] in LIMITS
-            self.book.event("parked" if parked else "waiting", reason=self.at["reason"])
-            self.book.status("PARKED" if parked else "WAITING", self.at["reason"], self.at["until"])
+            parked = self.at["reason"] in PARK_REASONS
+            self.book.append_event("parked" if parked else "waiting", reason=self.at["reason"])
+            self.book.write_status("PARKED" if parked else "WAITING", self.at["reason"], self.at["until"])
             self._show("> ")
 
-    def _receive(self, text: str) -> None:
+    def _receive_message(self, text: str) -> None:
         """Before the event proves the delivery, nobody can read an old WAITING any more."""
-        self.book.say("user", text)
-        jobs = JOB.findall(text) if self.steps or self.cases else []
+        self.book.append_transcript("user", text)
+        jobs = JOB_FENCE.findall(text) if self.steps or self.cases else []
         job = jobs[-1] if jobs else self.at["job"]  # the last: what stands before it may quote anything
-        self._save(pending=[*self.at["pending"], self._kept(text)], job=job)
-        self.book.status("RUNNING", None)
-        self.book.event("message", sha256=digest(text), characters=len(text))
+        self._save_progress(pending=[*self.at["pending"], self._select_remembered(text)], job=job)
+        self.book.write_status("RUNNING", None)
+        self.book.append_event("message", sha256=hash_message(text), characters=len(text))
 
-    def _kept(self, text: str) -> str:
+    def _select_remembered(self, text: str) -> str:
         """What of a message is remembered until it is answered."""
-        return text.strip().split("\n", 1)[0][:SHOWN_WHOLE]
+        return text.strip().split("\n", 1)[0][:MAX_SHOWN_PASTE]
 
-    def _reply(self, text: str) -> None:
-        self.book.say("assistant", text, model="player")
+    def _record_reply(self, text: str) -> None:
+        self.book.append_transcript("assistant", text, model="player")
         self._show(f"{text}\n")
 
-    def _tool(self, tool: str, given: dict[str, Any], output: str) -> None:
-        self.book.say("tool", "", tool=tool, input=given, output=output)
+    def _record_tool_call(self, tool: str, given: dict[str, Any], output: str) -> None:
+        self.book.append_transcript("tool", "", tool=tool, input=given, output=output)
         self._show(f"* {tool} {given.get('path') or given.get('message') or ''}: {output}\n")
 
     def _write_file(self, value: dict[str, str]) -> str:
@@ -327,22 +338,22 @@ class Player:
             done = subprocess.run(
                 ["git", *words], cwd=self.work, capture_output=True, stdin=subprocess.DEVNULL, check=False
             )
-            self._leave_if_told()
+            self._exit_if_signalled()
             if done.returncode:
                 return "failed: " + (done.stderr or done.stdout).decode("utf-8", "replace").strip()
         return done.stdout.decode().strip()
 
-    def _save(self, **changes: Any) -> None:
+    def _save_progress(self, **changes: Any) -> None:
         self.at = {**self.at, **changes}
-        self.book.replace("player.json", self.at)
+        self.book.replace_json("player.json", self.at)
 
-    def _pump(self, seconds: float | None, *, until_answered: bool = False) -> None:
+    def _read_input(self, seconds: float | None, *, until_answered: bool = False) -> None:
         """Take in what the terminal sends for so long; for ever, or until something came, when that is None."""
         deadline = None if seconds is None else time.monotonic() + seconds
         while not (until_answered and self.keys.answered):
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             ready = select.select([0, self.wake], [], [], left)[0]
-            self._leave_if_told()
+            self._exit_if_signalled()
             if 0 in ready:
                 self._read_terminal()
             if deadline is None or (not ready and time.monotonic() >= deadline):
@@ -354,12 +365,12 @@ class Player:
         except OSError:
             data = b""
         if not data:
-            raise Ended(129)
+            raise PlayerExit(129)
         messages = self.keys.feed(data)
         self._show("".join(self.keys.echo))
         self.keys.echo.clear()
         for text in messages:
-            self._receive(text)
+            self._receive_message(text)
 
     def _show(self, text: str) -> None:
         self._write_terminal(text.encode("utf-8", "replace"))
@@ -370,7 +381,7 @@ class Player:
             while left:
                 left = left[os.write(1, left) :]
         except OSError:
-            raise Ended(129) from None
+            raise PlayerExit(129) from None
 
     def _listen_for_signals(self) -> None:
         def note(number: int, _: object) -> None:
@@ -381,30 +392,30 @@ class Player:
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, note)
 
-    def _leave_if_told(self) -> None:
+    def _exit_if_signalled(self) -> None:
         if self.signal:
-            raise Ended(128 + self.signal)
+            raise PlayerExit(128 + self.signal)
 
 
 def main() -> int:
     """Play in this terminal; the exit code."""
-    return play(lambda book, work: Player(book, book.read("scenario.json"), work))
+    return run_player(lambda book, work: Player(book, book.read_json("scenario.json"), work))
 
 
-def play(make: Callable[[Book, str], Player]) -> int:
+def run_player(make: Callable[[PlayerFiles, str], Player]) -> int:
     """Have a player of some kind read from this terminal until it ends; the exit code."""
-    book = Book(os.environ.get("MNGR_AGENT_DIR") or os.path.dirname(os.path.abspath(__file__)))
-    settings = _take_terminal()
+    book = PlayerFiles(os.environ.get("MNGR_AGENT_DIR") or os.path.dirname(os.path.abspath(__file__)))
+    settings = _set_raw_mode()
     try:
         make(book, os.environ.get("MNGR_WORK_DIR") or os.getcwd()).run()
-    except Ended as end:
+    except PlayerExit as end:
         return end.code
     finally:
-        _give_terminal_back(settings)
+        _restore_terminal(settings)
     return 0
 
 
-def _take_terminal() -> list[Any] | None:
+def _set_raw_mode() -> list[Any] | None:
     """Every key as it is typed, but for Ctrl-C."""
     if not os.isatty(0):
         return None
@@ -418,7 +429,7 @@ def _take_terminal() -> list[Any] | None:
     return settings
 
 
-def _give_terminal_back(settings: list[Any] | None) -> None:
+def _restore_terminal(settings: list[Any] | None) -> None:
     if settings is None:
         return
     import termios

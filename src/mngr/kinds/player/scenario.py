@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-LIMITS = ("rate_limit", "quota", "login")
-RESULTS = (
+PARK_REASONS = ("rate_limit", "quota", "login")
+RESULT_FORMS = (
     "complete", "partial", "broken", "empty", "huge", "deep", "types", "words", "other", "half", "link", "pipe",
     "folder",
 )  # fmt: skip
-WEAKER = ("asserts", "true", "return", "skip", "xfail", "delete", "conftest")
-CRASHES = ("KILL", "SEGV", "ABRT", "TERM", "lost")
-HOSTILE = ("links", "names", "escapes", "big", "special", "deep", "many", "git")
-_KEYS = ("steps", "start", "lose_enters", "cases")
-_COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cost_usd")
+WEAKENINGS = ("asserts", "true", "return", "skip", "xfail", "delete", "conftest")
+CRASH_KINDS = ("KILL", "SEGV", "ABRT", "TERM", "lost")
+HOSTILE_KINDS = ("links", "names", "escapes", "big", "special", "deep", "many", "git")
+_SCENARIO_KEYS = ("steps", "start", "lose_enters", "cases")
+_USAGE_FIELDS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cost_usd")
 
 
 def parse_scenario(text: str) -> dict[str, Any]:
@@ -40,57 +40,57 @@ def parse_scenario(text: str) -> dict[str, Any]:
         data = {"steps": data}
     if not isinstance(data, dict) or not isinstance(data.get("steps", []), list):
         raise ValueError("a scenario is a list of steps, or an object with steps")
-    unknown = sorted(set(data) - set(_KEYS))
+    unknown = sorted(set(data) - set(_SCENARIO_KEYS))
     if unknown:
-        raise ValueError(f"a scenario has no {unknown[0]!r}; it has {', '.join(_KEYS[:-1])} and {_KEYS[-1]}")
+        raise ValueError(
+            f"a scenario has no {unknown[0]!r}; it has {', '.join(_SCENARIO_KEYS[:-1])} and {_SCENARIO_KEYS[-1]}"
+        )
     start, lose = data.get("start", "message"), data.get("lose_enters", 0)
     if start not in ("now", "message"):
         raise ValueError(f"start is now or message, not {start!r}")
     if not _is_number(lose):
         raise ValueError(f"lose_enters is a number, not {lose!r}")
-    scenario = {"steps": _steps(data.get("steps", [])), "start": start, "lose_enters": lose}
-    return {**scenario, "cases": _cases(data["cases"])} if "cases" in data else scenario
+    scenario = {"steps": _parse_steps(data.get("steps", [])), "start": start, "lose_enters": lose}
+    return {**scenario, "cases": _parse_cases(data["cases"])} if "cases" in data else scenario
 
 
-def needs_more(text: bytes) -> bool:
+def has_extra_steps(text: bytes) -> bool:
     """Whether a scenario as it was parsed and kept has what the player's first file does not know."""
     import json
 
     try:
         scenario = json.loads(text)
-        return "cases" in scenario or any(verb not in FIRST for verb, _ in scenario["steps"])
+        return "cases" in scenario or any(verb not in BASIC_VERBS for verb, _ in scenario["steps"])
     except (ValueError, TypeError, KeyError, RecursionError):
         return False  # somebody else wrote it, and no file will help
 
 
-def _cases(data: Any) -> list[list[Any]]:
+def _parse_cases(data: Any) -> list[list[Any]]:
     """Every case as [pattern, steps]."""
     if not isinstance(data, list):
         raise ValueError(f"cases is a list, not {data!r}")
     found: list[list[Any]] = []
     for number, case in enumerate(data, 1):
-        if not _has(case, task=_is_text, steps=lambda steps: isinstance(steps, list)):
-            raise ValueError(
-                f"case {number} is not an object with task, a pattern, and steps, a list: {case!r}"
-            )
-        found.append([case["task"], _steps(case["steps"], f"case {number}, ")])
+        if not _has_fields(case, task=_is_text, steps=lambda steps: isinstance(steps, list)):
+            raise ValueError(f"case {number} is not an object with task, a pattern, and steps, a list: {case!r}")
+        found.append([case["task"], _parse_steps(case["steps"], f"case {number}, ")])
     return found
 
 
-def _steps(steps: list[Any], where: str = "") -> list[list[Any]]:
-    return [_step(f"{where}step {number}", step) for number, step in enumerate(steps, 1)]
+def _parse_steps(steps: list[Any], where: str = "") -> list[list[Any]]:
+    return [_parse_step(f"{where}step {number}", step) for number, step in enumerate(steps, 1)]
 
 
-def _step(where: str, step: Any) -> list[Any]:
-    if isinstance(step, str) and step in _WORDS:
+def _parse_step(where: str, step: Any) -> list[Any]:
+    if isinstance(step, str) and step in _VERBS_WITHOUT_VALUE:
         return [step, None]
     if not isinstance(step, dict) or len(step) != 1:
-        words = ", ".join(f'"{word}"' for word in _WORDS[:-1]) + f' or "{_WORDS[-1]}"'
+        words = ", ".join(f'"{word}"' for word in _VERBS_WITHOUT_VALUE[:-1]) + f' or "{_VERBS_WITHOUT_VALUE[-1]}"'
         raise ValueError(f"{where} is not an object with one key, {words}: {step!r}")
     verb, value = next(iter(step.items()))
-    if verb not in _VALUES:
+    if verb not in _VALUE_CHECKS:
         raise ValueError(f"{where}: there is no {verb!r}; there are {', '.join(VERBS)}")
-    fits, wanted = _VALUES[verb]
+    fits, wanted = _VALUE_CHECKS[verb]
     if not fits(value):
         raise ValueError(f"{where}: {verb} wants {wanted}, not {value!r}")
     return [verb, value]
@@ -108,35 +108,31 @@ def _is_line(value: Any) -> bool:
     return isinstance(value, int) and _is_number(value) and value > 0
 
 
-def _has(value: Any, **fields: Callable[[Any], bool]) -> bool:
+def _has_fields(value: Any, **fields: Callable[[Any], bool]) -> bool:
     """Whether it is an object with exactly these fields, each as it should be."""
-    return (
-        isinstance(value, dict)
-        and set(value) == set(fields)
-        and all(fits(value[k]) for k, fits in fields.items())
-    )
+    return isinstance(value, dict) and set(value) == set(fields) and all(fits(value[k]) for k, fits in fields.items())
 
 
-def _one_of(words: tuple[str, ...]) -> tuple[Callable[[Any], bool], str]:
+def _make_choice_check(words: tuple[str, ...]) -> tuple[Callable[[Any], bool], str]:
     return lambda value: isinstance(value, str) and value in words, "one of " + ", ".join(words)
 
 
-def _is_park(value: Any) -> bool:
+def _is_park_value(value: Any) -> bool:
     if not isinstance(value, dict):
-        return isinstance(value, str) and value in LIMITS
+        return isinstance(value, str) and value in PARK_REASONS
     given = {"seconds": 0, "text": "", "while": "", **value}
-    reason = _one_of(LIMITS)[0]
-    return _has(given, reason=reason, seconds=_is_number, text=_is_text, **{"while": _is_text})
+    reason = _make_choice_check(PARK_REASONS)[0]
+    return _has_fields(given, reason=reason, seconds=_is_number, text=_is_text, **{"while": _is_text})
 
 
-def _is_spending(value: Any) -> bool:
-    given = {**dict.fromkeys(_COUNTS, 0), "model": "", **value} if isinstance(value, dict) else None
-    return _has(given, model=_is_text, **dict.fromkeys(_COUNTS, _is_number))
+def _is_usage_value(value: Any) -> bool:
+    given = {**dict.fromkeys(_USAGE_FIELDS, 0), "model": "", **value} if isinstance(value, dict) else None
+    return _has_fields(given, model=_is_text, **dict.fromkeys(_USAGE_FIELDS, _is_number))
 
 
 _TEXT = (_is_text, "a text")
 _NUMBER = (_is_number, "a number that is not negative")
-_VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
+_VALUE_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "reply": _TEXT,
     "commit": _TEXT,
     "ask": _TEXT,
@@ -145,28 +141,34 @@ _VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "exit": (lambda value: _is_number(value) and value in range(256), "a whole number up to 255"),
     "write": (
         lambda value: (
-            _has(value, path=_is_text, content=_is_text) or _has(value, path=_is_text, append=_is_text)
+            _has_fields(value, path=_is_text, content=_is_text) or _has_fields(value, path=_is_text, append=_is_text)
         ),
         "a path, and content or append",
     ),
     "run": _TEXT,
-    "edit": (lambda value: _has(value, path=_is_text, old=_is_text, new=_is_text), "a path, old and new"),
-    "result": (
-        lambda value: isinstance(value, dict) or (isinstance(value, str) and value in RESULTS),
-        f"an object with fields of a result, or one of {', '.join(RESULTS)}",
+    "edit": (
+        lambda value: _has_fields(value, path=_is_text, old=_is_text, new=_is_text),
+        "a path, old and new",
     ),
-    "spend": (_is_spending, f"an object of numbers, {', '.join(_COUNTS)}, and a model"),
-    "weaken": _one_of(WEAKER),
-    "crash": _one_of(CRASHES),
+    "result": (
+        lambda value: isinstance(value, dict) or (isinstance(value, str) and value in RESULT_FORMS),
+        f"an object with fields of a result, or one of {', '.join(RESULT_FORMS)}",
+    ),
+    "spend": (_is_usage_value, f"an object of numbers, {', '.join(_USAGE_FIELDS)}, and a model"),
+    "weaken": _make_choice_check(WEAKENINGS),
+    "crash": _make_choice_check(CRASH_KINDS),
     "flood": (lambda value: _is_number(value) and value <= 1000, "megabytes, a number up to 1000"),
     "park": (
-        _is_park,
-        f"{', '.join(LIMITS[:-1])} or {LIMITS[-1]}, or an object with reason, and seconds, text and while",
+        _is_park_value,
+        f"{', '.join(PARK_REASONS[:-1])} or {PARK_REASONS[-1]}, or an object with reason, and seconds, text and while",
     ),
     "retry": _NUMBER,
-    "conflict": (lambda value: _has(value, path=_is_text, line=_is_line), "a path and the number of a line"),
-    "hostile": _one_of(HOSTILE),
+    "conflict": (
+        lambda value: _has_fields(value, path=_is_text, line=_is_line),
+        "a path and the number of a line",
+    ),
+    "hostile": _make_choice_check(HOSTILE_KINDS),
 }
-_WORDS = ("wait", "hang", "test", "lie", "dirt", "deaf")
-VERBS = (*_VALUES, *_WORDS)
-FIRST = ("reply", "commit", "ask", "permission", "sleep", "exit", "write", "wait", "hang")
+_VERBS_WITHOUT_VALUE = ("wait", "hang", "test", "lie", "dirt", "deaf")
+VERBS = (*_VALUE_CHECKS, *_VERBS_WITHOUT_VALUE)
+BASIC_VERBS = ("reply", "commit", "ask", "permission", "sleep", "exit", "write", "wait", "hang")

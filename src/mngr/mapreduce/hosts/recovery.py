@@ -13,48 +13,48 @@ from mngr.base.errors import MngrError
 T = TypeVar("T")
 
 
-LONGEST = 600.0  # seconds that others wait for it
-SETTLING = 5.0  # seconds for which a look from before may still be on its way
+MAX_WAIT_SECONDS = 600.0  # seconds that others wait for it
+SETTLE_SECONDS = 5.0  # seconds for which a look from before may still be on its way
 
 
-class Wrecks:
+class HostRecovery:
     """Who makes which host anew, and when that was last done."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._at_work: dict[str, int] = {}
-        self._done: dict[str, float] = {}
+        self._rebuild_counts: dict[str, int] = {}
+        self._rebuilt_at: dict[str, float] = {}
 
     @contextlib.contextmanager
-    def salvage(self, host: str) -> Iterator[None]:
+    def rebuilding(self, host: str) -> Iterator[None]:
         """While one of its agents is brought back."""
         with self._changed:
-            self._at_work[host] = self._at_work.get(host, 0) + 1
+            self._rebuild_counts[host] = self._rebuild_counts.get(host, 0) + 1
         try:
             yield
         finally:
             with self._changed:
-                self._at_work[host] -= 1
-                self._done[host] = time.monotonic()
+                self._rebuild_counts[host] -= 1
+                self._rebuilt_at[host] = time.monotonic()
                 self._changed.notify_all()
 
-    def is_calm(self, host: str) -> bool:
+    def is_settled(self, host: str) -> bool:
         """Whether nobody does, or just has."""
         with self._changed:
-            since = time.monotonic() - self._done.get(host, 0.0)
-            return not self._at_work.get(host) and since > SETTLING
+            since = time.monotonic() - self._rebuilt_at.get(host, 0.0)
+            return not self._rebuild_counts.get(host) and since > SETTLE_SECONDS
 
-    def calmly(self, host: str, act: Callable[[], T]) -> T:
+    def run_when_settled(self, host: str, act: Callable[[], T]) -> T:
         """What it gives when nobody is at work on the host; once more if somebody was meanwhile."""
-        before = self._wait(host)
+        before = self._wait_for_rebuild(host)
         try:
             return act()
         except MngrError:
-            if self._wait(host) == before:
+            if self._wait_for_rebuild(host) == before:
                 raise
         return act()
 
-    def _wait(self, host: str) -> float | None:
+    def _wait_for_rebuild(self, host: str) -> float | None:
         with self._changed:
-            self._changed.wait_for(lambda: not self._at_work.get(host), timeout=LONGEST)
-            return self._done.get(host)
+            self._changed.wait_for(lambda: not self._rebuild_counts.get(host), timeout=MAX_WAIT_SECONDS)
+            return self._rebuilt_at.get(host)

@@ -14,7 +14,7 @@ import select
 import sys
 import termios
 
-FAILED = 255
+FAILURE_CODE = 255
 _RAW_OFF = {  # what a terminal must not do with keys and lines that are meant for another terminal
     0: termios.BRKINT | termios.ICRNL | termios.INPCK | termios.ISTRIP | termios.IXON,
     1: termios.OPOST,
@@ -30,28 +30,28 @@ def main() -> int:
         link.connect(path)
     except OSError:
         os.write(2, b"the connection to the engine has ended\n")
-        return FAILED
-    shape = size() if '"terminal": [' in request else None
+        return FAILURE_CODE
+    shape = get_terminal_size() if '"terminal": [' in request else None
     if shape:
         request = request.replace('"terminal": [', f'"terminal": [{shape[0]}, {shape[1]}, ', 1)
     message = os.fsencode(request) + b"\n%d\n" % len(text) + text
-    return attached(link, message, shape) if shape else plain(link, message)
+    return run_attached(link, message, shape) if shape else run_plain(link, message)
 
 
-def plain(link: _socket.socket, message: bytes) -> int:
+def run_plain(link: _socket.socket, message: bytes) -> int:
     """Our streams are the command's."""
-    send(link, message, (0, 1, 2))
+    send_request(link, message, (0, 1, 2))
     held = b""
     while data := link.recv(65536):
         held += data
-    return code(held)
+    return parse_exit_code(held)
 
 
-def attached(link: _socket.socket, message: bytes, shape: tuple[int, int]) -> int:
+def run_attached(link: _socket.socket, message: bytes, shape: tuple[int, int]) -> int:
     """Our terminal is the command's: its keys go there and what is shown comes from there, until one of them ends."""
     in_r, in_w = os.pipe()
     out_r, out_w = os.pipe()
-    send(link, message, (in_r, out_w, out_w))
+    send_request(link, message, (in_r, out_w, out_w))
     for fd in (in_r, out_w):
         os.close(fd)
     before = termios.tcgetattr(0)
@@ -59,7 +59,7 @@ def attached(link: _socket.socket, message: bytes, shape: tuple[int, int]) -> in
     raw[6] = list(before[6])
     raw[6][termios.VMIN], raw[6][termios.VTIME] = 1, 0
     for number in (_signal.SIGHUP, _signal.SIGTERM):
-        _signal.signal(number, end)
+        _signal.signal(number, exit_on_signal)
     # By a pipe: what is done for a signal that comes just before we wait would be done only when the wait is over.
     rung, ring = os.pipe()
     for fd in (rung, ring):
@@ -69,13 +69,13 @@ def attached(link: _socket.socket, message: bytes, shape: tuple[int, int]) -> in
     os.write(ring, b"\0")  # it may have changed since we asked
     termios.tcsetattr(0, termios.TCSADRAIN, raw)
     try:
-        held = pump(link, in_w, out_r, rung, shape)
+        held = forward_streams(link, in_w, out_r, rung, shape)
     finally:
         termios.tcsetattr(0, termios.TCSADRAIN, before)
-    return code(held, show=True)
+    return parse_exit_code(held, show=True)
 
 
-def pump(link: _socket.socket, in_w: int, out_r: int, rung: int, shape: tuple[int, int]) -> bytes:
+def forward_streams(link: _socket.socket, in_w: int, out_r: int, rung: int, shape: tuple[int, int]) -> bytes:
     """Hand on until the output ends, and the terminal's size when it is another; what the bridge said."""
     poll = select.poll()
     for fd in (0, out_r, link.fileno(), rung):
@@ -85,7 +85,7 @@ def pump(link: _socket.socket, in_w: int, out_r: int, rung: int, shape: tuple[in
         ready = dict(poll.poll())
         if rung in ready:
             os.read(rung, 4096)
-            if shape != (shape := size()):
+            if shape != (shape := get_terminal_size()):
                 try:
                     link.send(b'{"size": [%d, %d]}\n' % shape)
                 except OSError:  # the bridge is gone, which is said below
@@ -111,7 +111,7 @@ def pump(link: _socket.socket, in_w: int, out_r: int, rung: int, shape: tuple[in
     return held
 
 
-def send(link: _socket.socket, message: bytes, streams: tuple[int, int, int]) -> None:
+def send_request(link: _socket.socket, message: bytes, streams: tuple[int, int, int]) -> None:
     """The request with the descriptors."""
     rights = b"".join(fd.to_bytes(4, "little" if sys.byteorder == "little" else "big") for fd in streams)
     sent = link.sendmsg([message], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
@@ -119,7 +119,7 @@ def send(link: _socket.socket, message: bytes, streams: tuple[int, int, int]) ->
         link.sendall(message[sent:])
 
 
-def code(held: bytes, show: bool = False) -> int:
+def parse_exit_code(held: bytes, show: bool = False) -> int:
     """The exit code that the bridge's last line names; what went wrong is shown if nobody else does."""
     last = held.strip().rpartition(b"\n")[2]
     if last.startswith(b'{"code": '):
@@ -130,18 +130,18 @@ def code(held: bytes, show: bool = False) -> int:
         error = json.loads(last).get("error") if last else None
         said = (error or {}).get("message") or "the connection to the engine has ended"
         os.write(2, f"Error: {said}\n".encode("utf-8", "replace"))
-    return FAILED
+    return FAILURE_CODE
 
 
-def size() -> tuple[int, int]:
+def get_terminal_size() -> tuple[int, int]:
     """Rows and columns of our terminal."""
     found = fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(8))
     return int.from_bytes(found[:2], sys.byteorder) or 24, int.from_bytes(found[2:4], sys.byteorder) or 80
 
 
-def end(*_: object) -> None:
+def exit_on_signal(*_: object) -> None:
     """The terminal goes, or somebody wants us to."""
-    raise SystemExit(FAILED)
+    raise SystemExit(FAILURE_CODE)
 
 
 if __name__ == "__main__":

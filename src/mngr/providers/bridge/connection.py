@@ -9,12 +9,12 @@ import sys
 
 from mngr.base import shell
 from mngr.base.errors import (
-    Busy,
+    EngineBusy,
     HostGone,
     HostStopped,
     MngrError,
     NotFound,
-    NotTaken,
+    ServiceUnavailable,
     Unreachable,
     UsageError,
 )
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
     from mngr.base.paths import Home
 
-LINGER = 120.0  # seconds that the process stays when nobody needs it
-LONGEST = 900.0  # seconds that a call may take
-_LOST = 255
-_MARK = f"mngr-bridge-{os.urandom(8).hex()}"  # begins why a command could not be run; no host gets to know it
+IDLE_SECONDS = 120.0  # seconds that the process stays when nobody needs it
+MAX_CALL_SECONDS = 900.0  # seconds that a call may take
+_LOST_CODE = 255
+_ERROR_MARKER = f"mngr-bridge-{os.urandom(8).hex()}"  # begins why a command could not be run; no host gets to know it
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))  # the folder of mngr itself
 _CLIENT = os.path.join(os.path.dirname(__file__), "client.py")
 # Of the place where mngr is, nothing else can be imported: it may be for another Python.
-_BOOT = """
+_BOOT_PROGRAM = """
 import sys, types
 del sys.path[0]
 mngr = sys.modules["mngr"] = types.ModuleType("mngr")
@@ -57,7 +57,7 @@ class Bridge:
         options: dict[str, Any],
         *,
         python: str | None = None,
-        linger: float = LINGER,
+        linger: float = IDLE_SECONDS,
         variables: Sequence[str] = (),
         hints: dict[str, str] | None = None,
     ) -> None:
@@ -75,7 +75,7 @@ class Bridge:
         if not engine.endswith(".py"):
             code = os.path.join(os.path.dirname(_PACKAGE), engine.replace(".", os.sep) + ".py")
         whole = [os.path.realpath(home.root), provider, self._python, engine, self._words, known]
-        self.path = sockets.path("b", json.dumps([*whole, _changed(code), _changed(_CLIENT)]))
+        self.path = sockets.get_socket_path("b", json.dumps([*whole, _get_mtime(code), _get_mtime(_CLIENT)]))
 
     def call(
         self,
@@ -84,19 +84,19 @@ class Bridge:
         note: Callable[[str], None] | None = None,
         keep: Callable[[dict[str, Any]], None] | None = None,
         host: str = "",
-        timeout: float = LONGEST,
+        timeout: float = MAX_CALL_SECONDS,
         **words: Any,
     ) -> dict[str, Any]:
         """What the engine answers. `keep` writes it down: what was made is undone if we do not come to that."""
         link = self.connect(timeout)
         try:
             link.sendall(json.dumps({"do": verb, **words}).encode() + b"\n")
-            for line in _lines(link):
+            for line in _iter_lines(link):
                 said: dict[str, Any] = json.loads(line)
                 if "note" in said and note is not None:
                     note(said["note"])
                 elif "error" in said:
-                    raise self.error(said["error"]["kind"], said["error"]["message"], host)
+                    raise self.build_error(said["error"]["kind"], said["error"]["message"], host)
                 elif "answer" in said:
                     answer: dict[str, Any] = said["answer"]
                     if keep is not None:
@@ -114,15 +114,15 @@ class Bridge:
 
     def connect(self, timeout: float | None) -> _socket.socket:
         """A connection to the process, which is started if it is not there."""
-        link = self._knock(timeout)
+        link = self._try_connect(timeout)
         if link is None:
             self._start()
-            link = self._knock(timeout)
+            link = self._try_connect(timeout)
         if link is None:
-            raise Unreachable(f"the process for {self.provider} ended at once: {self._last_words()}")
+            raise Unreachable(f"the process for {self.provider} ended at once: {self._read_log_tail()}")
         return link
 
-    def error(self, kind: str, message: str, host: str = "") -> MngrError:
+    def build_error(self, kind: str, message: str, host: str = "") -> MngrError:
         """What a refusal of that kind is here."""
         hint = self._hints.get(kind)
         if kind == "stopped":
@@ -130,15 +130,15 @@ class Bridge:
         if kind == "gone":
             return HostGone(self.provider, host, message)
         kinds = {
-            "busy": Busy, "unreachable": Unreachable, "usage": UsageError, "not_found": NotFound, "missing": NotTaken, "auth": NotTaken,
+            "busy": EngineBusy, "unreachable": Unreachable, "usage": UsageError, "not_found": NotFound, "missing": ServiceUnavailable, "auth": ServiceUnavailable,
         }  # fmt: skip
         if kind == "missing":
             message = f"{self._python} cannot load {self.provider}: {message}"
         return kinds.get(kind, MngrError)(message, hint)
 
-    def _knock(self, timeout: float | None) -> _socket.socket | None:
+    def _try_connect(self, timeout: float | None) -> _socket.socket | None:
         """A connection; None when nobody listens."""
-        if not sockets.is_there(self.path):
+        if not sockets.has_socket(self.path):
             return None
         link = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         link.settimeout(timeout)
@@ -151,16 +151,16 @@ class Bridge:
 
     def _start(self) -> None:
         """Start the process, unless somebody else just has."""
-        sockets.make(self.path)
+        sockets.make_socket_dir(self.path)
         with Lock(self.path + ".lock"):
-            link = self._knock(None)
+            link = self._try_connect(None)
             if link is not None:
                 link.close()
                 return
-            argv = [self._python, "-c", _BOOT, _PACKAGE, self.path, self._engine]
+            argv = [self._python, "-c", _BOOT_PROGRAM, _PACKAGE, self.path, self._engine]
             log = os.open(self.path + ".log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             try:
-                process = shell.start(
+                process = shell.start_process(
                     argv, stdin=shell.PIPE, stdout=shell.PIPE, stderr=log, cwd="/", new_session=True
                 )
             finally:
@@ -176,11 +176,11 @@ class Bridge:
             process.returncode = 0  # it outlives us: nobody is to wait for it
             if not ready:
                 raise MngrError(
-                    f"{self._python} cannot serve {self.provider}: {self._last_words()}",
+                    f"{self._python} cannot serve {self.provider}: {self._read_log_tail()}",
                     f"choose another Python: [providers.{self.provider}] python",
                 )
 
-    def _last_words(self) -> str:
+    def _read_log_tail(self) -> str:
         try:
             with open(self.path + ".log", encoding="utf-8", errors="replace") as file:
                 lines = file.read().strip().splitlines()
@@ -189,7 +189,7 @@ class Bridge:
         return lines[-1] if lines else "it does not say why"
 
 
-class BridgedWire:
+class BridgeWire:
     """One machine: a command is an `exec` of the engine's, by the words that the engine knows the machine by."""
 
     def __init__(self, bridge: Bridge, host: str, words: dict[str, Any]) -> None:
@@ -197,18 +197,16 @@ class BridgedWire:
         self._host = host
         self._words = words
 
-    def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
+    def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
         self._bridge.connect(None).close()
-        request: dict[str, Any] = {"do": "exec", "host": self._words, "mark": _MARK}
+        request: dict[str, Any] = {"do": "exec", "host": self._words, "mark": _ERROR_MARKER}
         if terminal:  # the size goes before it
             request["terminal"] = [os.environ.get("TERM", "xterm")]
         text = program if only is None else f"exec env -i {shell.join(only)} sh -c {shell.quote(program)}"
         words = [sys.executable, "-I", "-S", _CLIENT, self._bridge.path]
-        return [*words, json.dumps(request), scripts.ascii(text)]
+        return [*words, json.dumps(request), scripts.escape_non_ascii(text)]
 
-    def begin(
-        self, argv: Sequence[str], streams: tuple[int, int, int], timeout: float | None
-    ) -> Session | None:
+    def begin(self, argv: Sequence[str], streams: tuple[int, int, int], timeout: float | None) -> BridgeSession | None:
         """What `argv` gave, from here; with a limit all that it says is wanted at its end, and not before."""
         request, program = argv[-2].encode(), argv[-1].encode()
         if timeout is not None:
@@ -222,7 +220,7 @@ class BridgedWire:
                 if sent < len(message):
                     link.sendall(message[sent:])
                 if link.recv(1):
-                    return Session(link)
+                    return BridgeSession(link)
             except TimeoutError:
                 link.close()
                 raise
@@ -231,11 +229,11 @@ class BridgedWire:
             link.close()
         return None
 
-    def lost(self, said: str) -> Unreachable:
-        _, found, refusal = said.rpartition(f"{_MARK} ")
+    def make_lost_error(self, said: str) -> Unreachable:
+        _, found, refusal = said.rpartition(f"{_ERROR_MARKER} ")
         if found:
             kind, _, why = refusal.partition(": ")
-            error = self._bridge.error(kind, why, self._host)
+            error = self._bridge.build_error(kind, why, self._host)
             return error if isinstance(error, Unreachable) else Unreachable(error.message, error.hint)
         why = said.splitlines()[-1] if said else "the connection ended"
         return Unreachable(f"{self._host}: {why}", "it may or may not have been done; see: mngr list")
@@ -244,7 +242,7 @@ class BridgedWire:
         pass  # the next command is glad of the process
 
 
-class Session:
+class BridgeSession:
     """A command that runs there."""
 
     def __init__(self, link: _socket.socket) -> None:
@@ -254,10 +252,10 @@ class Session:
         """Its exit code; 255 when the connection ended first."""
         self._link.settimeout(None)
         try:
-            said = [json.loads(line) for line in _lines(self._link, b"{")]
-            return int(said[-1].get("code", _LOST))
+            said = [json.loads(line) for line in _iter_lines(self._link, b"{")]
+            return int(said[-1].get("code", _LOST_CODE))
         except (OSError, ValueError, IndexError):
-            return _LOST
+            return _LOST_CODE
         finally:
             self._link.close()
 
@@ -266,7 +264,7 @@ class Session:
         self._link.close()
 
 
-def _lines(link: _socket.socket, held: bytes = b"") -> Iterator[bytes]:
+def _iter_lines(link: _socket.socket, held: bytes = b"") -> Iterator[bytes]:
     """What comes, line by line, until it closes."""
     while data := link.recv(65536):
         held += data
@@ -274,7 +272,7 @@ def _lines(link: _socket.socket, held: bytes = b"") -> Iterator[bytes]:
         yield from lines
 
 
-def _changed(path: str) -> int:
+def _get_mtime(path: str) -> int:
     """When a file was last written: a process with another program in it is not ours."""
     return os.stat(path).st_mtime_ns
 
@@ -285,10 +283,10 @@ class StoppedWire:
     def __init__(self, provider: str, host: str) -> None:
         self._place = (provider, host)
 
-    def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
+    def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
         raise HostStopped(*self._place)
 
-    def lost(self, said: str) -> Unreachable:
+    def make_lost_error(self, said: str) -> Unreachable:
         return HostStopped(*self._place)
 
     def close(self) -> None:

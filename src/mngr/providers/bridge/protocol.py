@@ -9,16 +9,27 @@ if TYPE_CHECKING:
 else:
     Protocol = object
 
-SAY = 10.0  # seconds that the first word of a connection may take
+FIRST_BYTE_TIMEOUT = 10.0  # seconds that the first word of a connection may take
 # Of HTTP/2: that it is spoken, and a frame with no settings of ours.
-HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 # busy: not now, for it is asked too much of; gone: the machine surely is no more; stopped: it can be started again;
 # unreachable: the engine does not answer; auth: it does not know us; missing: the library is not there;
 # ended: the machine cannot do it any more.
-KINDS = ("busy", "gone", "stopped", "unreachable", "auth", "not_found", "usage", "missing", "ended", "other")
+ERROR_KINDS = (
+    "busy",
+    "gone",
+    "stopped",
+    "unreachable",
+    "auth",
+    "not_found",
+    "usage",
+    "missing",
+    "ended",
+    "other",
+)
 
 
-class Refused(Exception):
+class EngineError(Exception):
     """What an engine cannot do, and of which kind that is."""
 
     def __init__(self, kind: str, message: str) -> None:
@@ -27,7 +38,7 @@ class Refused(Exception):
         self.message = message
 
 
-class Made:
+class UndoableResult:
     """The answer of a verb that made what cannot be found again: undone unless the caller has noted the answer."""
 
     def __init__(self, answer: dict[str, Any], undo: Callable[[], Awaitable[object]]) -> None:
@@ -35,7 +46,7 @@ class Made:
         self.undo = undo
 
 
-class Command(Protocol):
+class EngineCommand(Protocol):
     """A command that runs on a machine. Every method may raise Refused when the machine or the engine is lost."""
 
     async def write(self, data: bytes) -> None:
@@ -63,7 +74,7 @@ class Command(Protocol):
         ...
 
 
-class Engine(Protocol):
+class BridgeEngine(Protocol):
     """One in a server. Besides, an `async def do_VERB(note, **words)` for each verb that can be called; it gives a dict or Made.
 
     A verb whose caller goes away is cancelled: what it has made by then is taken back by itself.
@@ -73,7 +84,7 @@ class Engine(Protocol):
         """With the settings of the provider; touches nothing yet."""
         ...
 
-    async def exec(self, host: dict[str, Any], program: str, terminal: list[Any] | None) -> Command:
+    async def exec(self, host: dict[str, Any], program: str, terminal: list[Any] | None) -> EngineCommand:
         """Start a program of sh. `host` are the words by which the wire knows it; terminal: rows, columns, TERM."""
         ...
 

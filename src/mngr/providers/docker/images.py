@@ -7,9 +7,9 @@ import re
 
 from mngr.base import shell
 from mngr.base.errors import MngrError, UsageError
-from mngr.base.model import Record
+from mngr.base.model import Struct
 from mngr.providers.docker import snapshots
-from mngr.providers.docker.program import complaint
+from mngr.providers.docker.docker_cli import parse_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mngr.base.paths import Home
-    from mngr.providers.docker.program import Engine
+    from mngr.providers.docker.docker_cli import DockerCli
 
-LONGEST = 3600.0  # seconds that a pull or a build may take
+MAX_BUILD_SECONDS = 3600.0  # seconds that a pull or a build may take
 # What an agent needs when nobody says what image it shall have.
-DEFAULT = b"""\
+DEFAULT_DOCKERFILE = b"""\
 FROM debian:stable-slim
 RUN apt-get update \\
  && apt-get install -y --no-install-recommends ca-certificates curl git less openssh-client procps python3 rsync tmux \\
@@ -30,36 +30,39 @@ RUN apt-get update \\
 _FROM_CONTEXT = re.compile(rb"^\s*(?:COPY|ADD|RUN\s+--mount=)(?!.*--?from=)", re.IGNORECASE | re.MULTILINE)
 
 
-class Image(Record):
+class Image(Struct):
     """What a container is made from; `dockerfile` is None for one that is only named."""
 
     name: str
     dockerfile: bytes | None = None
     path: str | None = None  # of the Dockerfile, when what stands beside it is used too
     args: dict[str, str] = {}
-    about: str = ""  # where it comes from, for people
+    origin: str = ""  # where it comes from, for people
 
 
-def choose(options: dict[str, Any], base: str, home: Home) -> tuple[Image, str | None]:
+def choose_image(options: dict[str, Any], base: str, home: Home) -> tuple[Image, str | None]:
     """The image that the options ask for, and the tar file of a snapshot. A relative path starts at `base`; nothing is built."""
     if len([key for key in ("image", "dockerfile", "snapshot") if options.get(key)]) > 1:
         raise UsageError("a host has an image, a dockerfile or a snapshot", "leave out all but one")
     if options.get("snapshot"):
-        name, kept = snapshots.load(home, str(options["snapshot"]))
-        return Image(name=name, about=f"the snapshot {options['snapshot']}"), kept
-    return _choose(options, base), None
+        name, kept = snapshots.load_snapshot(home, str(options["snapshot"]))
+        return Image(name=name, origin=f"the snapshot {options['snapshot']}"), kept
+    return _image_from_options(options, base), None
 
 
-def _choose(options: dict[str, Any], base: str) -> Image:
+def _image_from_options(options: dict[str, Any], base: str) -> Image:
     args = {key[4:]: str(value) for key, value in sorted(options.items()) if key.startswith("arg.")}
     if options.get("image"):
         if args:
             raise UsageError("an image that is only named takes no arg.NAME", "they are for a dockerfile")
         name = str(options["image"])
-        return Image(name=name, about=f"the image {name}")
+        return Image(name=name, origin=f"the image {name}")
     if not options.get("dockerfile"):
         return Image(
-            name=_tag(DEFAULT, args, []), dockerfile=DEFAULT, args=args, about="mngr's default image"
+            name=_build_tag(DEFAULT_DOCKERFILE, args, []),
+            dockerfile=DEFAULT_DOCKERFILE,
+            args=args,
+            origin="mngr's default image",
         )
     path = os.path.join(base, os.path.expanduser(str(options["dockerfile"])))
     try:
@@ -68,41 +71,41 @@ def _choose(options: dict[str, Any], base: str) -> Image:
     except OSError as error:
         raise MngrError(f"cannot read the Dockerfile {path}: {error.strerror}", "check the path") from None
     uses_files = _FROM_CONTEXT.search(text) is not None
-    files = _files(os.path.dirname(path)) if uses_files else []
+    files = _list_context_files(os.path.dirname(path)) if uses_files else []
     return Image(
-        name=_tag(text, args, files), dockerfile=text, path=path if uses_files else None, args=args, about=path
+        name=_build_tag(text, args, files), dockerfile=text, path=path if uses_files else None, args=args, origin=path
     )  # fmt: skip
 
 
-def get(engine: Engine, image: Image, note: Callable[[str], None]) -> None:
+def ensure_image(engine: DockerCli, image: Image, note: Callable[[str], None]) -> None:
     """Build or pull an image that the engine does not have."""
     if image.dockerfile is None:
         note(f"{image.name} is not here yet and is being pulled")
         words, stdin = ["pull", "-q", image.name], b""
     else:
-        note(f"the image is being built from {image.about}; that is done once")
+        note(f"the image is being built from {image.origin}; that is done once")
         words = ["build", "-q", "-t", image.name]
         for key, value in image.args.items():
             words += ["--build-arg", f"{key}={value}"]
         # Without files of its own there is nothing to send along.
         words += ["-f", image.path, os.path.dirname(image.path)] if image.path else ["-"]
         stdin = b"" if image.path else image.dockerfile
-    result = engine.run(*words, stdin=stdin, timeout=LONGEST)
+    result = engine.run(*words, stdin=stdin, timeout=MAX_BUILD_SECONDS)
     if result.code == 0:
         return
     if image.dockerfile is None:
         raise MngrError(
-            f"the image {image.name} cannot be had: {complaint(result.err)}",
+            f"the image {image.name} cannot be had: {parse_error(result.err)}",
             f"check its name, or pull it by hand: {shell.join(engine.words)} pull {image.name}",
         )
     hint = "name one that is here: -b image=…, or give the engine a way to a registry"
-    if image.dockerfile != DEFAULT:
-        context = shell.quote(os.path.dirname(image.path or image.about))
-        hint = f"try it by hand: {shell.join(engine.words)} build -f {shell.quote(image.about)} {context}"
-    raise MngrError(f"the image could not be built from {image.about}: {complaint(result.err)}", hint)
+    if image.dockerfile != DEFAULT_DOCKERFILE:
+        context = shell.quote(os.path.dirname(image.path or image.origin))
+        hint = f"try it by hand: {shell.join(engine.words)} build -f {shell.quote(image.origin)} {context}"
+    raise MngrError(f"the image could not be built from {image.origin}: {parse_error(result.err)}", hint)
 
 
-def _tag(text: bytes, args: dict[str, str], files: list[tuple[str, bytes]]) -> str:
+def _build_tag(text: bytes, args: dict[str, str], files: list[tuple[str, bytes]]) -> str:
     """A name that is the same for the same contents only."""
     import hashlib
 
@@ -112,7 +115,7 @@ def _tag(text: bytes, args: dict[str, str], files: list[tuple[str, bytes]]) -> s
     return f"mngr-build:{whole.hexdigest()[:16]}"
 
 
-def _files(directory: str) -> list[tuple[str, bytes]]:
+def _list_context_files(directory: str) -> list[tuple[str, bytes]]:
     """What stands beside a Dockerfile: name with mode, and contents; in a repository without what git ignores."""
     argv = ["git", "-C", directory, "ls-files", "-co", "--exclude-standard", "-z"]
     listed = shell.run(argv, env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"})

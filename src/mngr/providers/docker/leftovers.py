@@ -5,7 +5,7 @@ from __future__ import annotations
 from mngr.base import shell
 from mngr.host import registry, store
 from mngr.host.protocol import Leftover
-from mngr.providers.shared.phases import clearing
+from mngr.providers.shared.interrupted_hosts import build_cleanup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,37 +13,35 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mngr.base.paths import Home
-    from mngr.providers.docker.program import Engine
+    from mngr.providers.docker.docker_cli import DockerCli
 
     Undo = Callable[[str, dict[str, Any]], None]
 
 
-def find(home: Home, provider: str, engine: Engine, key: str, undo: Undo) -> list[Leftover]:
+def list_leftovers(home: Home, provider: str, engine: DockerCli, key: str, undo: Undo) -> list[Leftover]:
     """Hosts whose making or taking away was interrupted; of containers and volumes that are not known, only the names."""
     found = []
     known: dict[str, Any] = {}
     for phase, what in (("json", ""), ("making", "interrupted create"), ("ending", "interrupted destroy")):
-        for host in registry.names(home, provider, phase):
-            facts = registry.load(home, provider, host, phase) or {}
+        for host in registry.list_hosts(home, provider, phase):
+            facts = registry.find_facts(home, provider, host, phase) or {}
             known[host] = facts.get("volume")
-            if what and not store.is_alive(facts.get("owner")):
-                act = clearing(home, provider, host, phase, facts, undo)
+            if what and not store.is_owner_alive(facts.get("owner")):
+                act = build_cleanup(home, provider, host, phase, facts, undo)
                 name = f"@{host}.{provider}"
-                found.append(Leftover(what=what, name=name, act=act, is_half_made=phase == "making"))
+                found.append(Leftover(description=what, name=name, remove=act, is_incomplete=phase == "making"))
     mine = ["--filter", f"label=mngr.home={key}", "--format"]
-    containers = engine.must("containers could not be listed", "ps", "-a", *mine, "{{.Names}}").split()
-    volumes = engine.must("volumes could not be listed", "volume", "ls", *mine, "{{.Name}}").split()
+    containers = engine.run_checked("containers could not be listed", "ps", "-a", *mine, "{{.Names}}").split()
+    volumes = engine.run_checked("volumes could not be listed", "volume", "ls", *mine, "{{.Name}}").split()
     found += [
-        _unknown(engine, "container", name, "rm", "-f", "-v") for name in containers if name not in known
+        _describe_unknown(engine, "container", name, "rm", "-f", "-v") for name in containers if name not in known
     ]
-    found += [_unknown(engine, "volume", n, "volume", "rm") for n in volumes if n not in known.values()]
+    found += [_describe_unknown(engine, "volume", n, "volume", "rm") for n in volumes if n not in known.values()]
     return found
 
 
-def _unknown(engine: Engine, what: str, name: str, *words: str) -> Leftover:
+def _describe_unknown(engine: DockerCli, what: str, name: str, *words: str) -> Leftover:
     """Its label is this home's, but what is in it nobody can tell."""
     removal = shell.join([*engine.words, *words, name])
-    note = (
-        f"the {what} {name} was made from this home, which does not know it; if you do not need it: {removal}"
-    )
-    return Leftover(what=f"unknown {what}", name=name, note=note)
+    note = f"the {what} {name} was made from this home, which does not know it; if you do not need it: {removal}"
+    return Leftover(description=f"unknown {what}", name=name, note=note)

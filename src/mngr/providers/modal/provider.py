@@ -9,11 +9,11 @@ import time
 from mngr.base import clock, names, shell
 from mngr.base.config import as_list
 from mngr.base.errors import HostGone, HostStopped, MngrError, UsageError
-from mngr.base.paths import OF_AGENTS, find_project_root
+from mngr.base.paths import SNAPSHOT_EXCLUDES, find_project_root
 from mngr.host import registry, scripts
-from mngr.providers.bridge.connection import LINGER, Bridge, BridgedWire, StoppedWire
-from mngr.providers.shared.host_options import as_number, author, network_of
-from mngr.providers.shared.on_demand import EngineDefaults, Found, RentedProvider
+from mngr.providers.bridge.connection import IDLE_SECONDS, Bridge, BridgeWire, StoppedWire
+from mngr.providers.shared.host_options import get_author, parse_network, parse_number
+from mngr.providers.shared.on_demand import EngineDefaults, FoundMachine, OnDemandProvider
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,30 +23,30 @@ if TYPE_CHECKING:
 
     from mngr.base.errors import Unreachable
     from mngr.base.paths import Home
-    from mngr.host.remote_host import Wire
+    from mngr.host.remote_host import Transport
     from mngr.providers.shared.on_demand import Engine, Facts, Note
 
-HINTS = {
+ERROR_HINTS = {
     "unreachable": "is there a network? see https://status.modal.com",
     "auth": "log in: modal token new; or set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET",
     "missing": "install it there: pip install 'modal>=1.5,<1.7'; or choose another: [providers.modal] python",
     "busy": "wait until hosts are stopped or destroyed, or ask for fewer at a time",
 }
-LONGEST = 86400.0  # seconds that a sandbox can live
-ORIGINS = ("image", "dockerfile", "apt", "pip", "run")
-HALT = "/tmp/.mngr-halt"
+MAX_SANDBOX_SECONDS = 86400.0  # seconds that a sandbox can live
+IMAGE_OPTIONS = ("image", "dockerfile", "apt", "pip", "run")
+HALT_FILE = "/tmp/.mngr-halt"
 # The first process: ends when the watcher leaves word that all is idle.
-_STAY = 'trap "exit 0" TERM; rm -f "$0"; while [ ! -e "$0" ]; do sleep 5 & wait $!; done'
+_IDLE_SCRIPT = 'trap "exit 0" TERM; rm -f "$0"; while [ ! -e "$0" ]; do sleep 5 & wait $!; done'
 # A snapshot has all files; agents have snapshots of their own, and what they were told is nobody else's.
-_CLEAR = f"cd ~/.mngr 2>/dev/null || exit 0; rm -rf {' '.join(OF_AGENTS)}"
+_CLEAR_AGENTS_SCRIPT = f"cd ~/.mngr 2>/dev/null || exit 0; rm -rf {' '.join(SNAPSHOT_EXCLUDES)}"
 
 
-class ModalProvider(RentedProvider):
+class ModalProvider(OnDemandProvider):
     """Sandboxes of one workspace."""
 
-    from_project = (*ORIGINS, "cpus", "memory")
+    project_options = (*IMAGE_OPTIONS, "cpus", "memory")
 
-    def hire(self, name: str, home: Home, options: dict[str, Any], note: Note) -> Engine:
+    def make_engine(self, name: str, home: Home, options: dict[str, Any], note: Note) -> Engine:
         return ModalEngine(name, home, options, note)
 
 
@@ -54,7 +54,7 @@ class ModalEngine(EngineDefaults):
     """The engine as the others are; what there is to know of the library is in mngr.providers.modal.bridge, in the Python that has it."""
 
     options: tuple[str, ...] = (
-        *ORIGINS,
+        *IMAGE_OPTIONS,
         "cpus",
         "memory",
         "gpu",
@@ -71,71 +71,69 @@ class ModalEngine(EngineDefaults):
         self._provider = provider
         self._home = home
         self._note = note
-        self._key = registry.key(home)
+        self._key = registry.compute_owner_key(home)
         self._bridge = Bridge(
             provider, home, "mngr.providers.modal.bridge", {key: options.get(key) for key in ("app", "environment")},
-            python=options.get("python"), linger=_seconds(options, "linger") or LINGER, variables=("MODAL_", "HOME", "HTTPS_PROXY", "https_proxy"), hints=HINTS,
+            python=options.get("python"), linger=_parse_seconds(options, "linger") or IDLE_SECONDS, variables=("MODAL_", "HOME", "HTTPS_PROXY", "https_proxy"), hints=ERROR_HINTS,
         )  # fmt: skip
 
-    def plan(self, name: str, wish: Facts) -> Facts:
+    def plan_machine(self, name: str, wish: Facts) -> Facts:
         number = os.urandom(6).hex()
         tag = f"{self._key}-{number}"
         words: dict[str, Any] = {
-            "timeout": _whole_seconds(wish, "timeout") or int(LONGEST), "idle_timeout": _whole_seconds(wish, "idle_timeout"),
-            "region": wish.get("region"), "gpu": wish.get("gpu"), "cpu": as_number("cpus", wish["cpus"]) if wish.get("cpus") else None,
-            "memory": _megabytes(wish), **_network(network_of(wish)),
+            "timeout": _parse_whole_seconds(wish, "timeout") or int(MAX_SANDBOX_SECONDS), "idle_timeout": _parse_whole_seconds(wish, "idle_timeout"),
+            "region": wish.get("region"), "gpu": wish.get("gpu"), "cpu": parse_number("cpus", wish["cpus"]) if wish.get("cpus") else None,
+            "memory": _parse_megabytes(wish), **_parse_network(parse_network(wish)),
         }  # fmt: skip
-        if words["timeout"] > LONGEST:
-            raise UsageError(
-                "timeout cannot be more than 24h on Modal", "a host that ends can be started again"
-            )
+        if words["timeout"] > MAX_SANDBOX_SECONDS:
+            raise UsageError("timeout cannot be more than 24h on Modal", "a host that ends can be started again")
         return {
-            "tag": tag, "origin": _origin(wish), "author": author(), "clears": bool(wish.get("snapshot")),
+            "tag": tag, "origin": _build_image_spec(wish), "author": get_author(), "clears": bool(wish.get("snapshot")),
             "words": {key: value for key, value in words.items() if value is not None},
             "tags": {"mngr": self._key, "host": name, "tag": tag},
         }  # fmt: skip
 
-    def make(self, name: str, facts: Facts) -> Facts:
-        return {**facts, **self._create(name, facts, facts["origin"])}
+    def create(self, name: str, facts: Facts) -> Facts:
+        return {**facts, **self._create_sandbox(name, facts, facts["origin"])}
 
-    def first(self, name: str, facts: Facts) -> str:
+    def build_first_program(self, name: str, facts: Facts) -> str:
         """There are a user and an author; of what a snapshot brought along, no agents."""
-        words = shell.join(["root", "0", "/root", HALT, *facts["author"]])
-        return (f"({_CLEAR})\n" if facts["clears"] else "") + f"set -- {words}\n{scripts.program('user.sh')}"
+        words = shell.join(["root", "0", "/root", HALT_FILE, *facts["author"]])
+        return (
+            f"({_CLEAR_AGENTS_SCRIPT})\n" if facts["clears"] else ""
+        ) + f"set -- {words}\n{scripts.read_program('user.sh')}"
 
-    def _create(self, name: str, facts: Facts, origin: Facts) -> Facts:
+    def _create_sandbox(self, name: str, facts: Facts, origin: Facts) -> Facts:
         """A sandbox, and when it ends."""
         if not facts["words"]:  # it was joined
             raise MngrError(
                 f"it is not known any more what {name} was made with, so it cannot be started again",
                 f"its files are in the image {origin.get('id')}; for another host: -b image={origin.get('id')}",
             )
-        tags = {**facts["tags"], **_as_tags(facts["words"])}
+        tags = {**facts["tags"], **_encode_tags(facts["words"])}
         made = self._bridge.call(
             "create", note=self._note, host=name, origin=origin, name=name[:63], tags=tags,
-            argv=["sh", "-c", _STAY, HALT], shape=facts["words"],
+            argv=["sh", "-c", _IDLE_SCRIPT, HALT_FILE], shape=facts["words"],
         )  # fmt: skip
-        return {**made, "ends_at": clock.stamp(time.time() + facts["words"]["timeout"])}
+        return {**made, "ends_at": clock.format_timestamp(time.time() + facts["words"]["timeout"])}
 
-    def join(self, name: str) -> Facts | None:
+    def find_existing(self, name: str) -> Facts | None:
         found = self._bridge.call("named", host=name, name=name[:63])
         if not found:
             return None
         tags = found["tags"]
         if not tags.get("mngr"):
-            raise MngrError(
-                f"there is a sandbox {name!r} that mngr did not make", "choose another name for the host"
-            )
+            raise MngrError(f"there is a sandbox {name!r} that mngr did not make", "choose another name for the host")
         facts = {"sandbox": found["sandbox"], "tag": tags.get("tag", ""), "tags": tags}
-        return {**facts, "words": _from_tags(tags), "whose": tags["mngr"]}
+        return {**facts, "words": _decode_tags(tags), "whose": tags["mngr"]}
 
-    def wire(self, name: str, facts: Facts) -> Wire:
+    def open_wire(self, name: str, facts: Facts) -> Transport:
         if not facts.get("sandbox"):
             return StoppedWire(self._provider, name)
         words = {"sandbox": facts["sandbox"]}
         if idle := facts["words"].get("idle_timeout"):
-            words["stay"] = f"set -- {idle}\n{scripts.program_beside(__file__, 'stay.sh')}"
-        return ModalWire(self._bridge, name, words, lambda: self._last(name, facts) is not None)
+            words["stay"] = f"set -- {idle}\n{scripts.read_program_beside(__file__, 'stay.sh')}"
+        return ModalWire(self._bridge, name, words, lambda: self._find_latest_image(name, facts) is not None)
 
     def start(self, name: str, facts: Facts) -> Facts:
         kept = facts.get("image")
@@ -144,48 +142,48 @@ class ModalEngine(EngineDefaults):
             if state["state"] == "running":
                 return facts
             if facts.get("whose", self._key) != self._key:  # its owner may have started it again
-                return self.join(name) or facts
-            kept = self._kept(name, facts, state)
+                return self.find_existing(name) or facts
+            kept = self._find_saved_image(name, facts, state)
         if not kept:
             raise HostGone(self._provider, name, "its sandbox has ended and its files were not kept")
-        return {**facts, **self._create(name, facts, {"id": kept}), "image": kept}
+        return {**facts, **self._create_sandbox(name, facts, {"id": kept}), "image": kept}
 
     def stop(self, name: str, facts: Facts) -> Facts:
         if not facts.get("sandbox"):
             return facts
         state = self._bridge.call("state", host=name, sandbox=facts["sandbox"])
         if state["state"] == "running":
-            kept: str | None = self._snapshot(name, facts)
+            kept: str | None = self._save_image(name, facts)
         else:
-            kept = self._kept(name, facts, state)
+            kept = self._find_saved_image(name, facts, state)
         if kept is None:
             raise HostGone(self._provider, name, "its sandbox has ended and its files were not kept")
-        self._end(name, facts, kept)
-        self._forget(name, kept)
+        self._end_sandboxes(name, facts, kept)
+        self._delete_old_images(name, kept)
         return {**facts, "sandbox": None, "image": kept, "ends_at": None}
 
     def remove(self, name: str, facts: Facts) -> None:
-        self._end(name, facts, None)
+        self._end_sandboxes(name, facts, None)
         if facts.get("image"):
             self._bridge.call("delete", images=[facts["image"]])
-        self._forget(name, None)
+        self._delete_old_images(name, None)
 
-    def find(self) -> builtins.list[Found]:
+    def list_machines(self) -> builtins.list[FoundMachine]:
         removal = "python -c 'import modal; modal.Sandbox.from_id(\"{}\").terminate()'"
         return [
-            Found(
-                what="sandbox",
+            FoundMachine(
+                resource_kind="sandbox",
                 name=row["sandbox"],
                 tag=row["tags"].get("tag", ""),
-                removal=removal.format(row["sandbox"]),
+                removal_command=removal.format(row["sandbox"]),
             )
             for row in self._bridge.call("find", tags={"mngr": self._key})["sandboxes"]
         ]
 
-    def snapshot(self, name: str, facts: Facts, place: str) -> Facts:
+    def save_snapshot(self, name: str, facts: Facts, place: str) -> Facts:
         if not facts.get("sandbox"):
             raise HostStopped(self._provider, name)
-        note = str(self.unfinished(place)["note"])
+        note = str(self.find_partial_snapshot(place)["note"])
 
         def keep(answer: Facts) -> None:
             with open(note, "w", encoding="utf-8") as file:
@@ -193,78 +191,78 @@ class ModalEngine(EngineDefaults):
 
         return self._bridge.call("snapshot", host=name, sandbox=facts["sandbox"], keep=keep)
 
-    def unfinished(self, place: str) -> Facts:
+    def find_partial_snapshot(self, place: str) -> Facts:
         """Where the image of a snapshot to this place is noted."""
         return {"note": os.path.join(place, "image")}
 
-    def drop_snapshot(self, facts: Facts) -> None:
-        image = facts["image"] if "image" in facts else _read(facts["note"])
+    def delete_snapshot(self, facts: Facts) -> None:
+        image = facts["image"] if "image" in facts else _read_note(facts["note"])
         if image:
             self._bridge.call("delete", images=[image])
 
-    def _end(self, name: str, facts: Facts, kept: str | None) -> None:
+    def _end_sandboxes(self, name: str, facts: Facts, kept: str | None) -> None:
         """No sandbox of that host's runs, and of what ended ones left only an image stays."""
         words = {"name": name[:63], "tag": facts["tag"], "sandbox": facts.get("sandbox"), "spare": kept}
         self._bridge.call("end", host=name, **words)
 
-    def _snapshot(self, name: str, facts: Facts) -> str:
+    def _save_image(self, name: str, facts: Facts) -> str:
         """The image of the files of a sandbox, noted before anything else is done: nothing else could find it again."""
 
         def keep(answer: Facts) -> None:
-            self._remember(name, str(answer["image"]))
+            self._record_image(name, str(answer["image"]))
 
         return str(self._bridge.call("snapshot", host=name, sandbox=facts["sandbox"], keep=keep)["image"])
 
-    def _kept(self, name: str, facts: Facts, state: Facts) -> str | None:
+    def _find_saved_image(self, name: str, facts: Facts, state: Facts) -> str | None:
         """The image of the files of a sandbox that has ended: what the end left, else the last that was kept."""
         if state["state"] == "ended" and not state.get("image"):
             raise MngrError(f"Modal still keeps the files of {name}", "try again in a minute")
         if image := state.get("image"):
-            self._remember(name, image)
+            self._record_image(name, image)
             return str(image)
-        last = self._last(name, facts)
+        last = self._find_latest_image(name, facts)
         if last:
             self._note(f"the files of {name} are as they were last kept: its sandbox is gone")
         return last
 
-    def _last(self, name: str, facts: Facts) -> str | None:
+    def _find_latest_image(self, name: str, facts: Facts) -> str | None:
         """The newest image that is known of the files of a host."""
-        noted = registry.load(self._home, self._provider, name, "images") or {}
+        noted = registry.find_facts(self._home, self._provider, name, "images") or {}
         last: str | None = [facts.get("image"), *noted.get("images", [])][-1]
         return last
 
-    def _remember(self, name: str, image: str) -> None:
-        noted = registry.load(self._home, self._provider, name, "images") or {}
+    def _record_image(self, name: str, image: str) -> None:
+        noted = registry.find_facts(self._home, self._provider, name, "images") or {}
         images = [*(one for one in noted.get("images", []) if one != image), image]
-        registry.save(self._home, self._provider, name, {"images": images}, "images")
+        registry.save_facts(self._home, self._provider, name, {"images": images}, "images")
 
-    def _forget(self, name: str, kept: str | None) -> None:
+    def _delete_old_images(self, name: str, kept: str | None) -> None:
         """Of the images of a host only one is needed, or none."""
-        noted = registry.load(self._home, self._provider, name, "images") or {}
+        noted = registry.find_facts(self._home, self._provider, name, "images") or {}
         others = [one for one in noted.get("images", []) if one != kept]
         if others:
             self._bridge.call("delete", images=others)
         if kept is None:
-            registry.drop(self._home, self._provider, name, "images")
+            registry.delete_phases(self._home, self._provider, name, "images")
         else:
-            registry.save(self._home, self._provider, name, {"images": [kept]}, "images")
+            registry.save_facts(self._home, self._provider, name, {"images": [kept]}, "images")
 
 
-class ModalWire(BridgedWire):
+class ModalWire(BridgeWire):
     """The wire to a sandbox. A host with an image of its files is not gone with it."""
 
     def __init__(self, bridge: Bridge, host: str, words: dict[str, Any], is_kept: Callable[[], bool]) -> None:
         super().__init__(bridge, host, words)
         self._is_kept = is_kept
 
-    def lost(self, said: str) -> Unreachable:
-        error = super().lost(said)
+    def make_lost_error(self, said: str) -> Unreachable:
+        error = super().make_lost_error(said)
         if isinstance(error, HostGone) and self._is_kept():
             return HostStopped(error.provider, error.host, "its sandbox is gone, its files are as last kept")
         return error
 
 
-def _as_tags(words: Facts) -> dict[str, str]:
+def _encode_tags(words: Facts) -> dict[str, str]:
     """What a sandbox is made with, for whoever joins it: each tag has at most 63 letters, digits, `-` and `_`.
 
     Nothing where that would be many tags, as for a long list of what the network allows: nobody knows how many may be.
@@ -276,7 +274,7 @@ def _as_tags(words: Facts) -> dict[str, str]:
     return {f"words-{at}": part for at, part in enumerate(parts)} if len(parts) < 6 else {}
 
 
-def _from_tags(tags: dict[str, str]) -> Facts:
+def _decode_tags(tags: dict[str, str]) -> Facts:
     import base64
 
     text = "".join(tags[key] for key in sorted(tags) if key.startswith("words-"))
@@ -284,13 +282,11 @@ def _from_tags(tags: dict[str, str]) -> Facts:
     return words
 
 
-def _origin(wish: Facts) -> Facts:
+def _build_image_spec(wish: Facts) -> Facts:
     """What the image is made of."""
     if wish.get("snapshot"):
         return {"id": wish["snapshot"]["image"]}
-    found: Facts = {
-        key: [str(one) for one in as_list(wish[key])] for key in ("apt", "pip", "run") if wish.get(key)
-    }
+    found: Facts = {key: [str(one) for one in as_list(wish[key])] for key in ("apt", "pip", "run") if wish.get(key)}
     image = str(wish.get("image") or "")
     if image.startswith("im-"):
         return {"id": image}
@@ -302,7 +298,7 @@ def _origin(wish: Facts) -> Facts:
     return found
 
 
-def _read(path: str) -> str:
+def _read_note(path: str) -> str:
     """What is noted there; nothing when nothing is."""
     try:
         with open(path, encoding="utf-8") as file:
@@ -311,7 +307,7 @@ def _read(path: str) -> str:
         return ""
 
 
-def _network(text: str) -> Facts:
+def _parse_network(text: str) -> Facts:
     """What Modal is told of the network."""
     import ipaddress
 
@@ -350,25 +346,25 @@ def _is_address(place: str) -> bool:
     return True
 
 
-def _seconds(wish: Facts, key: str) -> float | None:
-    return clock.parse_length(str(wish[key])) if wish.get(key) else None
+def _parse_seconds(wish: Facts, key: str) -> float | None:
+    return clock.parse_duration(str(wish[key])) if wish.get(key) else None
 
 
-def _whole_seconds(wish: Facts, key: str) -> int | None:
+def _parse_whole_seconds(wish: Facts, key: str) -> int | None:
     """As Modal counts them; None when nothing is said, or 0."""
-    found = _seconds(wish, key)
+    found = _parse_seconds(wish, key)
     if found and found < 1:
         raise UsageError(f"{key} cannot be {wish[key]!r}", "a second or more, for example 10m")
     return int(found) if found else None
 
 
-def _megabytes(wish: Facts) -> int | None:
+def _parse_megabytes(wish: Facts) -> int | None:
     text = str(wish.get("memory") or "").lower().removesuffix("b").removesuffix("i")
     if not text:
         return None
     unit = {"m": 1, "g": 1024, "t": 1 << 20}.get(text[-1], 1)
     hint = "for example 512m or 4g"
-    found = int(as_number("memory", text.rstrip("mgt"), hint) * unit)
+    found = int(parse_number("memory", text.rstrip("mgt"), hint) * unit)
     if not found:
         raise UsageError(f"memory cannot be {wish['memory']!r}", hint)
     return found

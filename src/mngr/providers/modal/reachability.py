@@ -7,7 +7,7 @@ import os
 import re
 import time
 
-from mngr.providers.bridge.protocol import HELLO, SAY, Refused
+from mngr.providers.bridge.protocol import FIRST_BYTE_TIMEOUT, HTTP2_PREFACE, EngineError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,39 +16,39 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-DEFAULT = "https://api.modal.com"
-SOON = 1.0  # seconds after which an answer is late
-CONNECT = 1.5  # seconds that a connection may take
-AGAIN = 3.0  # seconds between two looks while an answer is late
-LATE = 10.0  # seconds after which who takes connections must say something, too
+DEFAULT_URL = "https://api.modal.com"
+LATE_AFTER = 1.0  # seconds after which an answer is late
+CONNECT_TIMEOUT = 1.5  # seconds that a connection may take
+RETRY_INTERVAL = 3.0  # seconds between two looks while an answer is late
+SILENCE_TIMEOUT = 10.0  # seconds after which who takes connections must say something, too
 # By the names of exceptions, for classes move between versions; what an older one lets through has a status instead.
-_KINDS = {
+_ERROR_KINDS = {
     "AuthError": "auth", "PermissionDeniedError": "auth", "NotFoundError": "not_found", "ResourceExhaustedError": "busy",
     "ConnectionError": "unreachable", "ServiceError": "unreachable", "SandboxTimeoutError": "ended",
     "SandboxTerminatedError": "ended", "TimeoutError": "unreachable", "ClientClosed": "unreachable", "StreamTerminatedError": "unreachable",
     "AlreadyExistsError": "exists", "InvalidError": "usage",
 }  # fmt: skip
-_STATUS = {
+_STATUS_KINDS = {
     "UNAUTHENTICATED": "auth", "PERMISSION_DENIED": "auth", "NOT_FOUND": "not_found", "RESOURCE_EXHAUSTED": "busy",
     "UNAVAILABLE": "unreachable", "DEADLINE_EXCEEDED": "unreachable", "ALREADY_EXISTS": "exists", "INVALID_ARGUMENT": "usage",
 }  # fmt: skip
 
 
-def address() -> tuple[str, int]:
+def get_address() -> tuple[str, int]:
     """Where the control plane is, or the proxy on the way there; by what the library itself reads."""
-    return _parse(_proxy() or _server())
+    return _parse_url(_get_proxy() or _get_server_url())
 
 
-def _proxy() -> str:
+def _get_proxy() -> str:
     proxy = os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy") or ""
     return "" if os.environ.get("MODAL_DISABLE_API_PROXY") else proxy
 
 
-def _server() -> str:
-    return (os.environ.get("MODAL_SERVER_URL") or _configured() or DEFAULT).split(",")[0]
+def _get_server_url() -> str:
+    return (os.environ.get("MODAL_SERVER_URL") or _read_configured_url() or DEFAULT_URL).split(",")[0]
 
 
-def _configured() -> str:
+def _read_configured_url() -> str:
     """The server that the library's own file of settings names."""
     place = os.environ.get("MODAL_CONFIG_PATH") or os.path.expanduser("~/.modal.toml")
     try:
@@ -59,7 +59,7 @@ def _configured() -> str:
     return found[1] if found else ""
 
 
-def _parse(url: str) -> tuple[str, int]:
+def _parse_url(url: str) -> tuple[str, int]:
     scheme, _, rest = url.rpartition("://")
     place = rest.partition("/")[0].rpartition("@")[2]
     host, colon, port = place.rpartition(":")
@@ -68,14 +68,14 @@ def _parse(url: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-async def answers(*, says: bool = False) -> str:
+async def find_connection_error(*, says: bool = False) -> str:
     """Why it cannot be connected to; nothing when it can. `says`: and it must say something, which takes its time."""
-    host, port = address()
+    host, port = get_address()
     try:
-        _, writer = await asyncio.wait_for(asyncio.open_connection(host, port), CONNECT)
+        _, writer = await asyncio.wait_for(asyncio.open_connection(host, port), CONNECT_TIMEOUT)
         writer.close()
-        if says and not _proxy():
-            await asyncio.wait_for(_greet(host, port), SAY)
+        if says and not _get_proxy():
+            await asyncio.wait_for(_exchange_preface(host, port), FIRST_BYTE_TIMEOUT)
     except asyncio.TimeoutError:
         return f"{host}:{port} does not answer"
     except OSError as error:
@@ -83,54 +83,58 @@ async def answers(*, says: bool = False) -> str:
     return ""
 
 
-async def _greet(host: str, port: int) -> None:
+async def _exchange_preface(host: str, port: int) -> None:
     """Speak HTTP/2 until the other side does; what it says does not matter, nor who it is."""
     import ssl
 
     context = None
-    if not _server().startswith("http://"):
+    if not _get_server_url().startswith("http://"):
         context = ssl.create_default_context()
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
         context.set_alpn_protocols(["h2"])
     reader, writer = await asyncio.open_connection(host, port, ssl=context)
     try:
-        writer.write(HELLO)
+        writer.write(HTTP2_PREFACE)
         if not await reader.read(1):
             raise OSError("it ends the connection without a word")
     finally:
         writer.close()
 
 
-async def reach(work: Awaitable[T]) -> T:
+async def run_if_reachable(work: Awaitable[T]) -> T:
     """What it gives; Refused when it fails, or takes long and nobody is there."""
     task = asyncio.ensure_future(work)
-    pause, began = SOON, time.monotonic()
+    pause, began = LATE_AFTER, time.monotonic()
     try:
         while not task.done():
             await asyncio.wait([task], timeout=pause)
             late = time.monotonic() - began
-            if not task.done() and (why := await answers(says=late > LATE)) and not task.done():
-                raise Refused("unreachable", why)
-            pause = AGAIN
+            if (
+                not task.done()
+                and (why := await find_connection_error(says=late > SILENCE_TIMEOUT))
+                and not task.done()
+            ):
+                raise EngineError("unreachable", why)
+            pause = RETRY_INTERVAL
         return task.result()
-    except (Refused, asyncio.CancelledError):
+    except (EngineError, asyncio.CancelledError):
         raise
     except Exception as error:
-        raise refusal(error) from error
+        raise translate_error(error) from error
     finally:
         task.cancel()
 
 
-async def inside(work: Coroutine[Any, Any, T]) -> T:
+async def run_in_library_loop(work: Coroutine[Any, Any, T]) -> T:
     """What it gives, run by the library's own loop: from there its calls need not go from thread to thread, each twice."""
-    loop = _loop()
+    loop = _find_library_loop()
     if loop is None:
         return await work
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
 
 
-def _loop() -> Any:
+def _find_library_loop() -> Any:
     """Where the library runs what it is asked to; None where it does not say."""
     try:
         from modal._utils.async_utils import synchronizer  # type: ignore[import-not-found, unused-ignore]
@@ -140,9 +144,9 @@ def _loop() -> Any:
         return None
 
 
-def refusal(error: BaseException) -> Refused:
+def translate_error(error: BaseException) -> EngineError:
     """What an exception of the library means."""
-    if isinstance(error, Refused):
+    if isinstance(error, EngineError):
         return error
     said = " ".join(str(error).split()) or type(error).__name__
     status: Any = getattr(error, "_grpc_status", None)
@@ -150,8 +154,8 @@ def refusal(error: BaseException) -> Refused:
         status = getattr(error, "status", None)
         said = str(getattr(error, "message", said))
     names = [kind.__name__ for kind in type(error).__mro__]
-    kind = next((_KINDS[name] for name in names if name in _KINDS), None)
-    kind = kind or _STATUS.get(getattr(status, "name", ""), "other")
+    kind = next((_ERROR_KINDS[name] for name in names if name in _ERROR_KINDS), None)
+    kind = kind or _STATUS_KINDS.get(getattr(status, "name", ""), "other")
     if "rate limit" in said.lower() or kind == "busy":
-        return Refused("busy", f"Modal has no room for it now: {said}")
-    return Refused(kind, said)
+        return EngineError("busy", f"Modal has no room for it now: {said}")
+    return EngineError(kind, said)

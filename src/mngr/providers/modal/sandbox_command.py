@@ -5,37 +5,37 @@ from __future__ import annotations
 import asyncio
 import os
 
-from mngr.providers.bridge.protocol import Refused
-from mngr.providers.modal.reachability import inside, reach, refusal
+from mngr.providers.bridge.protocol import EngineError
+from mngr.providers.modal.reachability import run_if_reachable, run_in_library_loop, translate_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from typing import Any
 
-LONGEST = 60_000  # bytes of a program that goes as a word; the service takes 64 KiB of all words
-CHUNK = 1 << 20  # bytes of input at a time; the library holds at most twice that
-_AHEAD = 4  # portions of output that wait for whoever reads them
+MAX_PROGRAM_BYTES = 60_000  # bytes of a program that goes as a word; the service takes 64 KiB of all words
+INPUT_CHUNK_SIZE = 1 << 20  # bytes of input at a time; the library holds at most twice that
+_OUTPUT_QUEUE_SIZE = 4  # portions of output that wait for whoever reads them
 # First it says who it is, so that it can be ended; with a terminal, which one, once that has the size it should have: whoever
 # knows which it is may give it another.
 _PREFACE = '[ -n "$HOME" ] || export HOME=/root; printf "%s%s;" {mark} $$ >&2\n'
-_SEATED = '[ -n "$HOME" ] || export HOME=/root; printf "%s%s %s;" {mark} $$ "$(tty 2>/dev/null || :)"\n'
-_SIZED = "stty rows {rows} cols {columns} 2>/dev/null; TERM={term}; export TERM\n"
+_TERMINAL_PREFACE = '[ -n "$HOME" ] || export HOME=/root; printf "%s%s %s;" {mark} $$ "$(tty 2>/dev/null || :)"\n'
+_TERMINAL_SIZE_SCRIPT = "stty rows {rows} cols {columns} 2>/dev/null; TERM={term}; export TERM\n"
 # A process and what descends from it, but not what went into the background on its own.
-_END = """
+_KILL_SCRIPT = """
 for one in /proc/[0-9]*/stat; do sed 's/^\\([0-9]*\\) .*) [A-Za-z] \\([0-9]*\\) .*/\\1 \\2/' "$one" 2>/dev/null; done | awk -v top="$1" '
     { parent[$1] = $2 }
     END { for (pid in parent) { for (one = pid; one in parent; one = parent[one]) if (one == top) { print pid; break } } }' |
 while read -r pid; do kill -HUP "$pid" 2>/dev/null; done
 """
 # The same for one that was lost, perhaps before it could say who it is; its mark is among its words, and must not be among ours.
-_LOST = """
+_KILL_LOST_SCRIPT = """
 for one in /proc/[0-9]*; do
     if tr '\\0' ' ' 2>/dev/null <"$one/cmdline" | grep -qF -e "$1$2"; then sh -c "$3" mngr "${one#/proc/}"; fi
 done
 """
 # All that it says comes on one stream, for each costs calls: what it said on standard error follows a mark at the end.
-_WHOLE = """mngr_program() {{
+_BUFFERED_SCRIPT = """mngr_program() {{
 {program}
 }}
 [ -n "$HOME" ] || export HOME=/root
@@ -44,7 +44,7 @@ exec 3>&1
 mngr_said=$(mngr_program 2>&1 >&3 3>&-)
 printf %s%s {mark} "$mngr_said"
 """
-_KEPT = 'p=$(cat "$0"; echo x); rm -f "$0"; eval "${p%x}"'
+_RUN_FILE_SCRIPT = 'p=$(cat "$0"; echo x); rm -f "$0"; eval "${p%x}"'
 
 
 class SandboxCommand:
@@ -56,23 +56,23 @@ class SandboxCommand:
         self.mark = mark
         self._preface_on = 1 if is_terminal else 2
         self._told: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
-        self._queues: dict[int, asyncio.Queue[Any]] = {at: asyncio.Queue(_AHEAD) for at in (1, 2)}
-        self._lost: Refused | None = None
+        self._queues: dict[int, asyncio.Queue[Any]] = {at: asyncio.Queue(_OUTPUT_QUEUE_SIZE) for at in (1, 2)}
+        self._lost: EngineError | None = None
         self._is_killed = False
         self._tasks = [
-            asyncio.ensure_future(self._fetch(1, process.stdout)),
-            asyncio.ensure_future(self._fetch(2, process.stderr)),
+            asyncio.ensure_future(self._read_stream(1, process.stdout)),
+            asyncio.ensure_future(self._read_stream(2, process.stderr)),
         ]
         self._waiting = asyncio.ensure_future(process.wait.aio())
         self._tasks.append(self._waiting)
 
     @property
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether it surely has ended: a lost connection does not end it."""
         done = self._waiting
         return self._is_killed or (done.done() and not done.cancelled() and done.exception() is None)
 
-    async def _fetch(self, at: int, stream: Any) -> None:
+    async def _read_stream(self, at: int, stream: Any) -> None:
         queue = self._queues[at]
         held = b"" if at == self._preface_on else None
         try:
@@ -81,7 +81,7 @@ class SandboxCommand:
                     held += data
                     if b";" not in held:
                         continue
-                    data, held = self._hear(held), None
+                    data, held = self._strip_preface(held), None
                 if data:
                     await queue.put(bytes(data))
             await queue.put(held)
@@ -90,9 +90,9 @@ class SandboxCommand:
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            await queue.put(refusal(error))
+            await queue.put(translate_error(error))
 
-    def _hear(self, data: bytes) -> bytes:
+    def _strip_preface(self, data: bytes) -> bytes:
         """What follows the preface, which says who the command is."""
         preface, _, rest = data.partition(b";")
         mark = self.mark.encode()
@@ -104,8 +104,8 @@ class SandboxCommand:
 
     async def write(self, data: bytes) -> None:
         try:
-            for at in range(0, len(data), CHUNK):
-                self._process.stdin.write(data[at : at + CHUNK])
+            for at in range(0, len(data), INPUT_CHUNK_SIZE):
+                self._process.stdin.write(data[at : at + INPUT_CHUNK_SIZE])
                 await self._process.stdin.drain.aio()
         except Exception:  # nobody reads it any more; the output says why
             await asyncio.sleep(0)
@@ -123,66 +123,66 @@ class SandboxCommand:
             data = await queue.get()
             if data is None or data == b"":
                 return
-            if isinstance(data, Refused):
+            if isinstance(data, EngineError):
                 raise data
             yield data
         raise self._lost
 
     async def wait(self) -> int:
         try:
-            code = int(await reach(asyncio.shield(self._waiting)))
+            code = int(await run_if_reachable(asyncio.shield(self._waiting)))
         finally:
-            self._stop()
+            self._cancel_tasks()
         return code if code >= 0 else 255
 
     async def resize(self, rows: int, columns: int) -> None:
         told = await self._told
         if len(told) > 1:
-            await _beside(self._sandbox, f'stty -F "$1" rows {rows} cols {columns}', told[1])
+            await _run_script(self._sandbox, f'stty -F "$1" rows {rows} cols {columns}', told[1])
 
     async def kill(self) -> None:
         try:
             if not self._waiting.done():
                 told = await asyncio.wait_for(asyncio.shield(self._told), 5.0)
-                await asyncio.wait_for(_beside(self._sandbox, _END, told[0]), 20.0)
+                await asyncio.wait_for(_run_script(self._sandbox, _KILL_SCRIPT, told[0]), 20.0)
                 self._is_killed = True
         except Exception:  # it ended, or the engine is lost: there is nobody to tell
             pass
         finally:
-            self._stop()
+            self._cancel_tasks()
 
-    def lose(self, why: Refused) -> None:
+    def fail(self, why: EngineError) -> None:
         """The engine does not answer: whoever waits hears so."""
         self._lost = why
-        self._stop()
+        self._cancel_tasks()
         for queue in self._queues.values():
             while not queue.empty():
                 queue.get_nowait()
             queue.put_nowait(why)
 
-    def _stop(self) -> None:
+    def _cancel_tasks(self) -> None:
         for task in self._tasks:
             task.cancel()
 
 
-class WholeCommand:
+class BufferedCommand:
     """One that is of interest only when it has ended. It is run in the thread of Modal's library, which costs the least."""
 
     def __init__(self, sandbox: Any, program: str, data: bytes) -> None:
         self._sandbox = sandbox
         self._program = program
         self._data = data
-        self.mark = new_mark()
+        self.mark = new_marker()
         self._said = bytearray()
         self._task: asyncio.Future[None] | None = None
-        self.is_over = False
-        self._lost: Refused | None = None
+        self.has_ended = False
+        self._lost: EngineError | None = None
 
     async def run(self) -> tuple[bytes, bytes, int]:
         """What it said on both streams, and 0; 255 when it was ended."""
-        self._task = asyncio.ensure_future(inside(self._run()))
+        self._task = asyncio.ensure_future(run_in_library_loop(self._run()))
         try:
-            await reach(asyncio.shield(self._task))
+            await run_if_reachable(asyncio.shield(self._task))
         except asyncio.CancelledError:
             if self._lost is not None:
                 raise self._lost from None
@@ -196,76 +196,78 @@ class WholeCommand:
         return out, err, 0 if found else 255
 
     async def _run(self) -> None:
-        text = _WHOLE.format(mark=self.mark, program=self._program)
-        process = await _begin(self._sandbox, self.mark, text)
+        text = _BUFFERED_SCRIPT.format(mark=self.mark, program=self._program)
+        process = await _start_process(self._sandbox, self.mark, text)
         if self._data:
-            await _feed(process, self._data)
+            await _send_input(process, self._data)
         async for data in process.stdout:
             self._said += data
-        self.is_over = True
+        self.has_ended = True
 
     async def _kill(self) -> None:
         try:
-            await end(self._sandbox, self.mark)
-            self.is_over = True
+            await kill_command(self._sandbox, self.mark)
+            self.has_ended = True
         except Exception:  # it ended, or the engine is lost: there is nobody to tell
             pass
 
-    def lose(self, why: Refused) -> None:
+    def fail(self, why: EngineError) -> None:
         """The engine does not answer: whoever waits hears so."""
         self._lost = why
         if self._task is not None:
             self._task.cancel()
 
 
-async def start(sandbox: Any, mark: str, program: str, terminal: list[Any] | None) -> SandboxCommand:
+async def start_command(sandbox: Any, mark: str, program: str, terminal: list[Any] | None) -> SandboxCommand:
     """Run a program of sh there; the library's exceptions are the caller's to explain."""
     # Whoever the program becomes, there is one with the mark; signals are for the program.
     text = f"trap : INT QUIT\n({program}\n)\nexit $?\n"
     preface = _PREFACE.format(mark=mark)
     if terminal is not None:
-        sized = _SIZED.format(rows=int(terminal[0]), columns=int(terminal[1]), term=_word(str(terminal[2])))
-        preface, text = sized + _SEATED.format(mark=mark), program
-    process = await _begin(sandbox, mark, preface + text, pty=terminal is not None)
+        sized = _TERMINAL_SIZE_SCRIPT.format(
+            rows=int(terminal[0]), columns=int(terminal[1]), term=_quote_word(str(terminal[2]))
+        )
+        preface, text = sized + _TERMINAL_PREFACE.format(mark=mark), program
+    process = await _start_process(sandbox, mark, preface + text, pty=terminal is not None)
     return SandboxCommand(sandbox, process, mark, terminal is not None)
 
 
-async def end(sandbox: Any, mark: str) -> None:
+async def kill_command(sandbox: Any, mark: str) -> None:
     """End a command by its mark, and what it started, but not what went into the background."""
     half = len(mark) // 2
-    await asyncio.wait_for(_beside(sandbox, _LOST, mark[:half], mark[half:], _END), 20.0)
+    await asyncio.wait_for(_run_script(sandbox, _KILL_LOST_SCRIPT, mark[:half], mark[half:], _KILL_SCRIPT), 20.0)
 
 
-async def _begin(sandbox: Any, mark: str, text: str, *, pty: bool = False) -> Any:
+async def _start_process(sandbox: Any, mark: str, text: str, *, pty: bool = False) -> Any:
     words = ["sh", "-c", text]
-    if len(text) > LONGEST:
+    if len(text) > MAX_PROGRAM_BYTES:
         kept = f"/tmp/.mngr-{os.urandom(8).hex()}"
         process = await sandbox.exec.aio("sh", "-c", 'umask 077; cat >"$0"', kept, text=False)
-        await _feed(process, text.encode())
+        await _send_input(process, text.encode())
         await process.wait.aio()
-        words = ["sh", "-c", _KEPT, kept, mark]
+        words = ["sh", "-c", _RUN_FILE_SCRIPT, kept, mark]
     return await sandbox.exec.aio(*words, text=False, pty=pty)
 
 
-async def _feed(process: Any, data: bytes) -> None:
+async def _send_input(process: Any, data: bytes) -> None:
     """All of its input."""
-    for at in range(0, len(data), CHUNK):
-        process.stdin.write(data[at : at + CHUNK])
-        if at + CHUNK < len(data):
+    for at in range(0, len(data), INPUT_CHUNK_SIZE):
+        process.stdin.write(data[at : at + INPUT_CHUNK_SIZE])
+        if at + INPUT_CHUNK_SIZE < len(data):
             await process.stdin.drain.aio()
     process.stdin.write_eof()
     await process.stdin.drain.aio()
 
 
-async def _beside(sandbox: Any, script: str, *words: str) -> None:
+async def _run_script(sandbox: Any, script: str, *words: str) -> None:
     process = await sandbox.exec.aio("sh", "-c", script, "mngr", *words)
     await process.wait.aio()
 
 
-def new_mark() -> str:
+def new_marker() -> str:
     """What a command is known by."""
     return f"mngr-{os.urandom(6).hex()}:"
 
 
-def _word(text: str) -> str:
+def _quote_word(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"

@@ -19,29 +19,31 @@ import sys
 import termios
 import time
 
-from mngr.providers.ray.work_keeper import Pusher
+from mngr.providers.ray.work_backup import WorkBackupThread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-PORTION = 96 * 1024  # bytes of an answer: larger ones would take the way through the object store
-SOON = 0.01  # seconds within which a short command has ended, and its first answer is all there is to say
-PATIENCE = 3.0  # seconds without news before an answer without any
-ABANDONED = 15.0  # seconds without a question before a command has nobody any more
-FAREWELL = 5.0  # seconds that an actor stays that has nothing any more
+CHUNK_SIZE = 96 * 1024  # bytes of an answer: larger ones would take the way through the object store
+SHORT_COMMAND_SECONDS = (
+    0.01  # seconds within which a short command has ended, and its first answer is all there is to say
+)
+POLL_TIMEOUT = 3.0  # seconds without news before an answer without any
+ABANDON_SECONDS = 15.0  # seconds without a question before a command has nobody any more
+EXIT_DELAY = 5.0  # seconds that an actor stays that has nothing any more
 SET_PIPE_SIZE = 1031
-INHERITED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME", "SHELL")
-SPACES = (  # the most that the node allows; at last none
+INHERITED_VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME", "SHELL")
+NAMESPACE_COMMANDS = (  # the most that the node allows; at last none
     ("unshare", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc"),
     ("unshare", "--user", "--map-current-user", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc"),
 )
-BOOT = "import os; exec(os.environ.pop('PROGRAM'))"
+BOOT_PROGRAM = "import os; exec(os.environ.pop('PROGRAM'))"
 # Not a child of the actor's, which Ray may end before the others; /tmp is the host's own where that can be had.
-ENTER = 'mount --bind "$0" /tmp 2>/dev/null || :; exec "$@"'
+ENTER_SCRIPT = 'mount --bind "$0" /tmp 2>/dev/null || :; exec "$@"'
 
 
-class Running:
+class ActorCommand:
     """A command of the host."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, ours: dict[int, int], terminal: int) -> None:
@@ -61,18 +63,18 @@ class Running:
         self.output = {}
 
 
-class Host:
+class HostActor:
     """The actor. `about`: tag, home, room (its program), wish, author, keeper (who keeps what agents do) and where: kept."""
 
     def __init__(self, about: dict[str, Any]) -> None:
         self._about = about
         self.home = str(about["home"])
-        self._running: dict[str, Running] = {}
+        self._running: dict[str, ActorCommand] = {}
         self._link: socket.socket | None = None
         self._held = b""
         self._space: tuple[str, ...] = ()
         self._opening: asyncio.Future[dict[str, Any]] | None = None
-        self._pusher: Pusher | None = None
+        self._pusher: WorkBackupThread | None = None
         self._has_left = False
 
     async def plan(self) -> dict[str, Any]:
@@ -85,21 +87,21 @@ class Host:
         if self._has_left:
             raise RuntimeError("the host is being taken away")  # what is still there is not all
         if self._opening is None:
-            self._opening = asyncio.ensure_future(self._open())
+            self._opening = asyncio.ensure_future(self._start_host_process())
         return await self._opening
 
-    async def _open(self) -> dict[str, Any]:
+    async def _start_host_process(self) -> dict[str, Any]:
         for path in (self.home, os.path.join(self.home, ".tmp")):
             os.makedirs(path, mode=0o700, exist_ok=True)
         os.chmod(os.path.join(self.home, ".tmp"), 0o1777)
-        _introduce(self.home, self._about["author"])
-        self._space = next((words for words in SPACES if _works(words)), ())
+        _write_git_author(self.home, self._about["author"])
+        self._space = next((words for words in NAMESPACE_COMMANDS if _can_run(words)), ())
         ours, theirs = socket.socketpair()
-        room = [sys.executable, "-I", "-S", "-c", BOOT, str(theirs.fileno()), self._about["tag"]]
+        room = [sys.executable, "-I", "-S", "-c", BOOT_PROGRAM, str(theirs.fileno()), self._about["tag"]]
         if self._space:
-            room = [*self._space, "sh", "-c", ENTER, os.path.join(self.home, ".tmp"), *room]
+            room = [*self._space, "sh", "-c", ENTER_SCRIPT, os.path.join(self.home, ".tmp"), *room]
         argv = ["sh", "-c", '"$@" </dev/null >/dev/null &', "room", *room]
-        env = {**self._environment(), "MNGR_ROOM": self._about["tag"], "PROGRAM": self._about["room"]}
+        env = {**self._build_environment(), "MNGR_ROOM": self._about["tag"], "PROGRAM": self._about["room"]}
         subprocess.run(argv, pass_fds=[theirs.fileno()], cwd=self.home, env=env, check=True)
         theirs.close()
         ours.setblocking(False)
@@ -107,18 +109,18 @@ class Host:
         loop = asyncio.get_running_loop()
         self._turn = asyncio.Lock()
         self._ready: asyncio.Future[int] = loop.create_future()
-        loop.add_reader(ours.fileno(), self._hear)
+        loop.add_reader(ours.fileno(), self._read_host_process)
         await asyncio.wait_for(self._ready, 30)
-        self._sweeping = asyncio.ensure_future(self._sweep())
+        self._sweeping = asyncio.ensure_future(self._kill_abandoned())
         if self._about.get("keeper"):
-            self._pusher = Pusher(self._about, self.home, self._capture)
+            self._pusher = WorkBackupThread(self._about, self.home, self._capture_output)
             self._pusher.start()
-        return {"space": "own" if self._space else "shared", **where()}
+        return {"space": "own" if self._space else "shared", **get_node()}
 
-    def _environment(self) -> dict[str, str]:
-        return {**{k: os.environ[k] for k in INHERITED if k in os.environ}, "HOME": self.home}
+    def _build_environment(self) -> dict[str, str]:
+        return {**{k: os.environ[k] for k in INHERITED_VARIABLES if k in os.environ}, "HOME": self.home}
 
-    def _hear(self) -> None:
+    def _read_host_process(self) -> None:
         """What the room says."""
         assert self._link is not None
         try:
@@ -142,7 +144,7 @@ class Host:
             elif not one.code.done():
                 one.code.set_result(said["code"])
 
-    async def _ask(self, row: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
+    async def _send_request(self, row: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
         assert self._link is not None
         body = json.dumps(row).encode()
         async with self._turn:
@@ -160,37 +162,37 @@ class Host:
         """Start a program of sh; the first answer."""
         await self.open()
         loop = asyncio.get_running_loop()
-        env = self._environment()
+        env = self._build_environment()
         if terminal:
             ours, theirs, fd = _make_terminal(*terminal[:2])
             env["TERM"] = terminal[2]
         else:
             ours, theirs, fd = _make_pipes()
-        self._running[key] = one = Running(loop, ours, fd)
+        self._running[key] = one = ActorCommand(loop, ours, fd)
         try:
             words = {"key": key, "argv": ["sh", "-c", program], "env": env, "terminal": bool(terminal)}
-            await self._ask(words, theirs)
+            await self._send_request(words, theirs)
         finally:
             for each in theirs:
                 os.close(each)
         await one.started
-        return await self.pull(key, list(one.output), SOON)
+        return await self.pull(key, list(one.output), SHORT_COMMAND_SECONDS)
 
-    async def pull(self, key: str, wanted: list[int], patience: float = PATIENCE) -> dict[str, Any]:
+    async def pull(self, key: str, wanted: list[int], patience: float = POLL_TIMEOUT) -> dict[str, Any]:
         """What came on these streams, which have ended, and the exit code when all have: as soon as there is something."""
         one = self._running[key]
         one.asking += 1
         try:
-            answer = _read(one, wanted)
+            answer = _read_streams(one, wanted)
             if not answer["data"] and not answer["ended"] and not (one.code.done() and not one.output):
-                await _readable(one, [one.output[at] for at in wanted if at in one.output], patience)
-                answer = _read(one, wanted)
+                await _wait_readable(one, [one.output[at] for at in wanted if at in one.output], patience)
+                answer = _read_streams(one, wanted)
         finally:
             one.asking -= 1
             one.heard = time.monotonic()
         if not one.output and one.code.done():
             answer["code"] = one.code.result()
-            self._forget(key)
+            self._forget_command(key)
         return answer
 
     async def write(self, key: str, data: bytes, *, last: bool = False) -> None:
@@ -201,7 +203,7 @@ class Host:
             try:
                 left = left[os.write(one.input, left) :]
             except BlockingIOError:
-                await _writable(one)
+                await _wait_writable(one)
             except OSError:
                 break
         if last and one is not None and one.input >= 0 and one.terminal < 0:
@@ -220,12 +222,12 @@ class Host:
         if one is None:
             return
         one.close()
-        await self._ask({"key": key, "signal": int(signal.SIGHUP), "whole": True})
-        await self._ask({"key": key, "signal": int(signal.SIGTERM), "whole": True})
+        await self._send_request({"key": key, "signal": int(signal.SIGHUP), "whole": True})
+        await self._send_request({"key": key, "signal": int(signal.SIGTERM), "whole": True})
         done, _ = await asyncio.wait([one.code], timeout=2.0)
         if not done:
-            await self._ask({"key": key, "signal": int(signal.SIGKILL), "whole": True})
-        self._forget(key)
+            await self._send_request({"key": key, "signal": int(signal.SIGKILL), "whole": True})
+        self._forget_command(key)
 
     async def is_leaving(self) -> bool:
         """Whether it is being taken away, and its files with it."""
@@ -246,24 +248,24 @@ class Host:
             while await loop.run_in_executor(None, self._link.recv, 65536):
                 pass
             self._link.close()
-        await asyncio.get_running_loop().run_in_executor(None, remove, self.home)
-        asyncio.get_running_loop().call_later(FAREWELL, os._exit, 0)
+        await asyncio.get_running_loop().run_in_executor(None, remove_directory, self.home)
+        asyncio.get_running_loop().call_later(EXIT_DELAY, os._exit, 0)
 
-    def _forget(self, key: str) -> None:
+    def _forget_command(self, key: str) -> None:
         one = self._running.pop(key, None)
         if one is not None:
             one.close()
 
-    async def _sweep(self) -> None:
+    async def _kill_abandoned(self) -> None:
         """End what nobody asks after any more."""
         while True:
             await asyncio.sleep(2.0)
             now = time.monotonic()
             for key, one in list(self._running.items()):
-                if not one.asking and now - one.heard > ABANDONED:
+                if not one.asking and now - one.heard > ABANDON_SECONDS:
                     await self.kill(key)
 
-    async def _capture(self, program: str, most: int) -> bytes | None:
+    async def _capture_output(self, program: str, most: int) -> bytes | None:
         """What a program in the room writes, for ourselves; None when it fails or that is too much."""
         key, parts, size = os.urandom(8).hex(), [], 0
         answer = await self.run(key, program, None)
@@ -281,19 +283,19 @@ class Host:
             answer = await self.pull(key, [1, 2])
 
 
-def where() -> dict[str, str]:
+def get_node() -> dict[str, str]:
     """The node that we are on."""
     import ray  # type: ignore[import-not-found, unused-ignore]
 
     return {"node": ray.get_runtime_context().get_node_id(), "address": ray.util.get_node_ip_address()}
 
 
-def is_there(path: str) -> bool:
+def has_directory(path: str) -> bool:
     """Whether there is a directory."""
     return os.path.isdir(path)
 
 
-def remove(path: str) -> None:
+def remove_directory(path: str) -> None:
     """Delete a directory, whatever its modes; who is just being ended may still write there."""
     for _ in range(100):
         if not os.path.lexists(path):
@@ -304,7 +306,7 @@ def remove(path: str) -> None:
             time.sleep(0.02)
 
 
-def _introduce(home: str, author: list[str]) -> None:
+def _write_git_author(home: str, author: list[str]) -> None:
     """Whoever works there commits in the user's name."""
     path = os.path.join(home, ".gitconfig")
     if not os.path.lexists(path) and any(author):
@@ -313,7 +315,7 @@ def _introduce(home: str, author: list[str]) -> None:
                 subprocess.run(["git", "config", "--file", path, key, value], check=False)
 
 
-def _works(words: tuple[str, ...]) -> bool:
+def _can_run(words: tuple[str, ...]) -> bool:
     try:
         return subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0
     except OSError:
@@ -345,7 +347,7 @@ def _set_size(fd: int, rows: int, columns: int) -> None:
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
-def _read(one: Running, wanted: list[int]) -> dict[str, Any]:
+def _read_streams(one: ActorCommand, wanted: list[int]) -> dict[str, Any]:
     """What is there now."""
     data: dict[int, bytes] = {}
     ended = []
@@ -353,7 +355,7 @@ def _read(one: Running, wanted: list[int]) -> dict[str, Any]:
         fd = one.output.get(at, -1)
         if fd < 0:
             continue
-        room = PORTION - sum(map(len, data.values()))
+        room = CHUNK_SIZE - sum(map(len, data.values()))
         try:
             part = os.read(fd, room) if room else None
         except BlockingIOError:
@@ -370,7 +372,7 @@ def _read(one: Running, wanted: list[int]) -> dict[str, Any]:
     return {"data": data, "ended": ended}
 
 
-async def _readable(one: Running, fds: list[int], patience: float) -> None:
+async def _wait_readable(one: ActorCommand, fds: list[int], patience: float) -> None:
     """Wait until one can be read, or until the command has ended and all of its streams."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
@@ -391,7 +393,7 @@ async def _readable(one: Running, fds: list[int], patience: float) -> None:
             loop.remove_reader(fd)
 
 
-async def _writable(one: Running) -> None:
+async def _wait_writable(one: ActorCommand) -> None:
     """Wait until its input takes more, or until it has ended."""
     loop = asyncio.get_running_loop()
     fd = one.input

@@ -16,10 +16,10 @@ import struct
 import sys
 import termios
 
-MARK = "MNGR_ROOM"  # the variable by which the processes of a host are known
+MARKER_VARIABLE = "MNGR_ROOM"  # the variable by which the processes of a host are known
 
 
-class Room:
+class HostProcess:
     """Starts what the actor asks for, and says how each has ended."""
 
     def __init__(self, link: socket.socket, mark: str) -> None:
@@ -36,52 +36,52 @@ class Room:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        self._say({"ready": os.getpid()})
+        self._send_row({"ready": os.getpid()})
         poll = select.poll()
         for fd in (wake_r, self._link.fileno()):
             poll.register(fd, select.POLLIN)
         while True:
             ready = {fd for fd, _ in poll.poll()}
             if wake_r in ready:
-                _drain(wake_r)
-                self._reap()
-            if self._link.fileno() in ready and not self._hear():
+                _drain_pipe(wake_r)
+                self._reap_children()
+            if self._link.fileno() in ready and not self._handle_request():
                 return
 
-    def _hear(self) -> bool:
+    def _handle_request(self) -> bool:
         """Do one thing that was asked for; False when nobody asks any more."""
         head, fds, _, _ = socket.recv_fds(self._link, 4, 3)
         if len(head) < 4:
             return False
-        body = _exactly(self._link, struct.unpack("!I", head)[0])
+        body = _read_exactly(self._link, struct.unpack("!I", head)[0])
         if body is None:
             return False
         asked = json.loads(body)
         if "argv" in asked:
-            self._begin(asked, fds)
+            self._start_command(asked, fds)
         else:
-            self._signal(asked["key"], asked["signal"], whole=asked["whole"])
+            self._signal_command(asked["key"], asked["signal"], whole=asked["whole"])
         for fd in fds:
             os.close(fd)
         return True
 
-    def _begin(self, asked: dict, fds: list) -> None:  # type: ignore[type-arg]
+    def _start_command(self, asked: dict, fds: list) -> None:  # type: ignore[type-arg]
         """Start a command; one for which there is no process any more ends at once, and nothing else with it."""
         key = asked["key"]
         try:
-            pid = self._start(asked, fds)
+            pid = self._spawn(asked, fds)
         except OSError as error:
-            self._say({"key": key, "pid": 0})
+            self._send_row({"key": key, "pid": 0})
             try:
                 os.write(fds[-1], f"no process could be started: {error.strerror}\n".encode())
             except OSError:
                 pass  # nobody reads it
-            self._say({"key": key, "code": 126})
+            self._send_row({"key": key, "code": 126})
         else:
             self._keys[pid] = key
-            self._say({"key": key, "pid": pid})
+            self._send_row({"key": key, "pid": pid})
 
-    def _start(self, asked: dict, fds: list) -> int:  # type: ignore[type-arg]
+    def _spawn(self, asked: dict, fds: list) -> int:  # type: ignore[type-arg]
         pid = os.fork()
         if pid:
             return pid
@@ -95,13 +95,13 @@ class Room:
             for at, fd in enumerate(fds if len(fds) == 3 else fds * 3):
                 os.dup2(fd, at)
             os.closerange(3, 256)
-            os.execvpe(asked["argv"][0], asked["argv"], {**asked["env"], MARK: self._mark})
+            os.execvpe(asked["argv"][0], asked["argv"], {**asked["env"], MARKER_VARIABLE: self._mark})
         except BaseException as error:
             os.write(2, f"{error}\n".encode())
         finally:
             os._exit(127)
 
-    def _signal(self, key: str, number: int, *, whole: bool) -> None:
+    def _signal_command(self, key: str, number: int, *, whole: bool) -> None:
         for pid, of in self._keys.items():
             if of == key:
                 try:
@@ -109,7 +109,7 @@ class Room:
                 except OSError:
                     pass
 
-    def _reap(self) -> None:
+    def _reap_children(self) -> None:
         """Also of what others left to us."""
         while True:
             try:
@@ -121,20 +121,20 @@ class Room:
             key = self._keys.pop(pid, None)
             if key is not None:
                 code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
-                self._say({"key": key, "code": code})
+                self._send_row({"key": key, "code": code})
 
-    def _say(self, row: dict) -> None:  # type: ignore[type-arg]
+    def _send_row(self, row: dict) -> None:  # type: ignore[type-arg]
         try:
             self._link.sendall(json.dumps(row).encode() + b"\n")
         except OSError:
             pass  # then there is nothing to hear either
 
 
-def end_all(mark: str) -> None:
+def kill_all(mark: str) -> None:
     """End every process with the mark; once more, for some may have been just starting others."""
-    wanted = f"{MARK}={mark}".encode()
+    wanted = f"{MARKER_VARIABLE}={mark}".encode()
     while True:
-        found = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _has(pid, wanted)]
+        found = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _has_marker(pid, wanted)]
         if not found:
             return
         for pid in found:
@@ -145,7 +145,7 @@ def end_all(mark: str) -> None:
         select.select([], [], [], 0.02)
 
 
-def _has(pid: int, wanted: bytes) -> bool:
+def _has_marker(pid: int, wanted: bytes) -> bool:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             if b") Z" in file.read():
@@ -156,7 +156,7 @@ def _has(pid: int, wanted: bytes) -> bool:
         return False
 
 
-def _drain(fd: int) -> None:
+def _drain_pipe(fd: int) -> None:
     try:
         while os.read(fd, 4096):
             pass
@@ -164,7 +164,7 @@ def _drain(fd: int) -> None:
         pass
 
 
-def _exactly(link: socket.socket, size: int) -> bytes | None:
+def _read_exactly(link: socket.socket, size: int) -> bytes | None:
     data = b""
     while len(data) < size:
         more = link.recv(size - len(data))
@@ -175,8 +175,8 @@ def _exactly(link: socket.socket, size: int) -> bytes | None:
 
 
 if __name__ == "__main__":
-    room = Room(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])
+    room = HostProcess(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])
     os.set_inheritable(int(sys.argv[1]), False)
     room.serve()
     if os.getpid() != 1:
-        end_all(sys.argv[2])
+        kill_all(sys.argv[2])

@@ -6,12 +6,12 @@ import os
 import socket
 import time
 
-from mngr.providers.bridge.protocol import HELLO, SAY, Refused
+from mngr.providers.bridge.protocol import FIRST_BYTE_TIMEOUT, HTTP2_PREFACE, EngineError
 
-KNOCK = 3.0  # seconds in which a cluster must take a connection
+CONNECT_TIMEOUT = 3.0  # seconds in which a cluster must take a connection
 
 
-def resolved(address: str) -> str:
+def resolve_address(address: str) -> str:
     """What `auto` is for Ray now: RAY_ADDRESS, else a cluster on this machine; as it was given when that cannot be told."""
     if address != "auto":
         return address
@@ -25,20 +25,18 @@ def resolved(address: str) -> str:
         return os.environ.get("RAY_ADDRESS") or address
 
 
-def knock(address: str) -> None:
+def check_reachable(address: str) -> None:
     """Refused when nobody listens there, or says nothing: Ray itself would try for minutes."""
     host, colon, port = (
-        address.partition("://")[2].partition("/")[0].rpartition(":")
-        if "://" in address
-        else address.rpartition(":")
+        address.partition("://")[2].partition("/")[0].rpartition(":") if "://" in address else address.rpartition(":")
     )
     if not colon or not port.isdigit():
         return
     began = time.monotonic()
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK) as link:
-            link.settimeout(SAY)
-            link.sendall(HELLO)
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_TIMEOUT) as link:
+            link.settimeout(FIRST_BYTE_TIMEOUT)
+            link.sendall(HTTP2_PREFACE)
             try:
                 link.recv(1)
             except socket.timeout:
@@ -47,4 +45,4 @@ def knock(address: str) -> None:
                 pass
     except OSError as error:
         why = error.strerror or f"no answer within {time.monotonic() - began:.0f}s"
-        raise Refused("unreachable", f"Ray at {address} cannot be reached: {why}") from None
+        raise EngineError("unreachable", f"Ray at {address} cannot be reached: {why}") from None

@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from mngr.base.paths import Home
 
 
-def author() -> list[str]:
+def get_author() -> list[str]:
     """Name and email of whoever works here, as git knows them: what agents elsewhere commit as."""
     where = os.getcwd()
-    if where not in _AUTHORS:  # asked once for many hosts
+    if where not in _author_cache:  # asked once for many hosts
         said = shell.run(["git", "config", "--null", "--get-regexp", r"^user\.(name|email)$"]).text
         rows = dict(row.partition("\n")[::2] for row in said.split("\0"))
-        _AUTHORS[where] = [rows.get(f"user.{key}", "") for key in ("name", "email")]
-    return _AUTHORS[where]
+        _author_cache[where] = [rows.get(f"user.{key}", "") for key in ("name", "email")]
+    return _author_cache[where]
 
 
-_AUTHORS: dict[str, list[str]] = {}
+_author_cache: dict[str, list[str]] = {}
 
 
-def made_from(home: Home, before: dict[str, Any]) -> dict[str, Any]:
+def get_original_options(home: Home, before: dict[str, Any]) -> dict[str, Any]:
     """What a host that is gone was made from, for another of its name; a snapshot only if that is still there."""
     options = dict(before.get("options") or {})
     if not os.path.isdir(os.path.join(home.snapshots, str(options.get("snapshot")))):
@@ -35,16 +35,14 @@ def made_from(home: Home, before: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def refuse_options(host: str, options: dict[str, Any]) -> None:
+def reject_options(host: str, options: dict[str, Any]) -> None:
     """UsageError when something is asked of a host that is there already."""
     if options:
         key = next(iter(options))
-        raise UsageError(
-            f"{host} is there already, so {key} cannot be chosen", "leave it out, or make a new host"
-        )
+        raise UsageError(f"{host} is there already, so {key} cannot be chosen", "leave it out, or make a new host")
 
 
-def network_of(wish: dict[str, Any]) -> str:
+def parse_network(wish: dict[str, Any]) -> str:
     """`on`, `off` or `allow=…`; UsageError for any other word, which must not open or close anything."""
     said = wish.get("network", True)
     text = {True: "on", False: "off"}[said] if isinstance(said, bool) else str(said)
@@ -53,7 +51,7 @@ def network_of(wish: dict[str, Any]) -> str:
     return text
 
 
-def as_number(key: str, value: object, hint: str = "a number, 0 or more") -> float:
+def parse_number(key: str, value: object, hint: str = "a number, 0 or more") -> float:
     """What a setting says; UsageError unless it is a number, 0 or more."""
     try:
         found = float(str(value))

@@ -7,25 +7,25 @@ import os
 from mngr.base.errors import MngrError
 
 
-def path(kind: str, name: str) -> str:
+def get_socket_path(kind: str, name: str) -> str:
     """Where the one of that kind for a thing of that name listens: short enough for a socket."""
     return f"/tmp/mngr-{os.getuid()}/{kind}-{_fingerprint(name):016x}"
 
 
-def make(socket: str) -> None:
+def make_socket_dir(socket: str) -> None:
     """See to it that its directory is there; MngrError when it is somebody else's."""
     place = os.path.dirname(socket)
     os.makedirs(place, mode=0o700, exist_ok=True)
-    if not _is_ours(place):
+    if not _is_private_dir(place):
         raise MngrError(f"{place} is not a directory of yours", "have its owner remove it")
 
 
-def is_there(socket: str) -> bool:
+def has_socket(socket: str) -> bool:
     """Whether somebody listens, or did, and it was surely one of ours."""
-    return _is_ours(os.path.dirname(socket)) and os.path.exists(socket)
+    return _is_private_dir(os.path.dirname(socket)) and os.path.exists(socket)
 
 
-def _is_ours(place: str) -> bool:
+def _is_private_dir(place: str) -> bool:
     """Whether nobody else could have put a socket there."""
     try:
         found = os.lstat(place)

@@ -13,12 +13,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mngr.base.shell import Child
-    from mngr.providers.slurm.calls import Calls
+    from mngr.base.shell import ChildProcess
+    from mngr.providers.slurm.slurm_programs import SlurmPrograms
 
 # Slurm leaves running what srun was for when that is killed or cut off, with its input open; so it ends itself when srun
 # does not listen any more. This ends with the command: not every Slurm ends all that a step has started.
-_GUARD = """\
+_GUARD_SCRIPT = """\
 (trap "" HUP; exec </dev/null >/dev/null 2>&1
 way=$SLURM_SRUN_COMM_HOST/$SLURM_SRUN_COMM_PORT missed=0
 while [ $missed -lt 2 ] && sleep 2; do
@@ -30,16 +30,16 @@ trap "" TERM; kill -TERM -$$; sleep 1; kill -KILL -$$) &
 guard=$!
 """
 # srun hands on whole lines only, unless it is told not to buffer; then output is a terminal, which no command shall see.
-_PLAIN = """\
+_PLAIN_SCRIPT = """\
 trap : INT
 { code=$({ { (eval "$1") 3>&- 4>&-; echo $? >&3; } | (trap "" INT; exec cat >&4 3>&- 4>&-); } 3>&1); } 4>&1
 kill "$guard" 2>/dev/null
 exit "${code:-255}"
 """
-_SPECIAL = ("--overlap", "--mem=0", "--ntasks=1", "--nodes=1", "--chdir=/")
+_STEP_OPTIONS = ("--overlap", "--mem=0", "--ntasks=1", "--nodes=1", "--chdir=/")
 # Of srun's own words there must be none among the command's, and an interrupt is for the command.
-_QUIET = ("-QQ", "--disable-status")
-_OVER = {
+_QUIET_OPTIONS = ("-QQ", "--disable-status")
+_END_REASONS = {
     "TO": "its job reached its time limit",
     "NF": "its node failed",
     "PR": "its job had to make room for another",
@@ -54,32 +54,30 @@ class SlurmWire:
     """One job."""
 
     def __init__(
-        self, calls: Calls, provider: str, host: str, job: str, number: str, *, is_shared: bool
+        self, calls: SlurmPrograms, provider: str, host: str, job: str, number: str, *, is_shared: bool
     ) -> None:
         self._calls = calls
         self._place = (provider, host)
         self._job, self._number = job, number
         self._is_shared = is_shared
 
-    def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
+    def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
         if only is not None:
             program = "exec " + shell.join(["env", "-i", *only, "sh", "-c", program])
         way = "--pty" if terminal else "--unbuffered"
-        words = ["srun", f"--jobid={self._number}", *_SPECIAL, *_QUIET, way]
-        inside = [_GUARD + program] if terminal else [_GUARD + _PLAIN, "sh", program]
-        return self._calls.argv([*words, "sh", "-c", *inside], terminal=terminal)
+        words = ["srun", f"--jobid={self._number}", *_STEP_OPTIONS, *_QUIET_OPTIONS, way]
+        inside = [_GUARD_SCRIPT + program] if terminal else [_GUARD_SCRIPT + _PLAIN_SCRIPT, "sh", program]
+        return self._calls.build_argv([*words, "sh", "-c", *inside], terminal=terminal)
 
-    def begin(
-        self, argv: Sequence[str], streams: tuple[int, int, int], timeout: float | None
-    ) -> Child | None:
+    def begin(self, argv: Sequence[str], streams: tuple[int, int, int], timeout: float | None) -> ChildProcess | None:
         """The same process; but srun does not notice when nobody reads what it writes, and this does."""
         if timeout is not None:  # then we read it
             return None
-        return _Heard(shell.spawn(argv, streams, None, is_leader=False), streams[1])
+        return _WatchedProcess(shell.spawn(argv, streams, None, is_leader=False), streams[1])
 
-    def lost(self, said: str) -> Unreachable:
+    def make_lost_error(self, said: str) -> Unreachable:
         try:
-            jobs = self._calls.jobs("-t", "all", "-j", self._job)
+            jobs = self._calls.list_jobs("-t", "all", "-j", self._job)
         except Unreachable as away:
             return away
         except MngrError as error:
@@ -90,27 +88,27 @@ class SlurmWire:
             why = said.splitlines()[-1].removeprefix("srun: error: ") if said else "the connection ended"
             return Unreachable(f"{host}: {why}", "it may or may not have been done; see: mngr list")
         if not self._is_shared:
-            return HostGone(provider, host, _OVER.get(state, "its job has ended"))
+            return HostGone(provider, host, _END_REASONS.get(state, "its job has ended"))
         if state == "PD":
             return HostStopped(provider, host, f"its job is in the queue again ({jobs[0].reason})")
-        return HostStopped(provider, host, _OVER.get(state))
+        return HostStopped(provider, host, _END_REASONS.get(state))
 
     def close(self) -> None:
         pass
 
 
-class _Heard:
+class _WatchedProcess:
     """A process that is ended when the pipe or socket that it writes to has no reader any more."""
 
-    def __init__(self, child: Child, out: int) -> None:
+    def __init__(self, child: ChildProcess, out: int) -> None:
         self._child = child
         self._out = os.dup(out)
         self._over = threading.Event()
         self._is_broken = False
-        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread = threading.Thread(target=self._watch_reader, daemon=True)
         self._thread.start()
 
-    def _listen(self) -> None:
+    def _watch_reader(self) -> None:
         poll = select.poll()
         poll.register(self._out, 0)  # an error is told unasked
         while not self._over.is_set():

@@ -8,7 +8,7 @@ from mngr.base import shell
 from mngr.base.errors import MngrError, NotFound, Unreachable
 from mngr.base.lock import Lock
 from mngr.host import registry, scripts
-from mngr.host.remote_host import PipeHost
+from mngr.host.remote_host import RemoteHost
 from mngr.providers.shared import sockets
 from mngr.providers.ssh import mux
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from mngr.base.paths import Home
     from mngr.host.protocol import Host
 
-PERSIST = 600  # seconds that an unused connection stays
-MISSING = 3  # answers in a row that end the connection; one is asked for after `alive` seconds of silence
+PERSIST_SECONDS = 600  # seconds that an unused connection stays
+MAX_MISSED_REPLIES = 3  # answers in a row that end the connection; one is asked for after `alive` seconds of silence
 
 
 class SshWire:
@@ -35,40 +35,45 @@ class SshWire:
         self._forwards = options.get("forward_agent") is True
         forward = "yes" if self._forwards else "no"
         name = f"{os.path.realpath(self._config[1]) if config else ''} {destination} {forward}"
-        self._control = sockets.path("c", name)
+        self._control = sockets.get_socket_path("c", name)
         self._options = [
             *self._config,
-            *_set("ControlPath", self._control),
-            *_set("BatchMode", "yes"),
-            *_set("StrictHostKeyChecking", "yes"),
-            *_set("ForwardAgent", forward),
-            *_set("ForwardX11", "no"),
-            *_set("ClearAllForwardings", "yes"),
-            *_set("PermitLocalCommand", "no"),
-            *_set("RequestTTY", "no"),
-            *_set("LogLevel", "ERROR"),
+            *_build_option("ControlPath", self._control),
+            *_build_option("BatchMode", "yes"),
+            *_build_option("StrictHostKeyChecking", "yes"),
+            *_build_option("ForwardAgent", forward),
+            *_build_option("ForwardX11", "no"),
+            *_build_option("ClearAllForwardings", "yes"),
+            *_build_option("PermitLocalCommand", "no"),
+            *_build_option("RequestTTY", "no"),
+            *_build_option("LogLevel", "ERROR"),
         ]
         self._patience = [
-            *_set("ConnectTimeout", str(options.get("connect_timeout") or 5)),
-            *_set("ServerAliveInterval", str(options.get("alive") or 5)),
-            *_set("ServerAliveCountMax", str(MISSING)),
+            *_build_option("ConnectTimeout", str(options.get("connect_timeout") or 5)),
+            *_build_option("ServerAliveInterval", str(options.get("alive") or 5)),
+            *_build_option("ServerAliveCountMax", str(MAX_MISSED_REPLIES)),
         ]
 
-    def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
-        if not sockets.is_there(self._control):
+    def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
+        if not sockets.has_socket(self._control):
             self._connect()
         # A terminal that stalls would stall the shared connection, so it has one of its own.
-        shape = ["-tt", *_set("ControlPath", "none"), *self._patience] if terminal else ["-T"]
-        words = ["ssh", *shape, *_set("ControlMaster", "no"), *self._options, "--", self._destination]
-        return [*words, scripts.line(program, only, self._login)]
+        shape = ["-tt", *_build_option("ControlPath", "none"), *self._patience] if terminal else ["-T"]
+        words = [
+            "ssh",
+            *shape,
+            *_build_option("ControlMaster", "no"),
+            *self._options,
+            "--",
+            self._destination,
+        ]
+        return [*words, scripts.format_one_line(program, only, self._login)]
 
-    def begin(
-        self, argv: Sequence[str], streams: tuple[int, int, int], timeout: float | None
-    ) -> mux.Session | None:
+    def begin(self, argv: Sequence[str], streams: tuple[int, int, int], timeout: float | None) -> mux.SshSession | None:
         """What `argv` gave, over the shared connection itself."""
-        return mux.begin(self._control, argv[-1], streams, timeout, forwards_agent=self._forwards)
+        return mux.start_command(self._control, argv[-1], streams, timeout, forwards_agent=self._forwards)
 
-    def lost(self, said: str) -> Unreachable:
+    def make_lost_error(self, said: str) -> Unreachable:
         why = said.splitlines()[-1] if said else "the connection ended"
         return Unreachable(f"{self._destination}: {why}", "it may or may not have been done; see: mngr list")
 
@@ -79,22 +84,30 @@ class SshWire:
         """Start the shared connection; Unreachable says what ssh said."""
         import tempfile
 
-        sockets.make(self._control)
-        master = ["ssh", "-f", "-N", "-M", "-T", *_set("ControlPersist", str(PERSIST)), *self._options]
+        sockets.make_socket_dir(self._control)
+        master = [
+            "ssh",
+            "-f",
+            "-N",
+            "-M",
+            "-T",
+            *_build_option("ControlPersist", str(PERSIST_SECONDS)),
+            *self._options,
+        ]
         master += [*self._patience, "--", self._destination]
         with Lock(self._control + ".lock"), tempfile.TemporaryFile() as said:
             if os.path.exists(self._control):
                 return  # somebody else was faster
             # Not a pipe: the connection stays in the background and would hold it open.
-            process = shell.start(
+            process = shell.start_process(
                 master, stdin=shell.DEVNULL, stdout=shell.DEVNULL, stderr=said, new_session=True
             )
-            code = shell.wait(process)
+            code = shell.wait_process(process)
             if code:
                 said.seek(0)
-                raise self._refusal(said.read().decode("utf-8", "replace").strip())
+                raise self._build_error(said.read().decode("utf-8", "replace").strip())
 
-    def _refusal(self, said: str) -> Unreachable:
+    def _build_error(self, said: str) -> Unreachable:
         why = said.splitlines()[-1] if said else "ssh could not connect"
         hint = f"try it by hand: ssh {self._destination} true"
         if "Host key verification failed" in said or "REMOTE HOST IDENTIFICATION" in said:
@@ -111,7 +124,7 @@ class SshProvider:
     can_create_hosts = False
     can_snapshot_hosts = False
     can_stop_hosts = False
-    from_project = ("hosts",)  # the settings that a project may make for who works on it
+    project_options = ("hosts",)  # the settings that a project may make for who works on it
 
     def __init__(self, name: str, home: Home, options: dict[str, Any], *_: object) -> None:
         self.name = name
@@ -120,18 +133,18 @@ class SshProvider:
         self._pool = [str(host) for host in options.get("hosts") or []]
 
     def list(self) -> list[str]:
-        return registry.names(self._home, self.name)
+        return registry.list_hosts(self._home, self.name)
 
     def open(self, host: str) -> Host:
         if self._pool and host not in self._pool:
             raise NotFound(f"the pool {self.name} has no host {host!r}", "it has: " + ", ".join(self._pool))
-        facts = registry.load(self._home, self.name, host)
+        facts = registry.find_facts(self._home, self.name, host)
         wire = SshWire(host, self._options, ((facts or {}).get("env") or {}).get("SHELL", ""))
         if facts is None:
-            from mngr.providers.shared import first_contact
+            from mngr.providers.shared import host_probe
 
-            facts = first_contact.hello(wire, host, self._options.get("home"))
-        return PipeHost(host, self.name, wire, str(facts["home"]), int(facts["uid"]))
+            facts = host_probe.probe_host(wire, host, self._options.get("home"))
+        return RemoteHost(host, self.name, wire, str(facts["home"]), int(facts["uid"]))
 
     def create(self, host: str | None, options: dict[str, Any]) -> Host:
         if host is not None:
@@ -141,9 +154,9 @@ class SshProvider:
                 f"{self.name} has no pool of hosts to choose from",
                 f"name one: NAME@HOST, or list some: [providers.{self.name}] hosts = [...]",
             )
-        from mngr.providers.shared import first_contact
+        from mngr.providers.shared import host_probe
 
-        return self.open(first_contact.least_loaded(self._pool, lambda name: SshWire(name, self._options)))
+        return self.open(host_probe.choose_least_loaded(self._pool, lambda name: SshWire(name, self._options)))
 
     def start(self, host: str) -> None:
         raise MngrError("a host reached by ssh is not ours to start", "start it yourself")
@@ -152,10 +165,8 @@ class SshProvider:
         raise MngrError("a host reached by ssh is not ours to stop", "stop its agents: mngr stop NAME")
 
     def destroy(self, host: str) -> None:
-        raise MngrError(
-            "a host reached by ssh is not ours to destroy", "destroy its agents: mngr destroy NAME"
-        )
+        raise MngrError("a host reached by ssh is not ours to destroy", "destroy its agents: mngr destroy NAME")
 
 
-def _set(option: str, value: str) -> list[str]:
+def _build_option(option: str, value: str) -> list[str]:
     return ["-o", f"{option}={value}"]

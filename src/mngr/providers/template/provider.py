@@ -6,12 +6,17 @@ import os
 import time
 
 from mngr.base import clock, shell
-from mngr.base.errors import Busy, HostGone, HostStopped, MngrError, TimedOut, Unreachable, UsageError
-from mngr.base.paths import OF_AGENTS
+from mngr.base.errors import EngineBusy, HostGone, HostStopped, MngrError, TimedOut, Unreachable, UsageError
+from mngr.base.paths import SNAPSHOT_EXCLUDES
 from mngr.host import registry, remote_host, scripts
-from mngr.providers.shared.host_options import author
-from mngr.providers.shared.on_demand import EngineDefaults, Found, RentedProvider
-from mngr.providers.template.placeholders import OWN, Sign, Template, complaint
+from mngr.providers.shared.host_options import get_author
+from mngr.providers.shared.on_demand import EngineDefaults, FoundMachine, OnDemandProvider
+from mngr.providers.template.placeholders import (
+    BUILTIN_PLACEHOLDERS,
+    OutputPattern,
+    ProviderTemplate,
+    get_last_line,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,31 +25,31 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mngr.base.paths import Home
-    from mngr.base.shell import Result
-    from mngr.host.remote_host import Wire
+    from mngr.base.shell import ProcessResult
+    from mngr.host.remote_host import Transport
     from mngr.providers.shared.on_demand import Engine, Facts, Note
 
-SIGNS = ("busy", "gone", "stopped", "away")
-_TIMES = {"timeout": "5m", "ready": "1m"}
-_PAUSES = (0.05, 1.0)  # seconds between two questions whether a new host answers, from … to
+PATTERN_KEYS = ("busy", "gone", "stopped", "away")
+_DEFAULT_TIMES = {"timeout": "5m", "ready": "1m"}
+_READY_PAUSES = (0.05, 1.0)  # seconds between two questions whether a new host answers, from … to
 # Who commits there is the user, unless the image says otherwise.
-_AUTHOR = """command -v git >/dev/null || exit 0
+_AUTHOR_SCRIPT = """command -v git >/dev/null || exit 0
 for key in name email; do
     if [ -n "$1" ] && ! git config "user.$key" >/dev/null; then git config --global "user.$key" "$1"; fi
     shift
 done"""
 # End whoever has this variable.
-_END = """for one in /proc/[0-9]*; do
+_KILL_SCRIPT = """for one in /proc/[0-9]*; do
     if tr '\\0' '\\n' 2>/dev/null <"$one/environ" | grep -qxF -e "$1"; then kill -HUP "${one#/proc/}"; fi
 done"""
 
 
-class TemplateProvider(RentedProvider):
+class TemplateProvider(OnDemandProvider):
     """Hosts of an engine that is described in the settings; see docs/guide/engines.md."""
 
-    from_project = ("image",)  # what runs here is the user's own to say
+    project_options = ("image",)  # what runs here is the user's own to say
 
-    def hire(self, name: str, home: Home, options: dict[str, Any], note: Note) -> Engine:
+    def make_engine(self, name: str, home: Home, options: dict[str, Any], note: Note) -> Engine:
         # Elsewhere a setting of that name is the snapshot to make hosts from; here it is the command that takes one.
         self._options = {key: value for key, value in options.items() if key != "snapshot"}
         return TemplateEngine(name, home, options)
@@ -53,146 +58,152 @@ class TemplateProvider(RentedProvider):
 class TemplateEngine(EngineDefaults):
     """Runs the commands of a template."""
 
-    settings = (*OWN, *SIGNS, *_TIMES, "home")
+    settings = (*BUILTIN_PLACEHOLDERS, *PATTERN_KEYS, *_DEFAULT_TIMES, "home")
 
     def __init__(self, provider: str, home: Home, options: dict[str, Any]) -> None:
         self._provider = provider
-        self._key = registry.key(home)
-        self._template = Template(provider, options)
-        self.options = self._template.options
+        self._key = registry.compute_owner_key(home)
+        self._template = ProviderTemplate(provider, options)
+        self.options = self._template.option_names
         self.can_stop = "stop" in self._template.commands
         self.can_snapshot = "snapshot" in self._template.commands
-        self._signs = {key: Sign(provider, key, options.get(key)) for key in SIGNS}
-        self._times = {key: self._seconds(key, options.get(key) or value) for key, value in _TIMES.items()}
+        self._signs = {key: OutputPattern(provider, key, options.get(key)) for key in PATTERN_KEYS}
+        self._times = {
+            key: self._parse_seconds(key, options.get(key) or value) for key, value in _DEFAULT_TIMES.items()
+        }
         self._home = options.get("home")
 
-    def _seconds(self, key: str, value: Any) -> float:
+    def _parse_seconds(self, key: str, value: Any) -> float:
         try:
-            return clock.parse_length(str(value))
+            return clock.parse_duration(str(value))
         except ValueError:
-            raise UsageError(
-                f"[providers.{self._provider}] {key}: {value!r} is no time", "for example: 30s"
-            ) from None
+            raise UsageError(f"[providers.{self._provider}] {key}: {value!r} is no time", "for example: 30s") from None
 
-    def plan(self, name: str, wish: Facts) -> Facts:
+    def plan_machine(self, name: str, wish: Facts) -> Facts:
         self._template.check()
         values = {key: str(wish[key]) for key in self.options if wish.get(key) not in (None, "")}
         if wish.get("snapshot"):
             values["image"] = str(wish["snapshot"]["id"])
         tag = f"mngr-{self._key}-{os.urandom(6).hex()}"
         facts: Facts = {"tag": tag, "values": values, "is_copy": bool(wish.get("snapshot"))}
-        self._template.fill("create", self._values(name, facts))
+        self._template.fill_command("create", self._build_values(name, facts))
         return {**facts, "home": self._home} if self._home else facts
 
-    def make(self, name: str, facts: Facts) -> Facts:
-        said = self._run("create", name, facts).text
+    def create(self, name: str, facts: Facts) -> Facts:
+        said = self._run_command("create", name, facts).text
         made = {**facts, "id": said.split("\n")[-1].strip() or name}
-        self._wait(name, made)
+        self._wait_until_ready(name, made)
         if facts["is_copy"]:  # of a host that may have had agents
             place = shell.quote(self._home) if self._home else "~/.mngr"
-            argv = ["sh", "-c", f"cd {place} 2>/dev/null || exit 0; rm -rf -- {' '.join(OF_AGENTS)}"]
-            remote_host.run(self.wire(name, made), argv, name=name)
+            argv = ["sh", "-c", f"cd {place} 2>/dev/null || exit 0; rm -rf -- {' '.join(SNAPSHOT_EXCLUDES)}"]
+            remote_host.run(self.open_wire(name, made), argv, name=name)
         remote_host.run(
-            self.wire(name, made), ["sh", "-c", _AUTHOR, "author", *author()], timeout=60.0, name=name
+            self.open_wire(name, made),
+            ["sh", "-c", _AUTHOR_SCRIPT, "author", *get_author()],
+            timeout=60.0,
+            name=name,
         )
         return made
 
-    def join(self, name: str) -> Facts | None:
-        for found, tag, called in self._list():
+    def find_existing(self, name: str) -> Facts | None:
+        for found, tag, called in self._list_hosts():
             made, _, rest = tag.partition("-")
             if called == name and made == "mngr" and rest:
                 home = {"home": self._home} if self._home else {}
                 return {"tag": tag, "id": found, "values": {}, "whose": rest.partition("-")[0], **home}
         return None
 
-    def wire(self, name: str, facts: Facts) -> Wire:
-        return TemplateWire(self, self._template, self._provider, name, self._values(name, facts))
+    def open_wire(self, name: str, facts: Facts) -> Transport:
+        return TemplateWire(self, self._template, self._provider, name, self._build_values(name, facts))
 
     def start(self, name: str, facts: Facts) -> Facts:
-        self._run("start", name, facts)
-        self._wait(name, facts)
+        self._run_command("start", name, facts)
+        self._wait_until_ready(name, facts)
         return facts
 
     def stop(self, name: str, facts: Facts) -> Facts:
-        self._run("stop", name, facts, ignore=("stopped",))
+        self._run_command("stop", name, facts, ignore=("stopped",))
         return facts
 
     def remove(self, name: str, facts: Facts) -> None:
         if "list" not in self._template.commands:
-            self._run("destroy", name, facts, ignore=("gone",))
+            self._run_command("destroy", name, facts, ignore=("gone",))
             return
-        for found, tag, _ in self._list():
+        for found, tag, _ in self._list_hosts():
             if tag == facts["tag"]:
-                self._run("destroy", name, {**facts, "id": found}, ignore=("gone",))
+                self._run_command("destroy", name, {**facts, "id": found}, ignore=("gone",))
 
-    def find(self) -> builtins.list[Found]:
+    def list_machines(self) -> builtins.list[FoundMachine]:
         return [
-            Found(what="host", name=found, tag=tag, removal=self._by_hand(found, tag))
-            for found, tag, _ in self._list()
+            FoundMachine(
+                resource_kind="host",
+                name=found,
+                tag=tag,
+                removal_command=self._build_removal_command(found, tag),
+            )
+            for found, tag, _ in self._list_hosts()
             if tag.startswith(f"mngr-{self._key}-")
         ]
 
-    def snapshot(self, name: str, facts: Facts, place: str) -> Facts:
-        tag = str(self.unfinished(place)["id"])
-        said = self._run("snapshot", name, facts, snapshot=tag).text
+    def save_snapshot(self, name: str, facts: Facts, place: str) -> Facts:
+        tag = str(self.find_partial_snapshot(place)["id"])
+        said = self._run_command("snapshot", name, facts, snapshot=tag).text
         return {"id": said.split("\n")[-1].strip() or tag}
 
-    def unfinished(self, place: str) -> Facts:
+    def find_partial_snapshot(self, place: str) -> Facts:
         """What a snapshot to this place is called."""
         return {"id": f"mngr-{self._key}-{os.path.basename(place).partition('.')[0]}"}
 
-    def drop_snapshot(self, facts: Facts) -> None:
-        self._run("drop_snapshot", "", {}, ignore=("gone",), snapshot=str(facts["id"]))
+    def delete_snapshot(self, facts: Facts) -> None:
+        self._run_command("drop_snapshot", "", {}, ignore=("gone",), snapshot=str(facts["id"]))
 
-    def _values(self, name: str, facts: Facts) -> dict[str, str]:
+    def _build_values(self, name: str, facts: Facts) -> dict[str, str]:
         found = {"name": name, "key": self._key, **facts.get("values", {})}
         return {**found, **{key: str(facts[key]) for key in ("tag", "id") if key in facts}}
 
-    def _list(self) -> builtins.list[tuple[str, str, str]]:
+    def _list_hosts(self) -> builtins.list[tuple[str, str, str]]:
         """Id, tag and name (the id where it does not say) of what there is; a line that says less is somebody else's."""
-        said = self._run("list", "", {}).text if "list" in self._template.commands else ""
+        said = self._run_command("list", "", {}).text if "list" in self._template.commands else ""
         rows = (line.split() for line in said.split("\n"))
         return [(row[0], row[1], (row[2:] or row)[0]) for row in rows if len(row) > 1]
 
-    def _by_hand(self, found: str, tag: str) -> str:
+    def _build_removal_command(self, found: str, tag: str) -> str:
         values = {"id": found, "name": found, "tag": tag, "key": self._key}
-        return shell.join(self._template.fill("destroy", values))
+        return shell.join(self._template.fill_command("destroy", values))
 
-    def _run(self, key: str, name: str, facts: Facts, ignore: tuple[str, ...] = (), **more: str) -> Result:
+    def _run_command(
+        self, key: str, name: str, facts: Facts, ignore: tuple[str, ...] = (), **more: str
+    ) -> ProcessResult:
         """Run a command; what it says is read by the signs of the template."""
-        argv = self._template.fill(key, {**self._values(name, facts), **more})
+        argv = self._template.fill_command(key, {**self._build_values(name, facts), **more})
         try:
             result = shell.run(argv, timeout=self._times["timeout"])
         except TimedOut:
             limit = self._times["timeout"]
-            raise Unreachable(
-                f"{argv[0]} did not end within {limit:g}s", f"try it: {shell.join(argv)}"
-            ) from None
+            raise Unreachable(f"{argv[0]} did not end within {limit:g}s", f"try it: {shell.join(argv)}") from None
         said = result.err.decode("utf-8", "replace")
-        if result.code == 0 or any(self._signs[sign].fits(said, result.code) for sign in ignore):
+        if result.code == 0 or any(self._signs[sign].is_match(said, result.code) for sign in ignore):
             return result
         whole, signs = said or result.text, self._signs
-        if signs["busy"].fits(said, result.code):
-            raise Busy(f"{self._provider} has no room: {signs['busy'].line(whole)}", "try again later")
-        if signs["away"].fits(said, result.code):
-            why = signs["away"].line(whole)
+        if signs["busy"].is_match(said, result.code):
+            raise EngineBusy(f"{self._provider} has no room: {signs['busy'].get_line(whole)}", "try again later")
+        if signs["away"].is_match(said, result.code):
+            why = signs["away"].get_line(whole)
             raise Unreachable(f"{self._provider} does not answer: {why}", f"try it: {shell.join(argv)}")
-        if name and signs["gone"].fits(said, result.code):
-            raise HostGone(self._provider, name, signs["gone"].line(whole))
+        if name and signs["gone"].is_match(said, result.code):
+            raise HostGone(self._provider, name, signs["gone"].get_line(whole))
         what = f"{key} {name}".strip()
-        raise MngrError(
-            f"{self._provider} could not {what}: {complaint(whole)}", f"try it: {shell.join(argv)}"
-        )
+        raise MngrError(f"{self._provider} could not {what}: {get_last_line(whole)}", f"try it: {shell.join(argv)}")
 
-    def _wait(self, name: str, facts: Facts) -> None:
+    def _wait_until_ready(self, name: str, facts: Facts) -> None:
         """Until it answers."""
-        deadline, pause = time.monotonic() + self._times["ready"], _PAUSES[0]
+        deadline, pause = time.monotonic() + self._times["ready"], _READY_PAUSES[0]
         while True:
             try:
-                remote_host.run(self.wire(name, facts), ["true"], timeout=self._times["ready"], name=name)
+                remote_host.run(self.open_wire(name, facts), ["true"], timeout=self._times["ready"], name=name)
                 return
             except Unreachable as error:
-                if self._signs["away"].fits(error.message):
+                if self._signs["away"].is_match(error.message):
                     raise  # the engine itself is away, so there is nothing to wait for
                 if time.monotonic() > deadline or isinstance(error, HostGone):
                     raise MngrError(
@@ -200,23 +211,23 @@ class TemplateEngine(EngineDefaults):
                         "check `exec`, and `ready` if it is slow",
                     ) from None
             time.sleep(pause)
-            pause = min(pause * 1.5, _PAUSES[1])
+            pause = min(pause * 1.5, _READY_PAUSES[1])
 
-    def lost(self, name: str, tag: str, said: str) -> Unreachable:
+    def explain_loss(self, name: str, tag: str, said: str) -> Unreachable:
         """What it means that a command on a host did not run to its end."""
-        if self._signs["gone"].fits(said) and not self._may_have(tag):
-            return HostGone(self._provider, name, self._signs["gone"].line(said))
-        if self._signs["stopped"].fits(said):
+        if self._signs["gone"].is_match(said) and not self._can_exist(tag):
+            return HostGone(self._provider, name, self._signs["gone"].get_line(said))
+        if self._signs["stopped"].is_match(said):
             return HostStopped(self._provider, name)
         return Unreachable(
-            f"{name}: {complaint(said) if said else 'the connection ended'}",
+            f"{name}: {get_last_line(said) if said else 'the connection ended'}",
             "it may or may not have been done; see: mngr list",
         )
 
-    def _may_have(self, tag: str) -> bool:
+    def _can_exist(self, tag: str) -> bool:
         """Whether the engine lists a host or cannot be asked: what says that it is gone may come from the host itself."""
         try:
-            return any(tag == one for _, one, _ in self._list())
+            return any(tag == one for _, one, _ in self._list_hosts())
         except MngrError:
             return True
 
@@ -225,21 +236,26 @@ class TemplateWire:
     """One host: a command is `exec` with it as a program for sh, which is one word."""
 
     def __init__(
-        self, engine: TemplateEngine, template: Template, provider: str, host: str, values: dict[str, str]
+        self,
+        engine: TemplateEngine,
+        template: ProviderTemplate,
+        provider: str,
+        host: str,
+        values: dict[str, str],
     ) -> None:
         self._engine, self._template = engine, template
         self._provider, self._host, self._values = provider, host, values
 
-    def argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
+    def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
         if only is not None:
             program = f"exec env -i {shell.join(only)} sh -c {shell.quote(program)}"
-        return self._attach(program) if terminal else self._exec("exec", program)
+        return self._build_attach(program) if terminal else self._build_exec("exec", program)
 
-    def _exec(self, key: str, program: str) -> list[str]:
-        text = scripts.ascii(program)
-        return self._template.fill(key, {**self._values, "program": text, "quoted": shell.quote(text)})
+    def _build_exec(self, key: str, program: str) -> list[str]:
+        text = scripts.escape_non_ascii(program)
+        return self._template.fill_command(key, {**self._values, "program": text, "quoted": shell.quote(text)})
 
-    def _attach(self, program: str) -> list[str]:
+    def _build_attach(self, program: str) -> list[str]:
         """With a terminal. When that goes, engines may leave running what had it, so it is ended by what only it has."""
         if "exec_terminal" not in self._template.commands:
             raise UsageError(
@@ -248,13 +264,13 @@ class TemplateWire:
             )
         mark = f"MNGR_TERMINAL={os.urandom(8).hex()}"
         given = f"export {mark} TERM={shell.quote(os.environ.get('TERM', 'xterm'))}; {program}"
-        end = self._exec("exec", f"set -- {mark}; {_END}")
-        line = f"trap : HUP TERM; {shell.join(self._exec('exec_terminal', given))}; code=$?"
+        end = self._build_exec("exec", f"set -- {mark}; {_KILL_SCRIPT}")
+        line = f"trap : HUP TERM; {shell.join(self._build_exec('exec_terminal', given))}; code=$?"
         line += f"; [ $code -eq 0 ] || {shell.join(end)} >/dev/null 2>&1 </dev/null; exit $code"
         return ["sh", "-c", line]
 
-    def lost(self, said: str) -> Unreachable:
-        return self._engine.lost(self._host, self._values["tag"], said)
+    def make_lost_error(self, said: str) -> Unreachable:
+        return self._engine.explain_loss(self._host, self._values["tag"], said)
 
     def close(self) -> None:
         pass

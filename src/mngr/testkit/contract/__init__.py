@@ -1,6 +1,6 @@
 """One set of checks that every provider must pass; see docs/guide/providers.md. Needs pytest, which mngr itself does not.
 
-Start with `place.py`, where the checks create their agents, and `making.py`, the first checks.
+Start with `client.py`, where the checks create their agents, and `create_and_list.py`, the first checks.
 """
 
 from __future__ import annotations
@@ -14,18 +14,25 @@ pytest.register_assert_rewrite(
     )
 )
 
-from mngr.testkit.contract.hosting import NewHostContract, StopHostContract  # noqa: E402  (asserts are rewritten as a module is imported)
-from mngr.testkit.contract.living import Living  # noqa: E402
-from mngr.testkit.contract.losing import LossContract  # noqa: E402
-from mngr.testkit.contract.making import Making  # noqa: E402
-from mngr.testkit.contract.moving import Moving  # noqa: E402
-from mngr.testkit.contract.place import Client, Place  # noqa: E402
-from mngr.testkit.contract.running import Running  # noqa: E402
-from mngr.testkit.contract.sharing import Sharing  # noqa: E402
-from mngr.testkit.contract.talking import Talking  # noqa: E402
+from mngr.testkit.contract.client import Client, ProviderUnderTest  # noqa: E402
+from mngr.testkit.contract.concurrent_clients import ConcurrencyContract  # noqa: E402
+from mngr.testkit.contract.connection_loss import LossContract  # noqa: E402
+from mngr.testkit.contract.create_and_list import CreateContract  # noqa: E402
+from mngr.testkit.contract.exec import ExecContract  # noqa: E402
+from mngr.testkit.contract.lifecycle import LifecycleContract  # noqa: E402
+from mngr.testkit.contract.messages import MessageContract  # noqa: E402
+from mngr.testkit.contract.new_hosts import NewHostContract, StopHostContract  # noqa: E402  (asserts are rewritten as a module is imported)
+from mngr.testkit.contract.sync import SyncContract  # noqa: E402
 
-__all__ = ["Client", "HostContract", "LossContract", "NewHostContract", "Place", "StopHostContract"]
+__all__ = [
+    "Client",
+    "HostContract",
+    "LossContract",
+    "NewHostContract",
+    "ProviderUnderTest",
+    "StopHostContract",
+]
 
 
-class HostContract(Making, Running, Talking, Moving, Living, Sharing):
+class HostContract(CreateContract, ExecContract, MessageContract, SyncContract, LifecycleContract, ConcurrencyContract):
     """What must hold on every host. A provider's test class has a fixture `place`."""

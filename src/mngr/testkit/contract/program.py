@@ -19,12 +19,12 @@ from typing import Any
 
 import pytest
 
-BIN = Path(sys.executable).parent
-FULL = os.environ.get("MNGR_TEST_SCALE") == "full"  # make test-all: the counts that the promises name
+BIN_DIR = Path(sys.executable).parent
+IS_FULL_SCALE = os.environ.get("MNGR_TEST_SCALE") == "full"  # make test-all: the counts that the promises name
 
 
 @dataclass(frozen=True)
-class Ran:
+class ProgramResult:
     """How a command ended."""
 
     argv: tuple[str, ...]
@@ -32,12 +32,12 @@ class Ran:
     out: str
     err: str
 
-    def json(self) -> Any:
+    def parse_json(self) -> Any:
         return json.loads(self.out)
 
 
 @dataclass
-class Mngr:
+class MngrProgram:
     """The real program, run in a repository with a home of its own and an environment that hides the user's."""
 
     repo: Path
@@ -52,16 +52,18 @@ class Mngr:
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
         timeout: float = 60,
-    ) -> Ran:
+    ) -> ProgramResult:
         """Run it; the exit code must be `code` unless that is None."""
         data = None if stdin is None else stdin.encode()
-        done = self.raw(*words, data=data, cwd=cwd, env=env, timeout=timeout)
-        ran = Ran((str(BIN / "mngr"), *words), done.returncode, done.stdout.decode(), done.stderr.decode())
+        done = self.run_bytes(*words, data=data, cwd=cwd, env=env, timeout=timeout)
+        ran = ProgramResult(
+            (str(BIN_DIR / "mngr"), *words), done.returncode, done.stdout.decode(), done.stderr.decode()
+        )
         if code is not None and ran.code != code:
             pytest.fail(f"{' '.join(ran.argv)}\nexit {ran.code}, expected {code}\n{ran.out}\n{ran.err}")
         return ran
 
-    def raw(
+    def run_bytes(
         self,
         *words: str,
         data: bytes | None = None,
@@ -71,7 +73,7 @@ class Mngr:
     ) -> subprocess.CompletedProcess[bytes]:
         """Run it with bytes in and bytes out."""
         return subprocess.run(
-            [str(BIN / "mngr"), *words],
+            [str(BIN_DIR / "mngr"), *words],
             cwd=cwd or self.repo,
             env={**self.env, **(env or {})},
             input=data,
@@ -81,39 +83,39 @@ class Mngr:
             check=False,
         )
 
-    def json(self, *words: str, **more: Any) -> Any:
+    def run_json(self, *words: str, **more: Any) -> Any:
         """The command's JSON."""
-        return self("--format", "json", *words, **more).json()
+        return self("--format", "json", *words, **more).parse_json()
 
-    def agent(self, name: str) -> dict[str, Any]:
+    def get_agent(self, name: str) -> dict[str, Any]:
         """One agent as `list` shows it."""
-        found = [a for a in self.json("list")["agents"] if name in (a["name"], a["id"])]
+        found = [a for a in self.run_json("list")["agents"] if name in (a["name"], a["id"])]
         assert len(found) == 1, f"{name}: {found}"
         return dict(found[0])
 
-    def agents(self) -> list[dict[str, Any]]:
+    def list_agents(self) -> list[dict[str, Any]]:
         """Every agent as `list` shows it."""
-        return list(self.json("list")["agents"])
+        return list(self.run_json("list")["agents"])
 
-    def dir(self, name: str) -> Path:
+    def get_agent_dir(self, name: str) -> Path:
         """The directory of a local agent's own files."""
-        return self.home / "agents" / str(self.agent(name)["id"])
+        return self.home / "agents" / str(self.get_agent(name)["id"])
 
-    def work(self, name: str) -> Path:
+    def get_work_dir(self, name: str) -> Path:
         """A local agent's work dir."""
-        return Path(self.agent(name)["work_dir"])
+        return Path(self.get_agent(name)["work_dir"])
 
-    def tmux(self, *words: str) -> str:
+    def run_tmux(self, *words: str) -> str:
         """Ask the home's tmux server."""
         argv = ["tmux", "-S", os.readlink(self.home / "tmux.socket"), *words]
         return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
 
 
-class Beside:
+class BackgroundProgram:
     """The program while it runs beside the test: `with Beside(mngr, …) as process:` ends it with the block."""
 
-    def __init__(self, mngr: Mngr, *words: str) -> None:
-        self.argv = (str(BIN / "mngr"), *words)
+    def __init__(self, mngr: MngrProgram, *words: str) -> None:
+        self.argv = (str(BIN_DIR / "mngr"), *words)
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the block)
         self._read = b""
         self.process = subprocess.Popen(
@@ -126,7 +128,7 @@ class Beside:
             start_new_session=True,
         )
 
-    def __enter__(self) -> Beside:
+    def __enter__(self) -> BackgroundProgram:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -134,28 +136,28 @@ class Beside:
         self.process.communicate(timeout=10)
         self._said.close()
 
-    def line(self, timeout: float = 20.0) -> str:
+    def read_line(self, timeout: float = 20.0) -> str:
         """The next line that it prints, without its end; empty when nothing more comes."""
         deadline = time.monotonic() + timeout
-        while b"\n" not in self._read and self._more(deadline):
+        while b"\n" not in self._read and self._read_more(deadline):
             pass
         line, _, self._read = self._read.partition(b"\n")
         return line.decode()
 
-    def said(self) -> str:
+    def read_stderr(self) -> str:
         """What it has written to stderr until now."""
         return os.pread(self._said.fileno(), 1 << 20, 0).decode()
 
-    def end(self, timeout: float = 60.0) -> Ran:
+    def wait_for_end(self, timeout: float = 60.0) -> ProgramResult:
         """Wait until it ends; what it printed since the last line that was read."""
         deadline = time.monotonic() + timeout
-        while self._more(deadline):
+        while self._read_more(deadline):
             pass
         code = self.process.wait(max(0.1, deadline - time.monotonic()))
         self._said.seek(0)
-        return Ran(self.argv, code, self._read.decode(), self._said.read().decode())
+        return ProgramResult(self.argv, code, self._read.decode(), self._said.read().decode())
 
-    def _more(self, deadline: float) -> bool:
+    def _read_more(self, deadline: float) -> bool:
         assert self.process.stdout is not None
         left = max(0.0, deadline - time.monotonic())
         if not select.select([self.process.stdout], [], [], left)[0]:
@@ -165,28 +167,28 @@ class Beside:
         return bool(data)
 
 
-def git(where: Path, *words: str) -> str:
+def run_git(where: Path, *words: str) -> str:
     """git, which must succeed."""
     done = subprocess.run(["git", "-C", str(where), *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"git {words}: {done.stderr}"
     return done.stdout.strip()
 
 
-def commit(where: Path, name: str = "more.txt", text: str = "more\n") -> str:
+def commit_file(where: Path, name: str = "more.txt", text: str = "more\n") -> str:
     """Write a file and commit everything; the commit."""
     (where / name).write_text(text)
-    git(where, "add", "-A")
-    git(where, "commit", "-q", "-m", f"change {name}")
-    return git(where, "rev-parse", "HEAD")
+    run_git(where, "add", "-A")
+    run_git(where, "commit", "-q", "-m", f"change {name}")
+    return run_git(where, "rev-parse", "HEAD")
 
 
-def refs(where: Path) -> dict[str, str]:
+def list_refs(where: Path) -> dict[str, str]:
     """Every ref and what it points at."""
-    rows = git(where, "for-each-ref", "--format=%(refname) %(objectname)").splitlines()
+    rows = run_git(where, "for-each-ref", "--format=%(refname) %(objectname)").splitlines()
     return dict(row.split(" ") for row in rows)
 
 
-def tree(where: Path) -> dict[str, tuple[str, object]]:
+def read_tree(where: Path) -> dict[str, tuple[str, object]]:
     """Every file, link and directory below, with what is in it; not git's own."""
     found: dict[str, tuple[str, object]] = {}
     for top, directories, files in os.walk(os.fsencode(where)):
@@ -226,7 +228,7 @@ def new_env(root: Path) -> dict[str, str]:
     )
     return {
         "HOME": str(user),
-        "PATH": f"{BIN}:{_path()}",
+        "PATH": f"{BIN_DIR}:{_build_path()}",
         "LANG": "C.UTF-8",
         "TERM": "xterm-256color",
         "MNGR_HOME": str(root / "home"),
@@ -235,13 +237,11 @@ def new_env(root: Path) -> dict[str, str]:
     }
 
 
-def _path() -> str:
+def _build_path() -> str:
     """Without the coding agents that a person has: some commands take one that is there."""
     own = ("claude", "codex", "opencode", "gemini", "pi", "aider")
     places = os.environ["PATH"].split(":")
-    return ":".join(
-        p for p in places if p in ("/usr/bin", "/bin") or not any(os.path.exists(f"{p}/{n}") for n in own)
-    )
+    return ":".join(p for p in places if p in ("/usr/bin", "/bin") or not any(os.path.exists(f"{p}/{n}") for n in own))
 
 
 def new_repo(root: Path, env: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -253,7 +253,7 @@ def new_repo(root: Path, env: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
         monkeypatch.setenv(name, value)
     repo = root / "repo"
     shutil.copytree(_first_repo(), repo, symlinks=True)
-    git(repo, "update-index", "-q", "--refresh")  # the files of a copy are new to git
+    run_git(repo, "update-index", "-q", "--refresh")  # the files of a copy are new to git
     return repo
 
 
@@ -264,17 +264,17 @@ def _first_repo() -> Path:
     atexit.register(shutil.rmtree, root, ignore_errors=True)
     repo = root / "repo"
     repo.mkdir()
-    git(repo, "init", "-q", "-b", "main")
+    run_git(repo, "init", "-q", "-b", "main")
     (repo / "README.md").write_text("hello\n")
     (repo / "src").mkdir()
     (repo / "src" / "app.py").write_text("print('hi')\n")
     (repo / ".gitignore").write_text("*.log\nbuild/\n.venv/\n")
-    git(repo, "add", "-A")
-    git(repo, "commit", "-q", "-m", "first")
+    run_git(repo, "add", "-A")
+    run_git(repo, "commit", "-q", "-m", "first")
     return repo
 
 
-def end_servers(where: Path) -> None:
+def kill_tmux_servers(where: Path) -> None:
     """End the tmux server of every home below a directory."""
     for depth in range(6):  # a host of a test may keep its own home below that of its user
         for link in where.glob("*/" * depth + "tmux.socket"):
@@ -286,7 +286,7 @@ def end_servers(where: Path) -> None:
 
 def clean_up(root: Path) -> None:
     """Leave no trace of what was started or written below a directory."""
-    end_servers(root)
+    kill_tmux_servers(root)
     shutil.rmtree(root, ignore_errors=True)
     if root.exists():  # a directory in there may be closed even to its owner
         subprocess.run(["chmod", "-R", "u+rwX", str(root)], capture_output=True, check=False)

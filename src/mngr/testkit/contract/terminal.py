@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 
-class Terminal:
+class PtyTerminal:
     """`with Terminal(argv, …) as t:` runs a program in a terminal of its own and reads what it shows."""
 
     def __init__(
@@ -29,7 +29,7 @@ class Terminal:
         self.process = subprocess.Popen(words, cwd=cwd, env=dict(env), stdin=end, stdout=end, stderr=end)
         os.close(end)
 
-    def __enter__(self) -> Terminal:
+    def __enter__(self) -> PtyTerminal:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -46,27 +46,27 @@ class Terminal:
             time.sleep(0.01 if number else 0)
             os.write(self._fd, key.encode())
 
-    def unread(self) -> int:
+    def count_unread(self) -> int:
         """How many bytes have come that nobody has read."""
         return int(struct.unpack("i", fcntl.ioctl(self._fd, termios.FIONREAD, bytes(4)))[0])
 
-    def see(self, text: str, timeout: float = 20.0) -> str:
+    def wait_for_text(self, text: str, timeout: float = 20.0) -> str:
         """Wait until `text` is shown; everything shown up to then, which is not looked at again."""
         deadline = time.monotonic() + timeout
         while text not in self.shown:
-            if not self._read(deadline - time.monotonic()):
+            if not self._read_output(deadline - time.monotonic()):
                 pytest.fail(f"{text!r} was not shown, but:\n{self.shown}")
         before, _, self.shown = self.shown.partition(text)
         return before + text
 
-    def end(self, timeout: float = 20.0) -> int:
+    def wait_for_exit(self, timeout: float = 20.0) -> int:
         """Wait until the program ends; its exit code."""
         deadline = time.monotonic() + timeout
-        while self._read(deadline - time.monotonic()):
+        while self._read_output(deadline - time.monotonic()):
             pass
         return self.process.wait(max(0.1, deadline - time.monotonic()))
 
-    def _read(self, timeout: float) -> bool:
+    def _read_output(self, timeout: float) -> bool:
         if not select.select([self._fd], [], [], max(0.0, timeout))[0]:
             return False
         try:

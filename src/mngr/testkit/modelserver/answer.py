@@ -19,13 +19,13 @@ class Usage:
     cache_write: int = 0
 
     @property
-    def prompt(self) -> int:
+    def prompt_tokens(self) -> int:
         """All that was sent, from a cache or not."""
         return self.input + self.cache_read + self.cache_write
 
 
 @dataclass(frozen=True)
-class Answer:
+class ModelAnswer:
     """What the model says: thoughts, text, then calls of the client's own tools (name, input)."""
 
     model: str
@@ -33,11 +33,11 @@ class Answer:
     text: str | None = None
     thinking: str | None = None
     calls: tuple[tuple[str, Any], ...] = ()
-    stop: str | None = None
-    counts: bool = False  # the client asks for usage in the stream
+    stop_reason: str | None = None
+    is_usage_requested: bool = False  # the client asks for usage in the stream
 
 
-def pieces(text: str, size: int = 24) -> Iterator[str]:
+def split_text(text: str, size: int = 24) -> Iterator[str]:
     """A text as it is streamed."""
     for at in range(0, len(text) or 1, size):
         yield text[at : at + size]
@@ -48,7 +48,7 @@ def new_id(prefix: str) -> str:
     return prefix + uuid.uuid4().hex[:24]
 
 
-def event(data: Any, name: str | None = None) -> bytes:
+def format_sse_event(data: Any, name: str | None = None) -> bytes:
     """One server-sent event."""
     head = f"event: {name}\n" if name else ""
     return f"{head}data: {json.dumps(data)}\n\n".encode()

@@ -6,77 +6,90 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from mngr.testkit.modelserver.answer import Answer, event, new_id, pieces
-from mngr.testkit.modelserver.request import Said, Turn, listed, schema_of, texts, within
+from mngr.testkit.modelserver.answer import ModelAnswer, format_sse_event, new_id, split_text
+from mngr.testkit.modelserver.request import (
+    ConversationTurn,
+    ParsedBody,
+    find_nested,
+    get_schema,
+    join_texts,
+    list_objects,
+)
 
-_ERRORS = {
+_ERROR_TYPES = {
     400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
     413: "request_too_large", 429: "rate_limit_error", 529: "overloaded_error",
 }  # fmt: skip
 
 
-def read(body: dict[str, Any]) -> Said:
+def parse_request(body: dict[str, Any]) -> ParsedBody:
     """What the body says."""
-    turns: list[Turn] = []
-    for message in listed(body.get("messages")):
+    turns: list[ConversationTurn] = []
+    for message in list_objects(body.get("messages")):
         role, content = str(message.get("role", "user")), message.get("content")
-        text = texts(content)
+        text = join_texts(content)
         if role == "assistant":
-            turns.append(Turn(role, text))
+            turns.append(ConversationTurn(role, text))
             continue
-        if any(part.get("type") == "tool_result" for part in listed(content)):
-            turns.append(Turn("tool"))
+        if any(part.get("type") == "tool_result" for part in list_objects(content)):
+            turns.append(ConversationTurn("tool"))
         if text:
-            turns.append(Turn(role, text))
-    return Said(
+            turns.append(ConversationTurn(role, text))
+    return ParsedBody(
         turns=tuple(turns),
         tools={
-            str(tool.get("name", tool.get("type"))): schema_of(tool.get("input_schema"))
-            for tool in listed(body.get("tools"))
+            str(tool.get("name", tool.get("type"))): get_schema(tool.get("input_schema"))
+            for tool in list_objects(body.get("tools"))
         },
-        system=texts(body.get("system")),
-        schema=within(body, "output_config", "format", "schema"),
+        system=join_texts(body.get("system")),
+        schema=find_nested(body, "output_config", "format", "schema"),
     )
 
 
-def sizes(body: dict[str, Any]) -> dict[str, Any]:
+def select_measured_parts(body: dict[str, Any]) -> dict[str, Any]:
     """The parts whose size is measured."""
     return {"system": body.get("system"), "tools": body.get("tools"), "messages": body.get("messages")}
 
 
-def whole(answer: Answer) -> dict[str, Any]:
+def build_response(answer: ModelAnswer) -> dict[str, Any]:
     """The answer in one piece."""
-    return {**_message(answer), "content": _blocks(answer), "stop_reason": _stop(answer)}
+    return {
+        **_build_message(answer),
+        "content": _build_blocks(answer),
+        "stop_reason": _get_stop_reason(answer),
+    }
 
 
-def events(answer: Answer) -> Iterator[bytes]:
+def iter_events(answer: ModelAnswer) -> Iterator[bytes]:
     """The answer as it is streamed."""
-    start = _message(answer)
+    start = _build_message(answer)
     usage = start["usage"]
-    yield _event("message_start", message={**start, "usage": {**usage, "output_tokens": 1}})
-    yield _event("ping")
-    for index, block in enumerate(_blocks(answer)):
-        yield from _block_events(index, block)
-    yield _event("message_delta", delta={"stop_reason": _stop(answer), "stop_sequence": None}, usage=usage)
-    yield _event("message_stop")
+    yield _format_event("message_start", message={**start, "usage": {**usage, "output_tokens": 1}})
+    yield _format_event("ping")
+    for index, block in enumerate(_build_blocks(answer)):
+        yield from _iter_block_events(index, block)
+    yield _format_event(
+        "message_delta", delta={"stop_reason": _get_stop_reason(answer), "stop_sequence": None}, usage=usage
+    )
+    yield _format_event("message_stop")
 
 
-def error(status: int, kind: str | None, message: str) -> dict[str, Any]:
+def build_error(status: int, kind: str | None, message: str) -> dict[str, Any]:
     """The body of an error."""
-    kind = kind or _ERRORS.get(status, "api_error")
+    kind = kind or _ERROR_TYPES.get(status, "api_error")
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": new_id("req_")}
 
 
-def stream_error(kind: str, message: str) -> bytes:
+def build_stream_error(kind: str, message: str) -> bytes:
     """An error inside a stream."""
-    return _event("error", error={"type": kind, "message": message})
+    return _format_event("error", error={"type": kind, "message": message})
 
 
-def _event(kind: str, **more: Any) -> bytes:
-    return event({"type": kind, **more}, kind)
+def _format_event(kind: str, **more: Any) -> bytes:
+    return format_sse_event({"type": kind, **more}, kind)
 
 
-def _message(answer: Answer) -> dict[str, Any]:
+def _build_message(answer: ModelAnswer) -> dict[str, Any]:
     usage = answer.usage
     return {
         "id": new_id("msg_"), "type": "message", "role": "assistant", "model": answer.model, "content": [],
@@ -88,7 +101,7 @@ def _message(answer: Answer) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _blocks(answer: Answer) -> list[dict[str, Any]]:
+def _build_blocks(answer: ModelAnswer) -> list[dict[str, Any]]:
     blocks: list[dict[str, Any]] = []
     if answer.thinking is not None:
         blocks.append({"type": "thinking", "thinking": answer.thinking, "signature": new_id("sig_")})
@@ -99,24 +112,24 @@ def _blocks(answer: Answer) -> list[dict[str, Any]]:
     return blocks
 
 
-def _block_events(index: int, block: dict[str, Any]) -> Iterator[bytes]:
+def _iter_block_events(index: int, block: dict[str, Any]) -> Iterator[bytes]:
     empty: dict[str, Any]
     if block["type"] == "thinking":
         empty = {"type": "thinking", "thinking": "", "signature": ""}
-        deltas = [{"type": "thinking_delta", "thinking": piece} for piece in pieces(block["thinking"])]
+        deltas = [{"type": "thinking_delta", "thinking": piece} for piece in split_text(block["thinking"])]
         deltas.append({"type": "signature_delta", "signature": block["signature"]})
     elif block["type"] == "text":
         empty = {"type": "text", "text": ""}
-        deltas = [{"type": "text_delta", "text": piece} for piece in pieces(block["text"])]
+        deltas = [{"type": "text_delta", "text": piece} for piece in split_text(block["text"])]
     else:
         empty = {**block, "input": {}}
         given = json.dumps(block["input"])
-        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces(given, 48)]
-    yield _event("content_block_start", index=index, content_block=empty)
+        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in split_text(given, 48)]
+    yield _format_event("content_block_start", index=index, content_block=empty)
     for delta in deltas:
-        yield _event("content_block_delta", index=index, delta=delta)
-    yield _event("content_block_stop", index=index)
+        yield _format_event("content_block_delta", index=index, delta=delta)
+    yield _format_event("content_block_stop", index=index)
 
 
-def _stop(answer: Answer) -> str:
-    return answer.stop or ("tool_use" if answer.calls else "end_turn")
+def _get_stop_reason(answer: ModelAnswer) -> str:
+    return answer.stop_reason or ("tool_use" if answer.calls else "end_turn")

@@ -8,10 +8,10 @@ from email.message import Message
 from io import BufferedIOBase
 from typing import Any
 
-MOST = 64 << 20  # bytes
+MAX_BODY_BYTES = 64 << 20  # bytes
 
 
-class Refused(Exception):
+class RequestRejected(Exception):
     """A request that is not answered by the script, with the status that says why."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -25,13 +25,13 @@ def read_body(stream: BufferedIOBase, headers: Message) -> bytes:
     if "chunked" in (headers.get("Transfer-Encoding") or "").lower():
         data = _read_chunks(stream)
     else:
-        data = _exactly(stream, _number(headers.get("Content-Length") or "0", 10))
+        data = _read_exactly(stream, _parse_number(headers.get("Content-Length") or "0", 10))
     packing = (headers.get("Content-Encoding") or "identity").lower()
     if packing == "identity":
         return data
     if packing not in ("gzip", "deflate"):
-        raise Refused(415, f"a body packed with {packing} cannot be read: switch that off in the client")
-    return _unpack(data)
+        raise RequestRejected(415, f"a body packed with {packing} cannot be read: switch that off in the client")
+    return _decompress(data)
 
 
 def parse_body(data: bytes) -> dict[str, Any]:
@@ -39,53 +39,53 @@ def parse_body(data: bytes) -> dict[str, Any]:
     try:
         body = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise Refused(400, f"the body is not JSON: {error}") from None
+        raise RequestRejected(400, f"the body is not JSON: {error}") from None
     if not isinstance(body, dict):
-        raise Refused(400, "the body is not a JSON object")
+        raise RequestRejected(400, "the body is not a JSON object")
     return body
 
 
 def _read_chunks(stream: BufferedIOBase) -> bytes:
     found = bytearray()
-    while size := _number(stream.readline(1024).split(b";")[0].decode("latin-1"), 16):
-        if len(found) + size > MOST:
-            raise _too_large()
-        found += _exactly(stream, size)
+    while size := _parse_number(stream.readline(1024).split(b";")[0].decode("latin-1"), 16):
+        if len(found) + size > MAX_BODY_BYTES:
+            raise _too_large_error()
+        found += _read_exactly(stream, size)
         stream.readline(1024)
     while stream.readline(65536).strip():
         pass  # trailers
     return bytes(found)
 
 
-def _exactly(stream: BufferedIOBase, size: int) -> bytes:
-    if size > MOST:
-        raise _too_large()
+def _read_exactly(stream: BufferedIOBase, size: int) -> bytes:
+    if size > MAX_BODY_BYTES:
+        raise _too_large_error()
     data = stream.read(size)
     if len(data) < size:
         raise ConnectionError("the client went away while it sent its request")
     return data
 
 
-def _number(text: str, base: int) -> int:
+def _parse_number(text: str, base: int) -> int:
     try:
         value = int(text.strip(), base)
     except ValueError:
         value = -1
     if value < 0:
-        raise Refused(400, "the length of the body is not a number")
+        raise RequestRejected(400, "the length of the body is not a number")
     return value
 
 
-def _unpack(data: bytes) -> bytes:
+def _decompress(data: bytes) -> bytes:
     try:
         unpacker = zlib.decompressobj(wbits=47)  # gzip or zlib, by its head
-        found = unpacker.decompress(data, MOST + 1)
+        found = unpacker.decompress(data, MAX_BODY_BYTES + 1)
     except zlib.error as error:
-        raise Refused(400, f"the body cannot be unpacked: {error}") from None
-    if len(found) > MOST:
-        raise _too_large()
+        raise RequestRejected(400, f"the body cannot be unpacked: {error}") from None
+    if len(found) > MAX_BODY_BYTES:
+        raise _too_large_error()
     return found
 
 
-def _too_large() -> Refused:
-    return Refused(413, f"a request has at most {MOST >> 20} MB")
+def _too_large_error() -> RequestRejected:
+    return RequestRejected(413, f"a request has at most {MAX_BODY_BYTES >> 20} MB")

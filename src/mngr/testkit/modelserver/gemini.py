@@ -5,44 +5,48 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mngr.testkit.modelserver.answer import Answer, new_id, pieces
-from mngr.testkit.modelserver.answer import event as plain_event
-from mngr.testkit.modelserver.request import Said, Turn, listed, schema_of, texts, within
+from mngr.testkit.modelserver.answer import ModelAnswer, new_id, split_text
+from mngr.testkit.modelserver.answer import format_sse_event as plain_event
+from mngr.testkit.modelserver.request import (
+    ConversationTurn,
+    ParsedBody,
+    find_nested,
+    get_schema,
+    join_texts,
+    list_objects,
+)
 
-_STATUSES = {
+_ERROR_STATUSES = {
     400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",
     429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE",
 }  # fmt: skip
-_STOPS = {"max_tokens": "MAX_TOKENS", "refusal": "SAFETY"}
+_STOP_REASONS = {"max_tokens": "MAX_TOKENS", "refusal": "SAFETY"}
 
 
-def read(body: dict[str, Any]) -> Said:
+def parse_request(body: dict[str, Any]) -> ParsedBody:
     """What the body says."""
-    turns: list[Turn] = []
-    for message in listed(body.get("contents")):
-        parts = listed(message.get("parts"))
-        text = texts(parts)
+    turns: list[ConversationTurn] = []
+    for message in list_objects(body.get("contents")):
+        parts = list_objects(message.get("parts"))
+        text = join_texts(parts)
         if message.get("role") == "model":
-            turns.append(Turn("assistant", text))
+            turns.append(ConversationTurn("assistant", text))
             continue
         if any("functionResponse" in part for part in parts):
-            turns.append(Turn("tool"))
+            turns.append(ConversationTurn("tool"))
         if text:
-            turns.append(Turn("user", text))
-    wanted = schema_of(body.get("generationConfig"))
-    functions = [f for tool in listed(body.get("tools")) for f in listed(tool.get("functionDeclarations"))]
-    return Said(
+            turns.append(ConversationTurn("user", text))
+    wanted = get_schema(body.get("generationConfig"))
+    functions = [f for tool in list_objects(body.get("tools")) for f in list_objects(tool.get("functionDeclarations"))]
+    return ParsedBody(
         turns=tuple(turns),
-        tools={
-            str(f.get("name")): schema_of(f.get("parameters") or f.get("parametersJsonSchema"))
-            for f in functions
-        },
-        system=texts(within(body, "systemInstruction", "parts")),
+        tools={str(f.get("name")): get_schema(f.get("parameters") or f.get("parametersJsonSchema")) for f in functions},
+        system=join_texts(find_nested(body, "systemInstruction", "parts")),
         schema=wanted.get("responseJsonSchema") or wanted.get("responseSchema"),
     )
 
 
-def sizes(body: dict[str, Any]) -> dict[str, Any]:
+def select_measured_parts(body: dict[str, Any]) -> dict[str, Any]:
     """The parts whose size is measured."""
     return {
         "system": body.get("systemInstruction"),
@@ -51,43 +55,45 @@ def sizes(body: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def whole(answer: Answer) -> dict[str, Any]:
+def build_response(answer: ModelAnswer) -> dict[str, Any]:
     """The answer in one piece."""
     parts = [{"text": answer.thinking, "thought": True}] if answer.thinking is not None else []
     parts += [{"text": answer.text}] if answer.text is not None else []
-    return _chunk(answer, [*parts, *_calls(answer)], new_id(""), stop=_stop(answer))
+    return _build_chunk(answer, [*parts, *_build_calls(answer)], new_id(""), stop=_get_stop_reason(answer))
 
 
-def events(answer: Answer) -> Iterator[bytes]:
+def iter_events(answer: ModelAnswer) -> Iterator[bytes]:
     """The answer as it is streamed."""
     name = new_id("")
-    for piece in pieces(answer.thinking or ""):
+    for piece in split_text(answer.thinking or ""):
         if piece:
-            yield event(_chunk(answer, [{"text": piece, "thought": True}], name))
-    for piece in pieces(answer.text or ""):
+            yield format_sse_event(_build_chunk(answer, [{"text": piece, "thought": True}], name))
+    for piece in split_text(answer.text or ""):
         if piece:
-            yield event(_chunk(answer, [{"text": piece}], name))
-    yield event(_chunk(answer, _calls(answer) or [{"text": ""}], name, stop=_stop(answer)))
+            yield format_sse_event(_build_chunk(answer, [{"text": piece}], name))
+    yield format_sse_event(
+        _build_chunk(answer, _build_calls(answer) or [{"text": ""}], name, stop=_get_stop_reason(answer))
+    )
 
 
-def error(status: int, kind: str | None, message: str) -> dict[str, Any]:
+def build_error(status: int, kind: str | None, message: str) -> dict[str, Any]:
     """The body of an error."""
-    name = kind or _STATUSES.get(status, "UNKNOWN")
+    name = kind or _ERROR_STATUSES.get(status, "UNKNOWN")
     return {"error": {"code": status, "message": message, "status": name}}
 
 
-def stream_error(kind: str, message: str) -> bytes:
+def build_stream_error(kind: str, message: str) -> bytes:
     """An error inside a stream."""
-    return event(error(503, kind, message))
+    return format_sse_event(build_error(503, kind, message))
 
 
-def event(data: dict[str, Any]) -> bytes:
+def format_sse_event(data: dict[str, Any]) -> bytes:
     """One server-sent event, with the line ends of this API."""
     return plain_event(data).replace(b"\n", b"\r\n")
 
 
-def _chunk(
-    answer: Answer, parts: list[dict[str, Any]], name: str, *, stop: str | None = None
+def _build_chunk(
+    answer: ModelAnswer, parts: list[dict[str, Any]], name: str, *, stop: str | None = None
 ) -> dict[str, Any]:
     usage = answer.usage
     candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}, "index": 0}
@@ -96,17 +102,17 @@ def _chunk(
     return {
         "candidates": [candidate],
         "usageMetadata": {
-            "promptTokenCount": usage.prompt, "candidatesTokenCount": usage.output,
-            "cachedContentTokenCount": usage.cache_read, "totalTokenCount": usage.prompt + usage.output,
+            "promptTokenCount": usage.prompt_tokens, "candidatesTokenCount": usage.output,
+            "cachedContentTokenCount": usage.cache_read, "totalTokenCount": usage.prompt_tokens + usage.output,
         },
         "modelVersion": answer.model,
         "responseId": name,
     }  # fmt: skip
 
 
-def _calls(answer: Answer) -> list[dict[str, Any]]:
+def _build_calls(answer: ModelAnswer) -> list[dict[str, Any]]:
     return [{"functionCall": {"name": name, "args": given}} for name, given in answer.calls]
 
 
-def _stop(answer: Answer) -> str:
-    return _STOPS.get(answer.stop, answer.stop) if answer.stop else "STOP"
+def _get_stop_reason(answer: ModelAnswer) -> str:
+    return _STOP_REASONS.get(answer.stop_reason, answer.stop_reason) if answer.stop_reason else "STOP"

@@ -12,38 +12,38 @@ from typing import Any
 from urllib.parse import parse_qs, unquote
 
 from mngr.base.errors import UsageError
-from mngr.testkit.modelserver import anthropic, chat, gemini, responses
-from mngr.testkit.modelserver.answer import Answer, Usage, new_id
-from mngr.testkit.modelserver.body import MOST, Refused, parse_body, read_body
-from mngr.testkit.modelserver.listener import Server
-from mngr.testkit.modelserver.play import Part
-from mngr.testkit.modelserver.request import Request, schema_of, tokens_of
-from mngr.testkit.modelserver.tools import calls_of
+from mngr.testkit.modelserver import anthropic, chat_completions, gemini, responses
+from mngr.testkit.modelserver.answer import ModelAnswer, Usage, new_id
+from mngr.testkit.modelserver.body import MAX_BODY_BYTES, RequestRejected, parse_body, read_body
+from mngr.testkit.modelserver.listener import ThreadedListener
+from mngr.testkit.modelserver.playback import ScheduledStep
+from mngr.testkit.modelserver.request import ModelRequest, estimate_tokens, get_schema
+from mngr.testkit.modelserver.tools import resolve_calls
 
 APIS: dict[str, ModuleType] = {
-    "anthropic": anthropic, "responses": responses, "chat": chat, "gemini": gemini,
+    "anthropic": anthropic, "responses": responses, "chat": chat_completions, "gemini": gemini,
 }  # fmt: skip
-_PATHS = {"/messages": "anthropic", "/responses": "responses", "/chat/completions": "chat"}
-_GEMINI = re.compile(r"(?:/v1(?:beta|alpha)?)?/models/([^:/]+):(\w+)")
-_MESSAGES = {
+_API_BY_PATH = {"/messages": "anthropic", "/responses": "responses", "/chat/completions": "chat"}
+_GEMINI_PATH = re.compile(r"(?:/v1(?:beta|alpha)?)?/models/([^:/]+):(\w+)")
+_ERROR_MESSAGES = {
     401: "invalid x-api-key", 429: "This request would exceed your account's rate limit. Please try again later.",
     500: "Internal server error", 529: "Overloaded",
 }  # fmt: skip
-_SHOWN = 500  # characters of a text in a row of the log
-_MODEL = {
+_MAX_LOGGED_CHARACTERS = 500  # characters of a text in a row of the log
+_MODEL_ENTRY = {
     "id": "scripted-model", "object": "model", "created": 0, "owned_by": "mngr", "type": "model",
     "display_name": "Scripted",
 }  # fmt: skip
 
 
-class Gone(ConnectionError):
+class ConnectionCut(ConnectionError):
     """The connection was cut on purpose, or the server ends."""
 
 
-class Handler(BaseHTTPRequestHandler):
+class ModelRequestHandler(BaseHTTPRequestHandler):
     """One connection of a client."""
 
-    server: Server
+    server: ThreadedListener
     protocol_version = "HTTP/1.1"
     server_version = "mngr-model-server"
     disable_nagle_algorithm = True
@@ -55,13 +55,13 @@ class Handler(BaseHTTPRequestHandler):
         """Nothing on standard error."""
 
     def do_HEAD(self) -> None:
-        self._serve(self._get)
+        self._serve(self._handle_get)
 
     def do_GET(self) -> None:
-        self._serve(self._get)
+        self._serve(self._handle_get)
 
     def do_POST(self) -> None:
-        self._serve(self._post)
+        self._serve(self._handle_post)
 
     # what every request goes through
 
@@ -76,11 +76,11 @@ class Handler(BaseHTTPRequestHandler):
         try:
             try:
                 answer(session, path, parse_qs(query))
-            except Refused as refused:
-                self._refuse(session, path, refused)
+            except RequestRejected as refused:
+                self._send_rejection(session, path, refused)
         except OSError as error:
             self.close_connection = True
-            self._close_row(gone=str(error) if not isinstance(error, Gone) else None)
+            self._close_row(gone=str(error) if not isinstance(error, ConnectionCut) else None)
         except Exception as error:  # a client must not be able to end the server
             self.close_connection = True
             self._close_row(status=500, error=repr(error))
@@ -88,21 +88,19 @@ class Handler(BaseHTTPRequestHandler):
     def _close_row(self, **fields: Any) -> None:
         if self._row is not None:
             said = {name: value for name, value in fields.items() if value is not None}
-            self.server.log.close(self._row, **said)
+            self.server.log.close_row(self._row, **said)
             self._row = None
 
     def _open_row(self, session: str, api: str, **fields: Any) -> dict[str, Any]:
-        self._row = self.server.log.add(
-            session=session, api=api, **fields, client=self.headers.get("User-Agent")
-        )
+        self._row = self.server.log.add_row(session=session, api=api, **fields, client=self.headers.get("User-Agent"))
         return self._row
 
-    def _refuse(self, session: str, path: str, refused: Refused) -> None:
-        api = _api(path)
+    def _send_rejection(self, session: str, path: str, refused: RequestRejected) -> None:
+        api = _find_api(path)
         if self._row is None:
-            self._open_row(session, api or "unknown", path=path[:_SHOWN])
+            self._open_row(session, api or "unknown", path=path[:_MAX_LOGGED_CHARACTERS])
         shape = APIS.get(api or "", anthropic)
-        self._send(refused.status, shape.error(refused.status, None, refused.message))
+        self._send(refused.status, shape.build_error(refused.status, None, refused.message))
         if self._unread:
             self._hang_up()
 
@@ -111,18 +109,18 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         self.connection.shutdown(socket.SHUT_WR)
         self.connection.settimeout(2)
-        left = 4 * MOST
+        left = 4 * MAX_BODY_BYTES
         while left > 0 and (data := self.connection.recv(1 << 16)):
             left -= len(data)
 
     def _send(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
         data = (body if isinstance(body, str) else json.dumps(body)).encode("utf-8", "replace")
         self._close_row(status=status)
-        self._head(status, "application/json", {"Content-Length": str(len(data)), **(headers or {})})
+        self._send_head(status, "application/json", {"Content-Length": str(len(data)), **(headers or {})})
         if self.command != "HEAD":
             self.wfile.write(data)
 
-    def _head(self, status: int, kind: str, headers: dict[str, str]) -> None:
+    def _send_head(self, status: int, kind: str, headers: dict[str, str]) -> None:
         self.send_response(status)
         given = {name.lower() for name in headers}
         for name, value in (("Content-Type", kind), ("request-id", new_id("req_"))):
@@ -134,7 +132,7 @@ class Handler(BaseHTTPRequestHandler):
 
     # GET
 
-    def _get(self, session: str, path: str, query: dict[str, list[str]]) -> None:
+    def _handle_get(self, session: str, path: str, query: dict[str, list[str]]) -> None:
         log, plays = self.server.log, self.server.plays
         wanted = query.get("session", [None])[0]
         if path == "/_health":
@@ -142,187 +140,187 @@ class Handler(BaseHTTPRequestHandler):
         elif path == "/_log":
             since = query.get("since", ["0"])[0]
             if not since.isdecimal():
-                raise Refused(400, "since is a number")
-            self._send(200, {"requests": log.rows(wanted, int(since))})
+                raise RequestRejected(400, "since is a number")
+            self._send(200, {"requests": log.list_rows(wanted, int(since))})
         elif path == "/_asked":
-            self._send(200, {"asked": plays.asked(wanted or session)})
+            self._send(200, {"asked": plays.count_requests(wanted or session)})
         elif path.rstrip("/") in ("/models", "/v1beta/models"):
             self._open_row(session, "models")
-            self._send(200, {"object": "list", "data": [_MODEL], "has_more": False, "models": []})
+            self._send(200, {"object": "list", "data": [_MODEL_ENTRY], "has_more": False, "models": []})
         elif path in ("/", "/api/hello"):
             self._open_row(session, "hello")
             self._send(200, {"message": "hello"})
         else:
-            raise Refused(404, f"there is no {path}")
+            raise RequestRejected(404, f"there is no {path}")
 
     # POST
 
-    def _post(self, session: str, path: str, query: dict[str, list[str]]) -> None:
+    def _handle_post(self, session: str, path: str, query: dict[str, list[str]]) -> None:
         self._unread = True
         raw = read_body(self.rfile, self.headers)
         self._unread = False
         if path in ("/_script", "/_named", "/_reset"):
-            self._control(path, parse_body(raw or b"{}"))
+            self._handle_control(path, parse_body(raw or b"{}"))
             return
-        found = _GEMINI.fullmatch(path)
+        found = _GEMINI_PATH.fullmatch(path)
         if path == "/messages/count_tokens" or (found and found[2] == "countTokens"):
             self._open_row(session, "count_tokens", bytes=len(raw))
             count = max(1, len(raw) // 4)
             self._send(200, {"totalTokens": count} if found else {"input_tokens": count})
             return
-        api = _api(path)
+        api = _find_api(path)
         if api is None:
-            raise Refused(404, f"there is no {path}")
+            raise RequestRejected(404, f"there is no {path}")
         body = parse_body(raw)
-        self._answer(
-            Request(
+        self._send_answer(
+            ModelRequest(
                 api=api,
                 session=session,
                 model=str(found[1] if found else body.get("model")),
                 stream=found[2] == "streamGenerateContent" if found else body.get("stream") is True,
                 body=body,
-                said=APIS[api].read(body),
+                parsed=APIS[api].parse_request(body),
                 size=len(raw),
-                tokens={name: tokens_of(part) for name, part in APIS[api].sizes(body).items()},
+                tokens={name: estimate_tokens(part) for name, part in APIS[api].select_measured_parts(body).items()},
             )
         )
 
-    def _control(self, path: str, body: dict[str, Any]) -> None:
+    def _handle_control(self, path: str, body: dict[str, Any]) -> None:
         plays = self.server.plays
         key = "name" if path == "/_named" else "session"
         name = body.get(key, None if path == "/_reset" else "default")
         if not isinstance(name, str | None):
-            raise Refused(400, f"{key} is a text")
+            raise RequestRejected(400, f"{key} is a text")
         try:
             if path == "/_script":
-                plays.set(str(name), body.get("steps", []), body.get("match", "tools"))
+                plays.set_script(str(name), body.get("steps", []), body.get("match", "tools"))
             elif path == "/_named":
-                plays.set_named(str(name), body.get("steps", []))
+                plays.set_named_script(str(name), body.get("steps", []))
             else:
                 plays.reset(name)
                 if name is None:
                     self.server.log.clear()
         except UsageError as error:
-            raise Refused(400, error.message) from None
+            raise RequestRejected(400, error.message) from None
         self._send(200, {"ok": True})
 
-    def _answer(self, request: Request) -> None:
-        log, said = self.server.log, request.said
+    def _send_answer(self, request: ModelRequest) -> None:
+        log, said = self.server.log, request.parsed
         last = said.turns[-1] if said.turns else None
         row = self._open_row(
             request.session, request.api, model=request.model, stream=request.stream, turns=len(said.turns),
-            last={"role": last.role, "text": last.text[-_SHOWN:]} if last else None,
+            last={"role": last.role, "text": last.text[-_MAX_LOGGED_CHARACTERS:]} if last else None,
             tools=sorted(said.tools), bytes=request.size, tokens=dict(request.tokens),
             source=None, step=None, asked=None, fault=None, answer=None,
         )  # fmt: skip
-        log.dump(row, self.path, dict(self.headers), request.body)
+        log.dump_request(row, self.path, dict(self.headers), request.body)
         try:
-            part = self.server.plays.choose(request)
+            part = self.server.plays.choose_step(request)
         except UsageError as error:
-            raise Refused(400, f"the script in the prompt: {error.message}") from None
-        log.change(row, source=part.source, step=part.number, asked=part.asked, fault=part.fault)
+            raise RequestRejected(400, f"the script in the prompt: {error.message}") from None
+        log.update_row(row, source=part.source, step=part.number, asked=part.request_count, fault=part.fault)
         if part.step.delay and self.server.ended.wait(part.step.delay):
-            raise Gone("the server ends")
+            raise ConnectionCut("the server ends")
         if part.fault == "fail":
-            self._fail(request, part)
+            self._send_failure(request, part)
             return
-        answer = _answer_of(part, request)
+        answer = _build_answer(part, request)
         if part.fault is None:
             names = [name for name, _ in answer.calls]
-            log.change(row, answer={"text": (answer.text or "")[:_SHOWN], "calls": names})
+            log.update_row(row, answer={"text": (answer.text or "")[:_MAX_LOGGED_CHARACTERS], "calls": names})
         if request.stream:
-            self._stream(request, part, answer)
+            self._send_stream(request, part, answer)
         else:
-            self._whole(request, part, answer)
+            self._send_response(request, part, answer)
 
-    def _fail(self, request: Request, part: Part) -> None:
+    def _send_failure(self, request: ModelRequest, part: ScheduledStep) -> None:
         fail = part.step.fail
         assert fail is not None
-        message = fail.message or _MESSAGES.get(fail.status, f"scripted error {fail.status}")
-        body = APIS[request.api].error(fail.status, fail.type, message) if fail.body is None else fail.body
+        message = fail.message or _ERROR_MESSAGES.get(fail.status, f"scripted error {fail.status}")
+        body = APIS[request.api].build_error(fail.status, fail.type, message) if fail.body is None else fail.body
         self._send(fail.status, body, dict(fail.headers))
 
-    def _whole(self, request: Request, part: Part, answer: Answer) -> None:
+    def _send_response(self, request: ModelRequest, part: ScheduledStep, answer: ModelAnswer) -> None:
         api = APIS[request.api]
         if part.fault == "hang":
-            self._wait_for_the_client_to_go()
+            self._wait_for_disconnect()
         elif part.fault == "sse_error":
             status = 529 if "overload" in str(part.step.sse_error) else 500
-            self._send(status, api.error(status, part.step.sse_error, _MESSAGES[status]))
+            self._send(status, api.build_error(status, part.step.sse_error, _ERROR_MESSAGES[status]))
         elif part.fault == "cut":
-            data = json.dumps(api.whole(answer)).encode()
-            self._head(200, "application/json", {"Content-Length": str(len(data))})
+            data = json.dumps(api.build_response(answer)).encode()
+            self._send_head(200, "application/json", {"Content-Length": str(len(data))})
             self.wfile.write(data[: len(data) // 2])
-            self._cut()
+            self._cut_connection()
         else:
-            self._send(200, api.whole(answer))
+            self._send(200, api.build_response(answer))
 
-    def _stream(self, request: Request, part: Part, answer: Answer) -> None:
+    def _send_stream(self, request: ModelRequest, part: ScheduledStep, answer: ModelAnswer) -> None:
         kind = "text/event-stream; charset=utf-8"
-        self._head(200, kind, {"Cache-Control": "no-cache", "Transfer-Encoding": "chunked"})
+        self._send_head(200, kind, {"Cache-Control": "no-cache", "Transfer-Encoding": "chunked"})
         api = APIS[request.api]
         if part.fault == "hang":
-            self._chunk(b": nothing follows\n\n")
-            self._wait_for_the_client_to_go()
+            self._send_chunk(b": nothing follows\n\n")
+            self._wait_for_disconnect()
         elif part.fault == "cut":
-            self._chunks(api.events(answer), part, part.step.cut)
-            self._cut()
+            self._send_chunks(api.iter_events(answer), part, part.step.cut)
+            self._cut_connection()
         elif part.fault == "sse_error":
-            self._chunks(api.events(answer), part, 2)
-            self._chunk(api.stream_error(part.step.sse_error, "Overloaded"))
+            self._send_chunks(api.iter_events(answer), part, 2)
+            self._send_chunk(api.build_stream_error(part.step.sse_error, "Overloaded"))
             self._end_chunks()
         else:
-            self._chunks(api.events(answer), part, None)
+            self._send_chunks(api.iter_events(answer), part, None)
             self._end_chunks()
 
-    def _chunks(self, events: Iterable[bytes], part: Part, most: int | None) -> None:
+    def _send_chunks(self, events: Iterable[bytes], part: ScheduledStep, most: int | None) -> None:
         for number, data in enumerate(events):
             if number == most:
                 return
             if number and part.step.chunk_delay and self.server.ended.wait(part.step.chunk_delay):
-                raise Gone("the server ends")
-            self._chunk(data)
+                raise ConnectionCut("the server ends")
+            self._send_chunk(data)
 
-    def _chunk(self, data: bytes) -> None:
+    def _send_chunk(self, data: bytes) -> None:
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
 
     def _end_chunks(self) -> None:
         self._close_row(status=200)
         self.wfile.write(b"0\r\n\r\n")
 
-    def _cut(self) -> None:
+    def _cut_connection(self) -> None:
         self._close_row(status=200)
         self.close_connection = True
         self.connection.shutdown(socket.SHUT_RDWR)
 
-    def _wait_for_the_client_to_go(self) -> None:
+    def _wait_for_disconnect(self) -> None:
         self.connection.settimeout(None)
         while self.connection.recv(1 << 16):
             pass
-        raise Gone("the client went away")
+        raise ConnectionCut("the client went away")
 
 
-def _api(path: str) -> str | None:
-    found = _GEMINI.fullmatch(path)
+def _find_api(path: str) -> str | None:
+    found = _GEMINI_PATH.fullmatch(path)
     if found:
         return "gemini" if found[2] in ("generateContent", "streamGenerateContent") else None
-    return _PATHS.get(path)
+    return _API_BY_PATH.get(path)
 
 
-def _answer_of(part: Part, request: Request) -> Answer:
+def _build_answer(part: ScheduledStep, request: ModelRequest) -> ModelAnswer:
     step = part.step
-    calls = calls_of(step.calls, request.said.tools)
+    calls = resolve_calls(step.calls, request.parsed.tools)
     text = "ok" if step.text is None and not calls else step.text
     counted = {
         "input": max(1, sum(request.tokens.values())),
-        "output": max(1, tokens_of([text, step.thinking, calls])),
+        "output": max(1, estimate_tokens([text, step.thinking, calls])),
     }
-    return Answer(
+    return ModelAnswer(
         model=request.model,
         usage=Usage(**{**counted, **step.usage}),
         text=text,
         thinking=step.thinking,
         calls=calls,
-        stop=step.stop,
-        counts=schema_of(request.body.get("stream_options")).get("include_usage") is True,
+        stop_reason=step.stop,
+        is_usage_requested=get_schema(request.body.get("stream_options")).get("include_usage") is True,
     )

@@ -10,11 +10,11 @@ import time
 from socketserver import BaseRequestHandler, TCPServer, ThreadingMixIn
 from typing import Any
 
-from mngr.testkit.modelserver.log import Log
-from mngr.testkit.modelserver.play import Plays
+from mngr.testkit.modelserver.log import RequestLog
+from mngr.testkit.modelserver.playback import Playback
 
 
-class Server(ThreadingMixIn, TCPServer):
+class ThreadedListener(ThreadingMixIn, TCPServer):
     """A thread for each connection; none of them can end it."""
 
     allow_reuse_address = True
@@ -24,7 +24,7 @@ class Server(ThreadingMixIn, TCPServer):
     timeout = 0
 
     def __init__(
-        self, listen: str, port: int, plays: Plays, log: Log, handler: type[BaseRequestHandler]
+        self, listen: str, port: int, plays: Playback, log: RequestLog, handler: type[BaseRequestHandler]
     ) -> None:
         self.plays = plays
         self.log = log

@@ -9,15 +9,15 @@ import time
 from collections import deque
 from typing import Any
 
-_MOST_ROWS = 10_000
-_SECRET = ("authorization", "x-api-key", "x-goog-api-key", "cookie", "proxy-authorization")
+_MAX_ROWS = 10_000
+_SECRET_HEADERS = ("authorization", "x-api-key", "x-goog-api-key", "cookie", "proxy-authorization")
 
 
-class Log:
+class RequestLog:
     """Rows are added when a request comes, and written to the file when it is answered."""
 
     def __init__(self, path: str | None = None, dump: str | None = None) -> None:
-        self._rows: deque[dict[str, Any]] = deque(maxlen=_MOST_ROWS)
+        self._rows: deque[dict[str, Any]] = deque(maxlen=_MAX_ROWS)
         self._under_way: dict[int, dict[str, Any]] = {}
         self._count = 0
         self._lock = threading.Lock()
@@ -32,7 +32,7 @@ class Log:
     def __len__(self) -> int:
         return self._count
 
-    def add(self, **fields: Any) -> dict[str, Any]:
+    def add_row(self, **fields: Any) -> dict[str, Any]:
         """A new row; its fields may change until it is closed."""
         with self._lock:
             row = {"n": self._count, "at": round(time.time(), 3), **fields, "status": None, "seconds": None}
@@ -41,35 +41,33 @@ class Log:
             self._rows.append(row)
         return row
 
-    def change(self, row: dict[str, Any], **fields: Any) -> None:
+    def update_row(self, row: dict[str, Any], **fields: Any) -> None:
         """Say more about a request."""
         with self._lock:
             row.update(fields)
 
-    def close(self, row: dict[str, Any], **fields: Any) -> None:
+    def close_row(self, row: dict[str, Any], **fields: Any) -> None:
         """The request is answered."""
         with self._lock:
             row.update(fields, seconds=max(0.0, round(time.time() - row["at"], 3)))
             if self._under_way.pop(row["n"], None):
-                self._write(row)
+                self._write_row(row)
 
-    def rows(self, session: str | None = None, since: int = 0) -> list[dict[str, Any]]:
+    def list_rows(self, session: str | None = None, since: int = 0) -> list[dict[str, Any]]:
         """Copies of the rows in memory, those of one session or all, from a number on."""
         with self._lock:
-            return [
-                dict(row) for row in self._rows if row["n"] >= since and session in (None, row["session"])
-            ]
+            return [dict(row) for row in self._rows if row["n"] >= since and session in (None, row["session"])]
 
     def clear(self) -> None:
         """Forget the rows in memory."""
         with self._lock:
             self._rows.clear()
 
-    def dump(self, row: dict[str, Any], path: str, headers: dict[str, str], body: Any) -> None:
+    def dump_request(self, row: dict[str, Any], path: str, headers: dict[str, str], body: Any) -> None:
         """Keep a whole request, without its credentials."""
         if not self._dump:
             return
-        shown = {name: "…" if name.lower() in _SECRET else value for name, value in headers.items()}
+        shown = {name: "…" if name.lower() in _SECRET_HEADERS else value for name, value in headers.items()}
         safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in row["session"])[:100]
         file = os.path.join(self._dump, f"{row['n']:06}-{safe}-{row['api']}.json")
         try:
@@ -79,17 +77,17 @@ class Log:
         except OSError as error:
             self.trouble = f"the dump: {error.strerror}"
 
-    def end(self) -> None:
+    def close_file(self) -> None:
         """Write down what is still under way, and close the file."""
         with self._lock:
             for row in self._under_way.values():
-                self._write(row)
+                self._write_row(row)
             self._under_way.clear()
             if self._fd is not None:
                 os.close(self._fd)
                 self._fd = None
 
-    def _write(self, row: dict[str, Any]) -> None:
+    def _write_row(self, row: dict[str, Any]) -> None:
         if self._fd is None:
             return
         data = json.dumps(row).encode() + b"\n"

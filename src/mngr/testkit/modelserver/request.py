@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 # Side requests of the programs: titles, topics, summaries, routing. They never use up a step.
-_ASIDE = re.compile(r"title|topic|summar|classif|next speaker|complexity|commit message", re.I)
-_ASIDE_TURN = re.compile(r"\s*(Generate|Write|Create) .{0,60}\btitle\b", re.I)
+_SIDE_REQUEST = re.compile(r"title|topic|summar|classif|next speaker|complexity|commit message", re.I)
+_SIDE_REQUEST_TURN = re.compile(r"\s*(Generate|Write|Create) .{0,60}\btitle\b", re.I)
 
 
 @dataclass(frozen=True)
-class Turn:
+class ConversationTurn:
     """One message of the conversation."""
 
     role: str  # user | assistant | tool | system | developer
@@ -22,17 +22,17 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Said:
+class ParsedBody:
     """What an API's module finds in a body."""
 
-    turns: tuple[Turn, ...]
+    turns: tuple[ConversationTurn, ...]
     tools: Mapping[str, dict[str, Any]]  # name: parameter schema
     system: str = ""
     schema: Any = None  # of the JSON that the client wants for an answer
 
 
 @dataclass(frozen=True)
-class Request:
+class ModelRequest:
     """A request for an answer."""
 
     api: str
@@ -40,58 +40,58 @@ class Request:
     model: str
     stream: bool
     body: dict[str, Any]
-    said: Said
+    parsed: ParsedBody
     size: int  # bytes
     tokens: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def is_aside(self) -> bool:
+    def is_side_request(self) -> bool:
         """Whether the program asks for itself and not for its user."""
         if self.body.get("max_tokens") == 1:
             return True
-        if self.said.tools:
+        if self.parsed.tools:
             return False
-        users = [turn.text for turn in self.said.turns if turn.role == "user"]
-        return bool(_ASIDE.search(self.said.system) or (users and _ASIDE_TURN.match(users[-1])))
+        users = [turn.text for turn in self.parsed.turns if turn.role == "user"]
+        return bool(_SIDE_REQUEST.search(self.parsed.system) or (users and _SIDE_REQUEST_TURN.match(users[-1])))
 
     @property
-    def aside_text(self) -> str:
+    def side_answer(self) -> str:
         """An answer that satisfies a side request."""
-        return json.dumps(_sample(self.said.schema)) if self.said.schema else "ok"
+        return json.dumps(_build_sample(self.parsed.schema)) if self.parsed.schema else "ok"
 
 
-def texts(content: Any) -> str:
+def join_texts(content: Any) -> str:
     """The text of a message: itself, or that of its parts."""
     if isinstance(content, str):
         return content
-    parts = [part if isinstance(part, str) else part.get("text") for part in listed(content, str)]
+    parts = [part if isinstance(part, str) else part.get("text") for part in list_objects(content, str)]
     return "\n".join(part for part in parts if isinstance(part, str))
 
 
-def listed(value: Any, *also: type) -> list[Any]:
+def list_objects(value: Any, *also: type) -> list[Any]:
     """The objects of a list, and nothing that is no object."""
     return [item for item in value if isinstance(item, (dict, *also))] if isinstance(value, list) else []
 
 
-def within(value: Any, *keys: str) -> Any:
+def find_nested(value: Any, *keys: str) -> Any:
     """What is found in nested objects, or None."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
-def schema_of(value: Any) -> dict[str, Any]:
+def get_schema(value: Any) -> dict[str, Any]:
     """A parameter schema, or an empty one."""
     return value if isinstance(value, dict) else {}
 
 
-def tokens_of(value: Any) -> int:
+def estimate_tokens(value: Any) -> int:
     """About how many tokens something is: four bytes each."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return -(-len(text.encode("utf-8", "replace")) // 4) if value else 0
 
 
-def _sample(schema: Any) -> Any:
+def _build_sample(schema: Any) -> Any:
     """A smallest value that fits a JSON schema."""
     if not isinstance(schema, dict):
         return "ok"
@@ -99,11 +99,11 @@ def _sample(schema: Any) -> Any:
         return schema["enum"][0]
     for key in ("anyOf", "oneOf", "allOf"):
         if isinstance(schema.get(key), list) and schema[key]:
-            return _sample(schema[key][0])
+            return _build_sample(schema[key][0])
     kind = schema.get("type", "object" if "properties" in schema else "string")
     kind = str(kind[0] if isinstance(kind, list) and kind else kind).lower()
     if kind == "object":
-        return {name: _sample(inner) for name, inner in schema_of(schema.get("properties")).items()}
+        return {name: _build_sample(inner) for name, inner in get_schema(schema.get("properties")).items()}
     if kind in ("number", "integer"):
         return schema.get("minimum", 1)
     simple: dict[str, Any] = {"array": [], "boolean": False, "null": None}

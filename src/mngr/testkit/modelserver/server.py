@@ -7,10 +7,10 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from mngr.base.errors import MngrError
-from mngr.testkit.modelserver.handler import Handler
-from mngr.testkit.modelserver.listener import Server
-from mngr.testkit.modelserver.log import Log
-from mngr.testkit.modelserver.play import Plays
+from mngr.testkit.modelserver.handler import ModelRequestHandler
+from mngr.testkit.modelserver.listener import ThreadedListener
+from mngr.testkit.modelserver.log import RequestLog
+from mngr.testkit.modelserver.playback import Playback
 from mngr.testkit.modelserver.script import parse_script
 
 
@@ -21,12 +21,12 @@ class ModelServer:
         self, script: Any = (), *, listen: str = "127.0.0.1", port: int = 0, log: str | None = None,
         dump: str | None = None,
     ) -> None:  # fmt: skip
-        self._plays = Plays(parse_script(list(script) if isinstance(script, tuple) else script))
-        self._log = Log(log, dump)
+        self._plays = Playback(parse_script(list(script) if isinstance(script, tuple) else script))
+        self._log = RequestLog(log, dump)
         try:
-            self._server = Server(listen, port, self._plays, self._log, Handler)
+            self._server = ThreadedListener(listen, port, self._plays, self._log, ModelRequestHandler)
         except OSError as error:
-            self._log.end()
+            self._log.close_file()
             raise MngrError(
                 f"cannot listen on {listen} port {port}: {error.strerror or error}",
                 "take another address with --listen, or a free port with --port 0",
@@ -49,7 +49,7 @@ class ModelServer:
                 self._thread.join()
             self._server.end_connections()
             self._server.server_close()
-        self._log.end()
+        self._log.close_file()
 
     @property
     def port(self) -> int:
@@ -61,13 +61,13 @@ class ModelServer:
         base = f"http://{self._listen}:{self.port}"
         return base if session is None else f"{base}/s/{quote(session, safe='')}"
 
-    def script(self, session: str, steps: Any, *, match: str = "tools") -> None:
+    def set_script(self, session: str, steps: Any, *, match: str = "tools") -> None:
         """Give a session other steps; with match `all` requests without tools use them up too."""
-        self._plays.set(session, steps, match)
+        self._plays.set_script(session, steps, match)
 
-    def named(self, name: str, steps: Any) -> None:
+    def set_named_script(self, name: str, steps: Any) -> None:
         """Give the steps that `fake-script:NAME` in a prompt stands for."""
-        self._plays.set_named(name, steps)
+        self._plays.set_named_script(name, steps)
 
     def reset(self, session: str | None = None) -> None:
         """A session from its first step again, or everything, the log in memory too."""
@@ -75,10 +75,10 @@ class ModelServer:
         if session is None:
             self._log.clear()
 
-    def log(self, session: str | None = None, since: int = 0) -> list[dict[str, Any]]:
+    def list_requests(self, session: str | None = None, since: int = 0) -> list[dict[str, Any]]:
         """What was sent and answered; a request that is not answered yet has the status None."""
-        return self._log.rows(session, since)
+        return self._log.list_rows(session, since)
 
-    def asked(self, session: str) -> list[int]:
+    def count_requests(self, session: str) -> list[int]:
         """How often each step of a session was asked for."""
-        return self._plays.asked(session)
+        return self._plays.count_requests(session)

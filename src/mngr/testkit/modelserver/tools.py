@@ -7,40 +7,40 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from mngr.testkit.modelserver.request import schema_of
-from mngr.testkit.modelserver.script import Call
+from mngr.testkit.modelserver.request import get_schema
+from mngr.testkit.modelserver.script import ScriptedCall
 
-FREEFORM: dict[str, Any] = {"freeform": True}  # the schema of a tool that takes a plain text
-_SHELLS = (
+FREEFORM_SCHEMA: dict[str, Any] = {"freeform": True}  # the schema of a tool that takes a plain text
+_SHELL_TOOLS = (
     "Bash", "bash", "exec_command", "shell_command", "shell", "local_shell", "run_shell_command", "container.exec",
 )  # fmt: skip
-_WRITERS = ("Write", "write", "write_file", "create_file")
-_PATHS = ("file_path", "filePath", "path", "absolute_path")
+_WRITE_TOOLS = ("Write", "write", "write_file", "create_file")
+_PATH_PARAMETERS = ("file_path", "filePath", "path", "absolute_path")
 
 Tools = Mapping[str, dict[str, Any]]
 
 
-def calls_of(calls: tuple[Call, ...], tools: Tools) -> tuple[tuple[str, Any], ...]:
+def resolve_calls(calls: tuple[ScriptedCall, ...], tools: Tools) -> tuple[tuple[str, Any], ...]:
     """(name, input) of each call, in the client's own tools."""
-    return tuple(_call(call, tools) for call in calls)
+    return tuple(_resolve_call(call, tools) for call in calls)
 
 
-def _call(call: Call, tools: Tools) -> tuple[str, Any]:
+def _resolve_call(call: ScriptedCall, tools: Tools) -> tuple[str, Any]:
     if call.verb == "sh":
-        return _shell(call.value, tools)
+        return _build_shell_call(call.value, tools)
     if call.verb == "write":
-        return _write(call.name, call.value, tools)
+        return _build_write_call(call.name, call.value, tools)
     return call.name, call.value
 
 
-def _shell(command: str, tools: Tools) -> tuple[str, Any]:
-    name = next((name for name in _SHELLS if name in tools), None)
-    if name is None and tools.get("exec") == FREEFORM:  # Codex runs JavaScript, which calls its tools
+def _build_shell_call(command: str, tools: Tools) -> tuple[str, Any]:
+    name = next((name for name in _SHELL_TOOLS if name in tools), None)
+    if name is None and tools.get("exec") == FREEFORM_SCHEMA:  # Codex runs JavaScript, which calls its tools
         return "exec", f"const r = await tools.exec_command({{cmd: {json.dumps(command)}}}); text(r);"
-    known = schema_of(tools.get(name or "", {}).get("properties"))
+    known = get_schema(tools.get(name or "", {}).get("properties"))
     if "cmd" in known:
         given: dict[str, Any] = {"cmd": command}
-    elif schema_of(known.get("command")).get("type") == "array":
+    elif get_schema(known.get("command")).get("type") == "array":
         given = {"command": ["bash", "-lc", command]}
     else:
         given = {"command": command}
@@ -49,14 +49,14 @@ def _shell(command: str, tools: Tools) -> tuple[str, Any]:
     return name or "bash", given
 
 
-def _write(path: str, content: str, tools: Tools) -> tuple[str, Any]:
-    name = next((name for name in _WRITERS if name in tools), None)
+def _build_write_call(path: str, content: str, tools: Tools) -> tuple[str, Any]:
+    name = next((name for name in _WRITE_TOOLS if name in tools), None)
     if name:
-        known = schema_of(tools[name].get("properties"))
-        key = next((key for key in _PATHS if key in known), "path")
+        known = get_schema(tools[name].get("properties"))
+        key = next((key for key in _PATH_PARAMETERS if key in known), "path")
         return name, {key: path, "content": content}
     if "apply_patch" in tools:
         lines = "".join(f"+{line}\n" for line in content.splitlines())
         patch = f"*** Begin Patch\n*** Add File: {path}\n{lines}*** End Patch\n"
-        return "apply_patch", patch if tools["apply_patch"] == FREEFORM else {"input": patch}
-    return _shell(f"printf %s {shlex.quote(content)} > {shlex.quote(path)}", tools)
+        return "apply_patch", patch if tools["apply_patch"] == FREEFORM_SCHEMA else {"input": patch}
+    return _build_shell_call(f"printf %s {shlex.quote(content)} > {shlex.quote(path)}", tools)

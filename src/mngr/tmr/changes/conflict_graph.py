@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
-from mngr.base.model import Record
+from mngr.base.model import Struct
 from mngr.host.protocol import Host
 from mngr.tmr.changes.changes import Change
-from mngr.tmr.commits.hunks import FileEdit, are_apart, files_of
-from mngr.tmr.commits.trees import Reach, merge_all, trees_of
+from mngr.tmr.commits.hunks import FileEdit, can_merge_hunks, list_file_edits
+from mngr.tmr.commits.trees import PathSet, list_trees, merge_pairs
 
 
-class Clash(Record):
+class ConflictPair(Struct):
     """Two changes that do not merge."""
 
     one: str  # ids, the lesser first
@@ -20,7 +20,7 @@ class Clash(Record):
     paths: list[str]
 
 
-class Meeting(Record):
+class LineOverlap(Struct):
     """Lines of the base that several work on."""
 
     path: str
@@ -29,46 +29,46 @@ class Meeting(Record):
     who: list[str]
 
 
-def clashes(local: Host, repo: str, changes: Sequence[Change]) -> list[Clash]:
+def list_conflicts(local: Host, repo: str, changes: Sequence[Change]) -> list[ConflictPair]:
     """Every pair of changes that does not merge, found by merging all that come near each other."""
     rows = sorted({change.id: change for change in changes}.values(), key=lambda change: change.id)
     names = [name for change in rows for name in (change.parent, change.commit)]
-    trees = [str(tree) for tree in trees_of(local, repo, names)]
-    every = files_of(local, repo, list(zip(trees[::2], trees[1::2], strict=True)))
-    works = [_Work(change, files) for change, files in zip(rows, every, strict=True)]
-    pairs = [pair for pair in itertools.combinations(works, 2) if pair[0].is_near(pair[1])]
-    merged = merge_all(local, repo, [(one.change.commit, other.change.commit) for one, other in pairs])
+    trees = [str(tree) for tree in list_trees(local, repo, names)]
+    every = list_file_edits(local, repo, list(zip(trees[::2], trees[1::2], strict=True)))
+    works = [_ChangeArea(change, files) for change, files in zip(rows, every, strict=True)]
+    pairs = [pair for pair in itertools.combinations(works, 2) if pair[0].can_conflict(pair[1])]
+    merged = merge_pairs(local, repo, [(one.change.commit, other.change.commit) for one, other in pairs])
     return [
-        Clash(one=one.change.id, other=other.change.id, paths=done.paths)
+        ConflictPair(one=one.change.id, other=other.change.id, paths=done.conflict_paths)
         for (one, other), done in zip(pairs, merged, strict=True)
-        if done.paths
+        if done.conflict_paths
     ]
 
 
-class _Work:
+class _ChangeArea:
     """A change, and where it works."""
 
     def __init__(self, change: Change, files: Sequence[FileEdit]) -> None:
         self.change = change
-        self.plain = {file.row.path: file.hunks or () for file in files if file.is_plain}
-        self.reach = Reach(change.paths)
-        self.other = Reach(file.row.path for file in files if not file.is_plain)
+        self.hunks = {file.row.path: file.hunks or () for file in files if file.has_only_line_edits}
+        self.paths = PathSet(change.paths)
+        self.other_paths = PathSet(file.row.path for file in files if not file.has_only_line_edits)
 
-    def is_near(self, other: _Work) -> bool:
+    def can_conflict(self, other: _ChangeArea) -> bool:
         """Whether the two may not merge: git must say."""
-        if not self.reach.meets(other.reach):
+        if not self.paths.has_overlap(other.paths):
             return False
         if (
             self.change.parent != other.change.parent
-            or self.other.meets(other.reach)
-            or other.other.meets(self.reach)
+            or self.other_paths.has_overlap(other.paths)
+            or other.other_paths.has_overlap(self.paths)
         ):
             return True
-        both = self.plain.keys() & other.plain.keys()
-        return not all(are_apart(self.plain[path], other.plain[path]) for path in both)
+        both = self.hunks.keys() & other.hunks.keys()
+        return not all(can_merge_hunks(self.hunks[path], other.hunks[path]) for path in both)
 
 
-def neighbours(found: Sequence[Clash]) -> dict[str, set[str]]:
+def map_conflicts(found: Sequence[ConflictPair]) -> dict[str, set[str]]:
     """Who clashes with whom, both ways."""
     near: dict[str, set[str]] = {}
     for clash in found:
@@ -77,12 +77,14 @@ def neighbours(found: Sequence[Clash]) -> dict[str, set[str]]:
     return near
 
 
-def largest(changes: Sequence[Change], found: Sequence[Clash], there: Iterable[str] = ()) -> list[Change]:
+def choose_compatible(
+    changes: Sequence[Change], found: Sequence[ConflictPair], there: Iterable[str] = ()
+) -> list[Change]:
     """Changes of which no two clash, as many as taking the least troublesome first gives; of equals the earlier.
 
     What a change needs is taken with it, or is one of those that are there, or the change is not taken.
     """
-    near = neighbours(found)
+    near = map_conflicts(found)
     place = {change.id: number for number, change in enumerate(changes)}
     left = {change.id: near.get(change.id, set()) & place.keys() for change in changes}
     taken: set[str] = set()
@@ -103,28 +105,28 @@ def largest(changes: Sequence[Change], found: Sequence[Clash], there: Iterable[s
         kept = whole
 
 
-def converging(local: Host, repo: str, base: str, heads: Mapping[str, str]) -> list[Meeting]:
+def list_overlaps(local: Host, repo: str, base: str, heads: Mapping[str, str]) -> list[LineOverlap]:
     """Where several work on the same lines, by what each has committed since the base."""
     names = sorted(heads)
-    trees = trees_of(local, repo, [base, *(heads[name] for name in names)])
+    trees = list_trees(local, repo, [base, *(heads[name] for name in names)])
     known = [(name, tree) for name, tree in zip(names, trees[1:], strict=True) if tree is not None]
-    files = files_of(local, repo, [(str(trees[0]), tree) for _, tree in known])
+    files = list_file_edits(local, repo, [(str(trees[0]), tree) for _, tree in known])
     spans: dict[str, list[tuple[int, int, str]]] = {}
     for (name, _), some in zip(known, files, strict=True):
         for file in some:
             for hunk in file.hunks or ():
                 first, last = hunk.start + bool(hunk.old), hunk.start + max(1, len(hunk.old))
                 spans.setdefault(file.row.path, []).append((first, last, name))
-    return [meeting for path in sorted(spans) for meeting in _together(path, sorted(spans[path]))]
+    return [meeting for path in sorted(spans) for meeting in _group_spans(path, sorted(spans[path]))]
 
 
-def _together(path: str, spans: Sequence[tuple[int, int, str]]) -> list[Meeting]:
+def _group_spans(path: str, spans: Sequence[tuple[int, int, str]]) -> list[LineOverlap]:
     """Spans that touch one another, where they are of more than one."""
-    found: list[Meeting] = []
+    found: list[LineOverlap] = []
     for first, last, name in spans:
         if found and first <= found[-1].last:
             who = sorted({*found[-1].who, name})
             found[-1] = found[-1].replace(last=max(last, found[-1].last), who=who)
         else:
-            found.append(Meeting(path=path, first=first, last=last, who=[name]))
+            found.append(LineOverlap(path=path, first=first, last=last, who=[name]))
     return [meeting for meeting in found if len(meeting.who) > 1]

@@ -7,41 +7,41 @@ import os
 from typing import Any
 
 from mngr.base.errors import MngrError
-from mngr.base.model import Record
+from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.mapreduce.journal import read_journal
 from mngr.mapreduce.run_dir import RunDir
-from mngr.mapreduce.run_state import RunState, fold
+from mngr.mapreduce.run_state import RunState, replay_rows
 from mngr.tmr.changes import changes as run_changes
 from mngr.tmr.changes.changes import Change
-from mngr.tmr.changes.deduplicate import collapse
-from mngr.tmr.changes.excluded import LeftOut
+from mngr.tmr.changes.deduplicate import deduplicate_changes
+from mngr.tmr.changes.excluded import ExcludedTask
 from mngr.tmr.plan import load_plan
 
 
-class Gathered(Record):
+class GatheredChanges(Struct):
     """All that is known of what is to be merged."""
 
     state: RunState
     base: str
     changes: list[Change]
-    left: list[LeftOut]
+    excluded: list[ExcludedTask]
 
 
-def gather(local: Host, run: RunDir) -> Gathered:
+def gather_changes(local: Host, run: RunDir) -> GatheredChanges:
     """What is settled so far, written to changes.json and kept from `git gc`; MngrError for a run of another kind."""
     load_plan(run)
-    state = fold(read_journal(run.journal))
-    found, left = run_changes.changes_of(local, run, state)
-    base = str(git.resolve(local, run.repo, run.ref("base")))
-    found = collapse(local, run.repo, base, found)
-    run_changes.keep(local, run, found)
-    run_changes.save(run, state, found, left)
-    return Gathered(state=state, base=base, changes=found, left=left)
+    state = replay_rows(read_journal(run.journal))
+    found, left = run_changes.collect_changes(local, run, state)
+    base = str(git.find_commit(local, run.repo, run.ref_name("base")))
+    found = deduplicate_changes(local, run.repo, base, found)
+    run_changes.pin_changes(local, run, found)
+    run_changes.save_changes(run, state, found, left)
+    return GatheredChanges(state=state, base=base, changes=found, excluded=left)
 
 
-def integration(run: RunDir) -> dict[str, Any] | None:
+def find_integration(run: RunDir) -> dict[str, Any] | None:
     """What the last integration wrote down; None when there was none."""
     try:
         with open(os.path.join(run.path, "integration.json"), encoding="utf-8") as file:

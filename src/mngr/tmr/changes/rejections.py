@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterable
 
 from mngr.base import clock
-from mngr.base.model import Record
+from mngr.base.model import Struct
 from mngr.tmr.changes.changes import Change
-from mngr.tmr.commits import hostile
-from mngr.tmr.prepare.history_files import Kept
+from mngr.tmr.commits import untrusted
+from mngr.tmr.prepare.history_files import HistoryFile
 
 _KEPT, _TOLD = 500, 5  # of all; to one agent
-_PATHS = 50  # of one change
+_MAX_PATHS = 50  # of one change
 
 
-class Reason(Record):
+class Rejection(Struct):
     """What somebody said about a change that they left out."""
 
     change: str  # its key: the same edit has the same in every run
@@ -27,36 +27,36 @@ class Reason(Record):
     at: str
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """It in a line."""
         where = ", ".join(self.paths[:3]) + (", …" if len(self.paths) > 3 else "")
-        return hostile.clean(f"{self.title[:120]} ({where[:200]}): {self.reason}", 600)
+        return untrusted.clean_line(f"{self.title[:120]} ({where[:200]}): {self.reason}", 600)
 
 
-def reason_of(change: Change, reason: str, run: str) -> Reason:
+def make_rejection(change: Change, reason: str, run: str) -> Rejection:
     """What is kept when a change is left out."""
     tests = sorted({*change.turned, *(maker.title for maker in change.made_by)})
-    return Reason(
-        change=change.key, title=hostile.clean(change.title), paths=[hostile.clean(path) for path in change.paths[:_PATHS]],
-        tests=tests, reason=hostile.clean(reason, 1000), run=run, at=clock.stamp(),
+    return Rejection(
+        change=change.key, title=untrusted.clean_line(change.title), paths=[untrusted.clean_line(path) for path in change.paths[:_MAX_PATHS]],
+        tests=tests, reason=untrusted.clean_line(reason, 1000), run=run, at=clock.format_timestamp(),
     )  # fmt: skip
 
 
-class Reasons(Kept[Reason]):
+class RejectionFile(HistoryFile[Rejection]):
     """`reasons.json`: one entry a change."""
 
     def __init__(self, root: str) -> None:
-        super().__init__(root, "reasons.json", Reason, "change")
+        super().__init__(root, "reasons.json", Rejection, "change")
 
-    def add(self, found: Iterable[Reason]) -> None:
+    def add(self, found: Iterable[Rejection]) -> None:
         """Keep more; the oldest go when there are very many."""
-        with self.writing() as rows:
+        with self.edit_rows() as rows:
             rows |= {one.change: one for one in found}
             for old in sorted(rows.values(), key=lambda one: one.at)[:-_KEPT]:
                 del rows[old.change]
 
 
-def concerning(reasons: Iterable[Reason], test: str, said: str = "") -> list[str]:
+def list_relevant_rejections(reasons: Iterable[Rejection], test: str, said: str = "") -> list[str]:
     """What the agent of a test should know, latest first: of the test, of its file, and of files that `said` names."""
     path = test.partition("::")[0]
     near = [
@@ -65,7 +65,7 @@ def concerning(reasons: Iterable[Reason], test: str, said: str = "") -> list[str
         if test in one.tests or path in one.paths or any(_is_named(name, said) for name in one.paths)
     ]
     near.sort(key=lambda one: (test in one.tests, one.at), reverse=True)
-    return [one.told for one in near[:_TOLD]]
+    return [one.summary for one in near[:_TOLD]]
 
 
 def _is_named(path: str, text: str) -> bool:

@@ -6,21 +6,21 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mngr.base.errors import MngrError, NotFound, closest
+from mngr.base.errors import MngrError, NotFound, suggest_closest
 from mngr.tmr.changes.changes import Change
-from mngr.tmr.commits import hostile
+from mngr.tmr.commits import untrusted
 
-_SHORTEST = 6  # digits of a commit
-_SHOWN = 5  # of what a word may mean
-_DIGITS = re.compile(r"[0-9a-f]+")
+_MIN_COMMIT_DIGITS = 6  # digits of a commit
+_MAX_CANDIDATES = 5  # of what a word may mean
+_HEX_DIGITS = re.compile(r"[0-9a-f]+")
 
 
-def find(changes: Sequence[Change], what: str, commits: Sequence[Mapping[str, Any]] = ()) -> list[Change]:
+def get_changes(changes: Sequence[Change], what: str, commits: Sequence[Mapping[str, Any]] = ()) -> list[Change]:
     """The changes that a task, a change or a commit stands for; `commits` are those of the branch, by integration.json.
 
     Raises NotFound, and MngrError for a word that may mean several things, or a task that has nothing of its own.
     """
-    if made := _made_by(changes, what):
+    if made := _list_task_changes(changes, what):
         own = [change for change in made if len(change.made_by) == 1]
         if own:
             return own
@@ -30,29 +30,29 @@ def find(changes: Sequence[Change], what: str, commits: Sequence[Mapping[str, An
     exact = [change for change in changes if word in (change.id, change.key)]
     if exact:
         return exact
-    meant = {f"change {change.id}": [change] for change in beginning(changes, word)}
-    for sha, some in _commits(changes, word, commits).items():
+    meant = {f"change {change.id}": [change] for change in list_by_id_prefix(changes, word)}
+    for sha, some in _match_commits(changes, word, commits).items():
         meant[f"commit {sha[:12]}"] = some
     if not meant:
-        raise NotFound(f"{what!r} is no change, no task and no commit of this run", _nearest(changes, what))
+        raise NotFound(f"{what!r} is no change, no task and no commit of this run", _suggest_nearest(changes, what))
     (first, *others) = meant.values()
-    if any(_ids(other) != _ids(first) for other in others):
-        rest = f" and {len(meant) - _SHOWN} more" if len(meant) > _SHOWN else ""
-        raise MngrError(f"{what!r} may be {', '.join(list(meant)[:_SHOWN])}{rest}", "give more of its digits")
+    if any(_list_ids(other) != _list_ids(first) for other in others):
+        rest = f" and {len(meant) - _MAX_CANDIDATES} more" if len(meant) > _MAX_CANDIDATES else ""
+        raise MngrError(f"{what!r} may be {', '.join(list(meant)[:_MAX_CANDIDATES])}{rest}", "give more of its digits")
     return first
 
 
-def beginning(changes: Sequence[Change], word: str) -> list[Change]:
+def list_by_id_prefix(changes: Sequence[Change], word: str) -> list[Change]:
     """The changes whose ids begin so; more digits than an id shows may be given."""
     return [change for change in changes if word and change.key.startswith(word.lower())]
 
 
-def shared(changes: Sequence[Change], what: str) -> list[Change]:
+def list_shared_changes(changes: Sequence[Change], what: str) -> list[Change]:
     """The changes of a task that others made, too; none for any other word. They stay when it goes."""
-    return [change for change in _made_by(changes, what) if len(change.made_by) > 1]
+    return [change for change in _list_task_changes(changes, what) if len(change.made_by) > 1]
 
 
-def wish(what: str, changes: Sequence[Change], reason: str) -> dict[str, Any]:
+def make_exclusion_request(what: str, changes: Sequence[Change], reason: str) -> dict[str, Any]:
     """That people do not want these, as it is written down."""
     traces = {
         change.key: {
@@ -63,24 +63,24 @@ def wish(what: str, changes: Sequence[Change], reason: str) -> dict[str, Any]:
     return {"what": what, "keys": list(traces), "reason": reason, "traces": traces}
 
 
-def renewed(row: Mapping[str, Any], changes: Sequence[Change]) -> dict[str, Any]:
+def refresh_exclusion_request(row: Mapping[str, Any], changes: Sequence[Change]) -> dict[str, Any]:
     """A wish for the changes as they are now: since others made the same, or a part of it, an edit may go by other keys."""
     known = {change.key for change in changes}
     traces: dict[str, Any] = {}
     for key in row["keys"]:
         about = (row.get("traces") or {}).get(key)
-        now = [] if about is None or key in known else [one.key for one in changes if _is_of(one, about)]
+        now = [] if about is None or key in known else [one.key for one in changes if _is_same_edit(one, about)]
         traces |= dict.fromkeys(now or [key], about)
     return {**row, "keys": list(traces), "traces": traces}
 
 
-def _is_of(change: Change, about: Mapping[str, Any]) -> bool:
+def _is_same_edit(change: Change, about: Mapping[str, Any]) -> bool:
     commits = {sha for maker in change.made_by for sha in maker.commits}
     is_near = not commits.isdisjoint(about["commits"]) and not set(change.paths).isdisjoint(about["paths"])
     return is_near and bool(change.kind == about["kind"])
 
 
-def along(changes: Sequence[Change], gone: Iterable[str]) -> list[tuple[Change, str]]:
+def list_dependents(changes: Sequence[Change], gone: Iterable[str]) -> list[tuple[Change, str]]:
     """What goes along when these do, and why: the changes that need one of them, and those that need these."""
     left = set(gone)
     titles = {change.id: change.title for change in changes}
@@ -102,20 +102,16 @@ def along(changes: Sequence[Change], gone: Iterable[str]) -> list[tuple[Change, 
 # What a word may be
 
 
-def _made_by(changes: Sequence[Change], task: str) -> list[Change]:
-    said = (task, hostile.clean(task))
-    return [
-        change
-        for change in changes
-        if any(maker.task == task or maker.title in said for maker in change.made_by)
-    ]
+def _list_task_changes(changes: Sequence[Change], task: str) -> list[Change]:
+    said = (task, untrusted.clean_line(task))
+    return [change for change in changes if any(maker.task == task or maker.title in said for maker in change.made_by)]
 
 
-def _commits(
+def _match_commits(
     changes: Sequence[Change], word: str, commits: Sequence[Mapping[str, Any]]
 ) -> dict[str, list[Change]]:
     """The commits that a word is the beginning of, and the changes in each: of the branch, of agents, or claimed."""
-    if len(word) < _SHORTEST or not _DIGITS.fullmatch(word):
+    if len(word) < _MIN_COMMIT_DIGITS or not _HEX_DIGITS.fullmatch(word):
         return {}
     known = {change.id: change for change in changes}
     made: dict[str, list[Change]] = {}
@@ -134,11 +130,11 @@ def _commits(
     return made
 
 
-def _ids(changes: Sequence[Change]) -> list[str]:
+def _list_ids(changes: Sequence[Change]) -> list[str]:
     return [change.id for change in changes]
 
 
-def _nearest(changes: Sequence[Change], what: str) -> str:
+def _suggest_nearest(changes: Sequence[Change], what: str) -> str:
     makers = [maker for change in changes for maker in change.made_by]
-    names = [*_ids(changes), *(maker.task for maker in makers), *(maker.title for maker in makers)]
-    return closest(what, list(dict.fromkeys(names))) or "see: mngr tmr changes"
+    names = [*_list_ids(changes), *(maker.task for maker in makers), *(maker.title for maker in makers)]
+    return suggest_closest(what, list(dict.fromkeys(names))) or "see: mngr tmr changes"

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-_FRAMES = 40
-_TEXT = 8_000  # characters of an explanation
-_SECTION = 4_000  # of what a test printed
-_TRANSCRIPT = 32_000
+_MAX_FRAMES = 40
+_MAX_TEXT = 8_000  # characters of an explanation
+_MAX_SECTION = 4_000  # of what a test printed
+_MAX_TRANSCRIPT = 32_000
 
 
-def _facts() -> dict[str, Any]:
+def _read_facts() -> dict[str, Any]:
     """What we were told, which no other process is told."""
     facts: dict[str, Any] = json.loads(os.environ.pop("MNGR_PROBE"))
     facts["report"] = os.environ.pop("MNGR_PROBE_REPORT")
@@ -33,16 +33,14 @@ def _facts() -> dict[str, Any]:
     return facts
 
 
-FACTS = _facts()
-WORK: str = FACTS["work"]
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+FACTS = _read_facts()
+WORK_DIR: str = FACTS["work"]
+_REPORT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 
 # As defaults, so that a test that puts a false file system in the place of `os` does not reach them.
-def _say(
-    row: str, *, _open: Any = os.open, _write: Any = os.write, _close: Any = os.close, **more: Any
-) -> None:
-    fd = _open(FACTS["report"], _FLAGS, 0o600)
+def _write_row(row: str, *, _open: Any = os.open, _write: Any = os.write, _close: Any = os.close, **more: Any) -> None:
+    fd = _open(FACTS["report"], _REPORT_FLAGS, 0o600)
     _write(fd, (json.dumps({"row": row, **more}) + "\n").encode())
     _close(fd)
 
@@ -50,7 +48,7 @@ def _say(
 # Other plugins of ours, as texts: they are loaded before anything of the project.
 
 
-def _others() -> dict[str, Any]:
+def _load_plugins() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, text in (FACTS.pop("plugins", None) or {}).items():
         found[name] = module = type(sys)(name)
@@ -60,13 +58,13 @@ def _others() -> dict[str, Any]:
 
 
 def pytest_configure(config: Any) -> None:
-    for name, module in OTHERS.items():
+    for name, module in PLUGINS.items():
         config.pluginmanager.register(module, name)
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_load_initial_conftests(early_config: Any) -> Any:
-    if "tracer" in OTHERS:  # before Python 3.12 there can be only one, and pytest-cov is the other
+    if "tracer" in PLUGINS:  # before Python 3.12 there can be only one, and pytest-cov is the other
         early_config.known_args_namespace.no_cov = True
     yield
 
@@ -84,7 +82,7 @@ def pytest_cmdline_main(config: Any) -> Any:
     if FACTS.get("seed") is not None and hasattr(option, "randomly_seed"):
         option.randomly_seed = FACTS["seed"]
     if FACTS.get("only") == "resolve":
-        _say("end", exit=0, **_seen(config))
+        _write_row("end", exit=0, **_describe_session(config))
         os._exit(0)
     yield
 
@@ -95,44 +93,41 @@ def pytest_collection_finish(session: Any) -> None:
     for item in session.items:
         function = getattr(item, "obj", None)
         _, line, _ = item.location
-        _say(
-            "test", id=_id(item), test=_test(item), path=_path(item), line=None if line is None else line + 1,
-            name=getattr(item, "originalname", None) or item.name, doc=_doc(function),
+        _write_row(
+            "test", id=_get_node_id(item), test=_get_test_id(item), path=_get_path(item), line=None if line is None else line + 1,
+            name=getattr(item, "originalname", None) or item.name, doc=_get_docstring(function),
             markers=sorted({mark.name for mark in item.iter_markers()}),
         )  # fmt: skip
 
 
-def _doc(function: Any) -> str:
+def _get_docstring(function: Any) -> str:
     import inspect
 
     text = getattr(function, "__doc__", None)
     return inspect.cleandoc(text) if isinstance(text, str) else ""
 
 
-def _path(item: Any) -> str:
+def _get_path(item: Any) -> str:
     """Its file, from the work dir: where pytest's own root is does not matter."""
     full = os.path.realpath(str(getattr(item, "path", None) or item.fspath))
-    return os.path.relpath(full, WORK) if _is_below(full) else full
+    return os.path.relpath(full, WORK_DIR) if _is_in_work_dir(full) else full
 
 
-def _id(item: Any) -> str:
+def _get_node_id(item: Any) -> str:
     """As one names it on the command line, in the work dir."""
     _, mark, rest = item.nodeid.partition("::")
-    return f"{_path(item)}{mark}{rest}"
+    return f"{_get_path(item)}{mark}{rest}"
 
 
-def _test(item: Any) -> str:
+def _get_test_id(item: Any) -> str:
     """The same without its parameters."""
-    whole, spec = _id(item), getattr(item, "callspec", None)
+    whole, spec = _get_node_id(item), getattr(item, "callspec", None)
     ending = "" if spec is None else f"[{spec.id}]"
     return whole[: -len(ending)] if ending and whole.endswith(ending) else whole
 
 
-# How it ends.
-
-
 def pytest_runtest_logstart(nodeid: str) -> None:
-    _say("begin", id=nodeid)
+    _write_row("begin", id=nodeid)
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -140,57 +135,62 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Any:
     outcome = yield
     report = outcome.get_result()
     row: dict[str, Any] = {
-        "id": _id(item),
+        "id": _get_node_id(item),
         "when": report.when,
-        "outcome": "failed"
-        if report.passed and call.excinfo
-        else report.outcome,  # whatever another hook says
+        "outcome": "failed" if report.passed and call.excinfo else report.outcome,  # whatever another hook says
         "seconds": report.duration,
     }
     if report.skipped:
-        row["why"] = _reason(report)
+        row["why"] = _get_skip_reason(report)
     if row["outcome"] == "failed":
-        row["failure"] = {**_failure(call.excinfo), "text": _tail(_safe(lambda: report.longreprtext), _TEXT)}
-        row["failure"]["sections"] = {name: _tail(text, _SECTION) for name, text in report.sections}
-    _say("phase", **row)
+        row["failure"] = {
+            **_describe_failure(call.excinfo),
+            "text": _tail(_render_safely(lambda: report.longreprtext), _MAX_TEXT),
+        }
+        row["failure"]["sections"] = {name: _tail(text, _MAX_SECTION) for name, text in report.sections}
+    _write_row("phase", **row)
 
 
-def _reason(report: Any) -> str:
+def _get_skip_reason(report: Any) -> str:
     expected = getattr(report, "wasxfail", None)
     if expected is not None:
         return f"xfail: {expected}" if expected else "xfail"
     longrepr = report.longrepr
-    return _safe(lambda: str(longrepr[2] if isinstance(longrepr, tuple) else longrepr))[:500]
+    return _render_safely(lambda: str(longrepr[2] if isinstance(longrepr, tuple) else longrepr))[:500]
 
 
 def pytest_exception_interact(node: Any, call: Any, report: Any) -> None:
     """What could not be collected."""
     if report.when == "collect":
-        text = _tail(_safe(lambda: report.longreprtext), _TEXT)
-        _say(
-            "uncollected", id=report.nodeid, failure={**_failure(call.excinfo), "text": text, "sections": {}}
+        text = _tail(_render_safely(lambda: report.longreprtext), _MAX_TEXT)
+        _write_row(
+            "uncollected",
+            id=report.nodeid,
+            failure={**_describe_failure(call.excinfo), "text": text, "sections": {}},
         )
 
 
 def pytest_keyboard_interrupt(excinfo: Any) -> None:
     if excinfo.typename == "Interrupted":
         return  # only that what could not be collected was enough
-    _say("interrupted", failure={**_failure(excinfo), "text": "", "sections": {}})
+    _write_row("interrupted", failure={**_describe_failure(excinfo), "text": "", "sections": {}})
 
 
 def pytest_internalerror(excrepr: Any, excinfo: Any) -> None:
-    text = _tail(_safe(lambda: str(excrepr)), _TEXT)
-    _say("internal", failure={**_failure(excinfo), "text": text, "sections": {}})
+    text = _tail(_render_safely(lambda: str(excrepr)), _MAX_TEXT)
+    _write_row("internal", failure={**_describe_failure(excinfo), "text": text, "sections": {}})
 
 
 def pytest_sessionfinish(session: Any, exitstatus: int) -> None:
-    _say("end", exit=int(exitstatus), e2e=_transcripts(session.config), **_seen(session.config))
+    _write_row(
+        "end",
+        exit=int(exitstatus),
+        e2e=_list_transcripts(session.config),
+        **_describe_session(session.config),
+    )
 
 
-# Why.
-
-
-def _failure(excinfo: Any) -> dict[str, Any]:
+def _describe_failure(excinfo: Any) -> dict[str, Any]:
     """An exception as data. One that pytest wrapped while collecting, or that was raised from another, names that too."""
     if excinfo is None:  # a strict xfail that passed
         return {"exception": "", "cause": "", "message": "", "frames": []}
@@ -204,50 +204,46 @@ def _failure(excinfo: Any) -> dict[str, Any]:
         seen.add(id(under))
         root = under
     return {
-        "exception": _type(error), "cause": "" if root is error else _type(root),
-        "message": _safe(lambda: str(error))[:_TEXT], "frames": _frames(error.__traceback__),
+        "exception": _format_type(error), "cause": "" if root is error else _format_type(root),
+        "message": _render_safely(lambda: str(error))[:_MAX_TEXT], "frames": _list_frames(error.__traceback__),
     }  # fmt: skip
 
 
-def _type(error: BaseException) -> str:
+def _format_type(error: BaseException) -> str:
     kind = type(error)
     name = f"{kind.__module__}.{kind.__qualname__}"
     return name[len("builtins.") :] if name.startswith("builtins.") else name
 
 
-def _frames(trace: Any) -> list[dict[str, Any]]:
+def _list_frames(trace: Any) -> list[dict[str, Any]]:
     """Outermost first; those that hide from tracebacks, and pytest's own, are left out."""
     found: list[dict[str, Any]] = []
     while trace is not None:
         frame, line, trace = trace.tb_frame, trace.tb_lineno, trace.tb_next
         code = frame.f_code
-        if (
-            frame.f_locals.get("__tracebackhide__")
-            or "/_pytest/" in code.co_filename
-            or "/pluggy/" in code.co_filename
-        ):
+        if frame.f_locals.get("__tracebackhide__") or "/_pytest/" in code.co_filename or "/pluggy/" in code.co_filename:
             continue
         full = os.path.realpath(code.co_filename)
-        ours = is_project(full)
-        path = os.path.relpath(full, WORK) if ours else code.co_filename
+        ours = is_project_file(full)
+        path = os.path.relpath(full, WORK_DIR) if ours else code.co_filename
         found.append({"path": path, "line": line, "function": code.co_name, "project": ours})
-    return found if len(found) <= _FRAMES else found[:5] + found[5 - _FRAMES :]
+    return found if len(found) <= _MAX_FRAMES else found[:5] + found[5 - _MAX_FRAMES :]
 
 
-def is_project(path: str) -> bool:
+def is_project_file(path: str) -> bool:
     """Whether a file is one of the project's own: in the work dir, and not installed there."""
-    return _is_below(path) and not _is_installed(path)
+    return _is_in_work_dir(path) and not _is_installed(path)
 
 
 def _is_installed(path: str) -> bool:
     return not {"site-packages", "dist-packages", ".tox", ".nox"}.isdisjoint(path.split(os.sep))
 
 
-def _is_below(path: str) -> bool:
-    return path.startswith(WORK + os.sep)
+def _is_in_work_dir(path: str) -> bool:
+    return path.startswith(WORK_DIR + os.sep)
 
 
-def _safe(ask: Any) -> str:
+def _render_safely(ask: Any) -> str:
     """A text that the project's own code makes, which may itself fail."""
     try:
         return str(ask())
@@ -262,22 +258,22 @@ def _tail(text: str, most: int) -> str:
 # Where the code came from.
 
 
-def _seen(config: Any) -> dict[str, Any]:
+def _describe_session(config: Any) -> dict[str, Any]:
     answer: dict[str, Any] = {
         "python": ".".join(map(str, sys.version_info[:3])), "pytest": pytest.__version__, "platform": sys.platform,
-        "imported": {name: place for name in _names() if (place := _imported(name))}, "strays": _strays(),
+        "imported": {name: place for name in _list_importable() if (place := _find_imported_file(name))}, "strays": _list_checkout_modules(),
     }  # fmt: skip
     if FACTS.get("resolve"):
         answer["resolved"] = {
-            "packages": _packages(),
-            "scripts": _scripts(config),
+            "packages": _locate_packages(),
+            "scripts": _locate_scripts(config),
             "executable": sys.executable,
         }
-        answer["packages"] = _installed()
+        answer["packages"] = _hash_installed()
     return answer
 
 
-def _installed() -> str:
+def _hash_installed() -> str:
     """A hash of what is installed here, with versions."""
     import hashlib
     from importlib import metadata
@@ -286,10 +282,10 @@ def _installed() -> str:
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:24]
 
 
-def _names() -> list[str]:
+def _list_importable() -> list[str]:
     """What can be imported from the project's own directories, tests aside."""
     found: dict[str, None] = {}
-    for place in (WORK, os.path.join(WORK, "src"), os.path.join(WORK, "lib")):
+    for place in (WORK_DIR, os.path.join(WORK_DIR, "src"), os.path.join(WORK_DIR, "lib")):
         try:
             entries = sorted(os.listdir(place))
         except OSError:
@@ -305,7 +301,7 @@ def _names() -> list[str]:
     return [name for name in found if name not in (*aside, *known) and not name.startswith("test_")]
 
 
-def _strays() -> list[str]:
+def _list_checkout_modules() -> list[str]:
     """What was imported from the checkout that the work dir is a copy of."""
     repo = FACTS.get("repo")
     if not repo:
@@ -313,13 +309,11 @@ def _strays() -> list[str]:
     places = tuple({repo + os.sep, os.path.realpath(repo) + os.sep})
     files = [str(getattr(module, "__file__", None) or "") for module in list(sys.modules.values())]
     return sorted(
-        f
-        for f in files
-        if f.startswith(places) and not _is_below(os.path.realpath(f)) and not _is_installed(f)
+        f for f in files if f.startswith(places) and not _is_in_work_dir(os.path.realpath(f)) and not _is_installed(f)
     )[:20]
 
 
-def _imported(name: str) -> str:
+def _find_imported_file(name: str) -> str:
     module = sys.modules.get(name)
     file = getattr(module, "__file__", None)
     if not file:
@@ -327,12 +321,14 @@ def _imported(name: str) -> str:
     return os.path.realpath(file) if file else ""
 
 
-def _packages() -> dict[str, str]:
+def _locate_packages() -> dict[str, str]:
     """Where an import of each of the project's own names leads; those that lead nowhere are left out."""
-    return {name: place for name in _names() if (place := _imported(name) or _spec(name))}
+    return {
+        name: place for name in _list_importable() if (place := _find_imported_file(name) or _find_import_path(name))
+    }
 
 
-def _spec(name: str) -> str:
+def _find_import_path(name: str) -> str:
     import importlib.util
 
     try:
@@ -345,30 +341,34 @@ def _spec(name: str) -> str:
     return os.path.realpath(origin) if origin else ""
 
 
-def _scripts(config: Any) -> dict[str, dict[str, str]]:
+def _locate_scripts(config: Any) -> dict[str, dict[str, str]]:
     """The project's own programs: where a command finds each, and where its code would come from."""
     import shutil
 
-    wanted = _entry_points()
+    wanted = _list_entry_points()
     if FACTS.get("program"):
         wanted.setdefault(FACTS["program"], "")
     path = os.environ.get("PATH", os.defpath)
     own = os.path.dirname(sys.executable)
-    if _e2e(config) is not None and own not in path.split(os.pathsep):
+    if _find_e2e_plugin(config) is not None and own not in path.split(os.pathsep):
         path = own + os.pathsep + path  # as its sessions have it
     found: dict[str, dict[str, str]] = {}
     for name, module in wanted.items():
         at = shutil.which(name, path=path) or ""
-        found[name] = {"path": at, "module": module, "code": _code_of(at, module) if at and module else ""}
+        found[name] = {
+            "path": at,
+            "module": module,
+            "code": _find_script_code(at, module) if at and module else "",
+        }
     return found
 
 
-def _entry_points() -> dict[str, str]:
+def _list_entry_points() -> dict[str, str]:
     """Program to top-level module, of what is installed of the project."""
     from importlib import metadata
 
     found: dict[str, str] = {}
-    own = set(_names())
+    own = set(_list_importable())
     for dist in metadata.distributions():
         for entry in dist.entry_points:
             if entry.group == "console_scripts":
@@ -378,7 +378,7 @@ def _entry_points() -> dict[str, str]:
     return found
 
 
-def _code_of(script: str, module: str) -> str:
+def _find_script_code(script: str, module: str) -> str:
     """Where the module comes from that a script runs, by the interpreter that its first line names."""
     import subprocess
 
@@ -398,12 +398,10 @@ def _code_of(script: str, module: str) -> str:
     if not python or "python" not in os.path.basename(python[0]):
         return ""
     if os.path.abspath(python[0]) == os.path.abspath(sys.executable):
-        return _imported(module) or _spec(module)
+        return _find_imported_file(module) or _find_import_path(module)
     ask = f"import importlib.util as u, os; s = u.find_spec({module!r}); print(os.path.realpath(s.origin) if s and s.origin else '')"
     try:
-        done = subprocess.run(
-            [*python, "-I", "-c", ask], capture_output=True, text=True, timeout=20, check=False
-        )
+        done = subprocess.run([*python, "-I", "-c", ask], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout.strip()
@@ -412,18 +410,18 @@ def _code_of(script: str, module: str) -> str:
 # What a session of mngr.e2e wrote down.
 
 
-def _e2e(config: Any) -> Any:
+def _find_e2e_plugin(config: Any) -> Any:
     """The plugin of mngr.e2e, if the project has it."""
     manager = config.pluginmanager
     return manager.getplugin("mngr-e2e") or manager.getplugin("mngr.e2e.plugin")
 
 
-def _transcripts(config: Any) -> list[dict[str, str]]:
-    plugin = _e2e(config)
+def _list_transcripts(config: Any) -> list[dict[str, str]]:
+    plugin = _find_e2e_plugin(config)
     if plugin is None:
         return []
     try:
-        run = str(plugin.run_dir(config))
+        run = str(plugin.get_run_dir(config))
         names = sorted(os.listdir(run))
     except Exception:
         return []
@@ -440,11 +438,11 @@ def _transcripts(config: Any) -> list[dict[str, str]]:
         found.append(
             {
                 "test": test,
-                "path": os.path.relpath(os.path.realpath(full), WORK),
-                "text": _tail(text, _TRANSCRIPT),
+                "path": os.path.relpath(os.path.realpath(full), WORK_DIR),
+                "text": _tail(text, _MAX_TRANSCRIPT),
             }
         )
     return found
 
 
-OTHERS = _others()
+PLUGINS = _load_plugins()

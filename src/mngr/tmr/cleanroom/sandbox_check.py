@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 def main() -> None:
     import json
 
-    words, why = build(eval(sys.argv[1], {}))
+    words, why = build_sandbox_args(eval(sys.argv[1], {}))
     sys.stdout.write(json.dumps({"words": words, "why": why}))
 
 
-def build(wish: dict[str, Any]) -> tuple[list[str], str]:
+def build_sandbox_args(wish: dict[str, Any]) -> tuple[list[str], str]:
     view: dict[str, Any] = {"__name__": "view"}
     exec(wish["view"], view)
     found = [path for path in (f"{place}/bwrap" for place in wish["places"]) if os.access(path, os.X_OK)]
     if not found:
         return [], "bubblewrap (bwrap) is not installed"
     home = type("Home", (), {"root": os.path.dirname(os.path.dirname(os.environ["MNGR_AGENT_DIR"]))})
-    seen = view["room"](home, os.environ.get("PATH", ""), wish["program"], **wish["facts"])
+    seen = view["build_clean_room_args"](home, os.environ.get("PATH", ""), wish["program"], **wish["facts"])
     words = [found[0], *wish["flags"], *seen]
     for name in wish["environments"]:
-        words += view["of_environment"](name)
+        words += view["build_virtualenv_args"](name)
     return words, ""
 
 

@@ -6,19 +6,19 @@ import os
 from collections.abc import Sequence
 from typing import Any, Self
 
-from mngr.base.model import Record
+from mngr.base.model import Struct
 from mngr.base.shell import join
-from mngr.tmr.cleanroom.rooms import Ran, Room, text_of
-from mngr.tmr.cleanroom.swap import pack
+from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CommandOutcome, read_program
+from mngr.tmr.cleanroom.replaced_files import pack_text
 from mngr.tmr.finding import Finding
 
-PROBE = ("-p", "mngr_probe")
-TIMEOUT = 600.0  # seconds of one run of a test, unless told otherwise
-_SHOWN = 8_000  # characters of what pytest printed that stay with a run
-_ENVIRONMENT = ("python", "pytest", "platform", "packages")
+PROBE_ARGS = ("-p", "mngr_probe")
+TEST_TIMEOUT = 600.0  # seconds of one run of a test, unless told otherwise
+_MAX_OUTPUT = 8_000  # characters of what pytest printed that stay with a run
+_ENVIRONMENT_FIELDS = ("python", "pytest", "platform", "packages")
 
 
-class Test(Record):
+class TestFunction(Struct):
     """A test function with all its parameters: what one task is about."""
 
     __test__ = False
@@ -32,7 +32,7 @@ class Test(Record):
     markers: list[str] = []
 
 
-class Frame(Record):
+class Frame(Struct):
     """A place in the code that was being run."""
 
     path: str  # from the work dir, if it is the project's
@@ -41,7 +41,7 @@ class Frame(Record):
     project: bool
 
 
-class Failure(Record):
+class Failure(Struct):
     """Why a test, or the collecting of it, failed."""
 
     id: str
@@ -63,7 +63,7 @@ class Failure(Record):
         return cls(**{**data, "frames": [Frame(**frame) for frame in data["frames"]]})
 
 
-class TestRun(Record):
+class TestRun(Struct):
     """One run of one test with all its parameters."""
 
     __test__ = False
@@ -106,18 +106,18 @@ class TestRun(Record):
         return cls(**{**data, "failures": failures, "findings": found})
 
 
-def command(pytest: Sequence[str], args: Sequence[str], test: str) -> list[str]:
+def build_command(pytest: Sequence[str], args: Sequence[str], test: str) -> list[str]:
     """What runs a test, with nothing of ours in it."""
     return [*pytest, *args, test]
 
 
 def run_test(
-    room: Room,
+    room: CleanRoom,
     pytest: Sequence[str],
-    test: Test,
+    test: TestFunction,
     *,
     args: Sequence[str] = (),
-    timeout: float = TIMEOUT,
+    timeout: float = TEST_TIMEOUT,
     seed: int | None = None,
     resolve: bool = False,
     program: str | None = None,
@@ -134,14 +134,16 @@ def run_test(
     env = {} if seed is None else {"PYTHONHASHSEED": str(seed % 4294967296)}
     facts: dict[str, Any] = {"seed": seed, "resolve": resolve, "program": program}
     if files:
-        facts["files"] = {path: None if text is None else pack(text) for path, text in files.items()}
+        facts["files"] = {path: None if text is None else pack_text(text) for path, text in files.items()}
     facts["plugins"] = {
-        name: text_of(f"{name}.py")
-        for name, wanted in (("swap", files), ("tracer", trace), ("imported_files", loaded))
+        name: read_program(f"{name}.py")
+        for name, wanted in (("replaced_files", files), ("tracer", trace), ("imported_files", loaded))
         if wanted
     }
-    ran = room.run([*pytest, *PROBE, *args, test.id], env=env, timeout=timeout, probe=facts)
-    result = judge(test, ran, join(command(pytest, args, test.id)), room.place).replace(walls=room.walls)
+    ran = room.run([*pytest, *PROBE_ARGS, *args, test.id], env=env, timeout=timeout, probe=facts)
+    result = read_test_run(test, ran, join(build_command(pytest, args, test.id)), room.inner_work_dir).replace(
+        walls=room.isolation
+    )
     if keep is not None:
         for place in result.artifacts:
             os.makedirs(keep, exist_ok=True)
@@ -149,34 +151,38 @@ def run_test(
     return result
 
 
-def judge(test: Test, ran: Ran, line: str, work: str) -> TestRun:
+def read_test_run(test: TestFunction, ran: CommandOutcome, line: str, work: str) -> TestRun:
     """What became of a test, from what the probe saw of it; paths in the room are named from its work dir."""
     place = f"{work}{os.sep}"
-    ran = ran.replace(rows=near(ran.rows, place), out=near(ran.out, place), err=near(ran.err, place))
-    phases = [row for row in ran.rows if row["row"] == "phase"]
-    end = next((row for row in reversed(ran.rows) if row["row"] == "end"), None)
-    ids, reruns = _ids(phases)
-    failures = [failure for row in _last_attempts(ran.rows) if (failure := failure_of(row)) is not None]
-    outcome, why = _outcome(ran, ids, failures, phases, end)
+    ran = ran.replace(
+        probe_rows=make_paths_relative(ran.probe_rows, place),
+        out=make_paths_relative(ran.out, place),
+        err=make_paths_relative(ran.err, place),
+    )
+    phases = [row for row in ran.probe_rows if row["row"] == "phase"]
+    end = next((row for row in reversed(ran.probe_rows) if row["row"] == "end"), None)
+    ids, reruns = _parse_outcomes(phases)
+    failures = [failure for row in _last_attempts(ran.probe_rows) if (failure := parse_failure(row)) is not None]
+    outcome, why = _decide_outcome(ran, ids, failures, phases, end)
     if outcome in ("fail", "error") and not failures:
-        failures = [_said(test, ran, why)]
-    imported = texts((end or {}).get("imported"))
+        failures = [_make_output_failure(test, ran, why)]
+    imported = parse_texts((end or {}).get("imported"))
     e2e = (end or {}).get("e2e")
-    scenes = [texts(row) for row in e2e if isinstance(row, dict)] if isinstance(e2e, list) else []
+    scenes = [parse_texts(row) for row in e2e if isinstance(row, dict)] if isinstance(e2e, list) else []
     return TestRun(
         test=test.id, outcome=outcome, why=why, seconds=ran.seconds, cpu=ran.cpu, exit_code=ran.code, ids=ids,
         missing=[one for one in test.ids if one not in ids], failures=failures, reruns=reruns, command=line,
-        imported_from=imported, wrong_code=_wrong(imported, (end or {}).get("strays")),
+        imported_from=imported, wrong_code=_list_wrong_code(imported, (end or {}).get("strays")),
         resolved=resolved if isinstance(resolved := (end or {}).get("resolved"), dict) else {},
-        output=_tail(ran.out + ran.err), transcripts={row.get("test", ""): row.get("text", "") for row in scenes},
-        artifacts=[row["path"] for row in scenes if _is_inside(row.get("path", ""))], left=ran.left,
+        output=_cut_output(ran.out + ran.err), transcripts={row.get("test", ""): row.get("text", "") for row in scenes},
+        artifacts=[row["path"] for row in scenes if _is_in_work_dir(row.get("path", ""))], left=ran.leftover_processes,
         findings=[finding.replace(path=test.path) for finding in ran.findings],
-        environment={key: str(end[key]) for key in _ENVIRONMENT if key in end} if end else {},
-        lines=_traced(ran.rows), loaded=_loaded(ran.rows),
+        environment={key: str(end[key]) for key in _ENVIRONMENT_FIELDS if key in end} if end else {},
+        lines=_parse_lines(ran.probe_rows), loaded=_parse_loaded_files(ran.probe_rows),
     )  # fmt: skip
 
 
-def _traced(rows: list[dict[str, Any]]) -> dict[str, list[int]]:
+def _parse_lines(rows: list[dict[str, Any]]) -> dict[str, list[int]]:
     files = next((row.get("files") for row in rows if row["row"] == "lines"), None)
     if not isinstance(files, dict):
         return {}
@@ -187,12 +193,12 @@ def _traced(rows: list[dict[str, Any]]) -> dict[str, list[int]]:
     }
 
 
-def _loaded(rows: list[dict[str, Any]]) -> list[str] | None:
+def _parse_loaded_files(rows: list[dict[str, Any]]) -> list[str] | None:
     paths = next((row.get("files") for row in rows if row["row"] == "loaded"), None)
     return [path for path in paths if isinstance(path, str)] if isinstance(paths, list) else None
 
 
-def _ids(phases: list[dict[str, Any]]) -> tuple[dict[str, str], int]:
+def _parse_outcomes(phases: list[dict[str, Any]]) -> tuple[dict[str, str], int]:
     """Each node id and how it ended, the last attempt counting; how many attempts there were too many."""
     found: dict[str, str] = {}
     begun: dict[str, int] = {}
@@ -213,13 +219,11 @@ def _ids(phases: list[dict[str, Any]]) -> tuple[dict[str, str], int]:
 def _last_attempts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows without those of attempts that were repeated."""
     begins = {str(row.get("id")): at for at, row in enumerate(rows) if row.get("when") == "setup"}
-    return [
-        row for at, row in enumerate(rows) if row["row"] != "phase" or at >= begins.get(str(row.get("id")), 0)
-    ]
+    return [row for at, row in enumerate(rows) if row["row"] != "phase" or at >= begins.get(str(row.get("id")), 0)]
 
 
-def _outcome(
-    ran: Ran,
+def _decide_outcome(
+    ran: CommandOutcome,
     ids: dict[str, str],
     failures: list[Failure],
     phases: list[dict[str, Any]],
@@ -227,10 +231,10 @@ def _outcome(
 ) -> tuple[str, str]:
     if ran.timed_out and (end is None or end.get("exit") not in (0, 1)):  # else it ended just then
         return "timeout", f"it did not end within {ran.timeout:g} s"
-    if ran.ended:
-        return "crash", ran.ended
+    if ran.stop_reason:
+        return "crash", ran.stop_reason
     if end is None:
-        if any(row["row"] in ("begin", "phase") for row in ran.rows):
+        if any(row["row"] in ("begin", "phase") for row in ran.probe_rows):
             how = f"signal {-ran.code}" if ran.code < 0 else f"exit code {ran.code}"
             return "crash", f"pytest itself ended in the middle: {how}"
         return "error", _last_line(ran) or f"pytest did not begin: exit code {ran.code}"
@@ -246,7 +250,7 @@ def _outcome(
     return "pass", ""
 
 
-def failure_of(row: dict[str, Any]) -> Failure | None:
+def parse_failure(row: dict[str, Any]) -> Failure | None:
     """The failure that a row tells of, if it does."""
     data = row.get("failure")
     if not isinstance(data, dict):
@@ -255,12 +259,12 @@ def failure_of(row: dict[str, Any]) -> Failure | None:
     frames = data.get("frames")
     return Failure(
         id=str(row.get("id", "")), when=str(when), exception=str(data.get("exception", "")), cause=str(data.get("cause", "")),
-        message=str(data.get("message", "")), frames=_frames(frames if isinstance(frames, list) else []),
-        text=str(data.get("text", "")), sections=texts(data.get("sections")),
+        message=str(data.get("message", "")), frames=_parse_frames(frames if isinstance(frames, list) else []),
+        text=str(data.get("text", "")), sections=parse_texts(data.get("sections")),
     )  # fmt: skip
 
 
-def _frames(rows: list[Any]) -> list[Frame]:
+def _parse_frames(rows: list[Any]) -> list[Frame]:
     return [
         Frame(
             path=str(row.get("path", "")),
@@ -273,41 +277,41 @@ def _frames(rows: list[Any]) -> list[Frame]:
     ]
 
 
-def texts(value: object) -> dict[str, str]:
+def parse_texts(value: object) -> dict[str, str]:
     """A table of texts out of something that may be anything."""
     return {str(key): str(text) for key, text in value.items()} if isinstance(value, dict) else {}
 
 
-def _said(test: Test, ran: Ran, why: str) -> Failure:
+def _make_output_failure(test: TestFunction, ran: CommandOutcome, why: str) -> Failure:
     """A failure that only pytest's output tells of: options, plugins or a conftest that it could not take."""
-    return Failure(id=test.id, when="collect", exception="", message=why, text=_tail(ran.err or ran.out))
+    return Failure(id=test.id, when="collect", exception="", message=why, text=_cut_output(ran.err or ran.out))
 
 
-def near(value: Any, place: str) -> Any:
+def make_paths_relative(value: Any, place: str) -> Any:
     """The same with every path in a room named from its work dir: what is told of a test is the same in all rooms."""
     if isinstance(value, str):
         return value.replace(place, "")
     if isinstance(value, list):
-        return [near(one, place) for one in value]
+        return [make_paths_relative(one, place) for one in value]
     if isinstance(value, dict):
-        return {key: near(one, place) for key, one in value.items()}
+        return {key: make_paths_relative(one, place) for key, one in value.items()}
     return value
 
 
-def _wrong(imported: dict[str, str], strays: object) -> list[str]:
+def _list_wrong_code(imported: dict[str, str], strays: object) -> list[str]:
     """What of the project's own code was not the room's: from elsewhere, or installed as a copy."""
-    wrong = [f"{name} came from {path}" for name, path in imported.items() if not is_own(path)]
+    wrong = [f"{name} came from {path}" for name, path in imported.items() if not is_own_source(path)]
     if isinstance(strays, list):
         wrong += [f"{path} was imported" for path in strays if isinstance(path, str)]
     return wrong
 
 
-def is_own(path: str) -> bool:
+def is_own_source(path: str) -> bool:
     """Whether a file, named from the work dir, is the room's own source: in there, and no installed copy."""
     return not os.path.isabs(path) and {"site-packages", "dist-packages"}.isdisjoint(path.split(os.sep))
 
 
-def _is_inside(path: str) -> bool:
+def _is_in_work_dir(path: str) -> bool:
     return bool(path) and not os.path.isabs(path) and ".." not in path.split(os.sep)
 
 
@@ -324,12 +328,12 @@ def first_line(message: str) -> str:
     return lines[0] if lines else ""
 
 
-def _last_line(ran: Ran) -> str:
+def _last_line(ran: CommandOutcome) -> str:
     """What pytest said last about why it did not run anything."""
     lines = [line.strip() for line in (ran.err + "\n" + ran.out).splitlines() if line.strip()]
     wanted = [line for line in lines if line.startswith(("ERROR", "E   ")) or "rror:" in line]
     return (wanted or lines or [""])[0][:500]
 
 
-def _tail(text: str) -> str:
-    return text if len(text) <= _SHOWN else text[-_SHOWN:]
+def _cut_output(text: str) -> str:
+    return text if len(text) <= _MAX_OUTPUT else text[-_MAX_OUTPUT:]

@@ -15,24 +15,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_ASIDE = ("site-packages", "dist-packages", ".tox", ".nox", ".venv")
-PLACE = ".trace"  # beside the probe's report
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
+_SKIPPED_DIRS = ("site-packages", "dist-packages", ".tox", ".nox", ".venv")
+TRACE_SUFFIX = ".trace"  # beside the probe's report
+_REPORT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
 
 
-def begin(text: str, place: str, work: str) -> None:
+def install_tracer(text: str, place: str, work: str) -> None:
     """Here, and in every Python below: `text` is our own, `place` a directory of ours."""
     os.makedirs(place, exist_ok=True)
     report = os.path.join(place, "lines")
     with open(os.path.join(place, "sitecustomize.py"), "w", encoding="utf-8") as file:
-        file.write(f"{text}\n\nstart({work!r}, {report!r})\nfollow({place!r})\nhand_on({place!r})\n")
+        calls = f"trace_process({work!r}, {report!r})\ntrace_children({place!r})\nrun_original_sitecustomize({place!r})"
+        file.write(f"{text}\n\n{calls}\n")
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = place + (os.pathsep + before if before else "")
-    follow(place)
-    start(work, report)
+    trace_children(place)
+    trace_process(work, report)
 
 
-def found(place: str) -> dict[str, list[int]]:
+def collect_lines(place: str) -> dict[str, list[int]]:
     """Each file and its lines that were run; the place is gone then."""
     import shutil
 
@@ -49,7 +50,7 @@ def found(place: str) -> dict[str, list[int]]:
     return {name: sorted(lines) for name, lines in sorted(files.items())}
 
 
-def start(work: str, report: str) -> None:
+def trace_process(work: str, report: str) -> None:
     """From now on, in this process and those below it: each line of a file in `work` that is run, once, into `report`."""
     known: dict[str, str] = {}
 
@@ -59,27 +60,25 @@ def start(work: str, report: str) -> None:
             full = "" if file.startswith("<") else os.path.realpath(file)
             own = full.startswith(work + os.sep)
             name = full[len(work) + 1 :] if own else ""
-            known[file] = "" if not set(_ASIDE).isdisjoint(name.split(os.sep)) else name
+            known[file] = "" if not set(_SKIPPED_DIRS).isdisjoint(name.split(os.sep)) else name
         return known[file]
 
     # As defaults: a test may put a false file system in the place of `os`.
-    def say(
-        name: str, line: int, _open: Any = os.open, _write: Any = os.write, _close: Any = os.close
-    ) -> None:
+    def say(name: str, line: int, _open: Any = os.open, _write: Any = os.write, _close: Any = os.close) -> None:
         try:
-            fd = _open(report, _FLAGS, 0o666)
+            fd = _open(report, _REPORT_FLAGS, 0o666)
             _write(fd, f"{line} {name}\n".encode("utf-8", "surrogateescape"))
             _close(fd)
         except OSError:
             pass  # a place of its own, too many open files, a full disk: nothing of the test's
 
     if hasattr(sys, "monitoring"):
-        _monitor(name_of, say)
+        _trace_with_monitoring(name_of, say)
     else:
-        _trace(name_of, say)
+        _trace_with_settrace(name_of, say)
 
 
-def _monitor(name_of: Any, say: Any) -> None:
+def _trace_with_monitoring(name_of: Any, say: Any) -> None:
     """Python 3.12 or newer: told of each line once, beside whoever else listens."""
     monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
     free = [number for number in (4, 3, 5, 2, 1, 0) if monitoring.get_tool(number) is None]
@@ -98,7 +97,7 @@ def _monitor(name_of: Any, say: Any) -> None:
         monitoring.set_events(free[0], monitoring.events.LINE)
 
 
-def _trace(name_of: Any, say: Any) -> None:
+def _trace_with_settrace(name_of: Any, say: Any) -> None:
     """Before that: a function is followed until all of its lines were seen."""
     followers: dict[Any, Any] = {}  # of each code object; None: not ours, or nothing left
 
@@ -108,7 +107,7 @@ def _trace(name_of: Any, say: Any) -> None:
             return followers[code]
         except KeyError:
             name = name_of(code.co_filename)
-            followers[code] = follow_code(code, name, _lines(code)) if name else None
+            followers[code] = follow_code(code, name, _list_lines(code)) if name else None
             return followers[code]
 
     def follow_code(code: Any, name: str, left: set[int]) -> Any:
@@ -128,7 +127,7 @@ def _trace(name_of: Any, say: Any) -> None:
     sys.settrace(on_call)
 
 
-def _lines(code: Any) -> set[int]:
+def _list_lines(code: Any) -> set[int]:
     if hasattr(code, "co_lines"):
         return {line for _, _, line in code.co_lines() if line is not None}
     import dis
@@ -136,7 +135,7 @@ def _lines(code: Any) -> set[int]:
     return {line for _, line in dis.findlinestarts(code)}
 
 
-def follow(place: str) -> None:
+def trace_children(place: str) -> None:
     """Every program that this process starts finds us, also one whose environment is not ours."""
     import _posixsubprocess
 
@@ -176,7 +175,7 @@ def follow(place: str) -> None:
         wrap(os, name, 2)
 
 
-def hand_on(place: str) -> None:
+def run_original_sitecustomize(place: str) -> None:
     """We came as the `sitecustomize` of a program: make way for its own."""
     sys.path[:] = [entry for entry in sys.path if entry != place]
     ours = sys.modules.pop("sitecustomize")
@@ -190,9 +189,9 @@ def hand_on(place: str) -> None:
 
 def pytest_sessionfinish() -> None:
     """As a plugin beside the probe: what was seen, before it says that this is the end."""
-    _probe._say("lines", files=found(_probe.FACTS["report"] + PLACE))
+    _probe._write_row("lines", files=collect_lines(_probe.FACTS["report"] + TRACE_SUFFIX))
 
 
 _probe: Any = globals().get("probe")  # put here by the probe, if this is its process
 if _probe is not None:
-    begin(globals()["text"], _probe.FACTS["report"] + PLACE, _probe.WORK)
+    install_tracer(globals()["text"], _probe.FACTS["report"] + TRACE_SUFFIX, _probe.WORK_DIR)

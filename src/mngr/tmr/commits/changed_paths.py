@@ -12,83 +12,77 @@ from collections.abc import Iterator
 from mngr.tmr.finding import Finding
 
 _LINK, _MODULE, _PLAIN, _RUNS = "120000", "160000", "100644", "100755"
-_GIT = re.compile(r"\.git[ .]*|git~\d+|\.git[:].*", re.I)
-_TOOLS = frozenset(("pytest", "_pytest", "pluggy", "mngr", "hypothesis", "coverage", "xdist"))
+_GIT_DIR_PATTERN = re.compile(r"\.git[ .]*|git~\d+|\.git[:].*", re.I)
+_TEST_TOOLS = frozenset(("pytest", "_pytest", "pluggy", "mngr", "hypothesis", "coverage", "xdist"))
 
 
 @functools.cache
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
     made = ""
     for part in re.split(r"(\*\*/|\*\*|\*|\?)", pattern):
         made += {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(part, re.escape(part))
     return re.compile(made if "/" in pattern or pattern == "**" else f"(?:.*/)?{made}", re.I | re.S)
 
 
-def fits(path: str, pattern: str) -> bool:
+def is_match(path: str, pattern: str) -> bool:
     """Whether a path fits: a pattern without a slash is a file name anywhere; case does not matter."""
-    return _compiled(pattern).fullmatch(path) is not None
+    return _compile_pattern(pattern).fullmatch(path) is not None
 
 
-def names(path: str) -> Iterator[Finding]:
+def check_name(path: str) -> Iterator[Finding]:
     """What is wrong with a name: it hides something, or leads out of the tree or into git's own."""
     shown = path.encode("unicode_escape").decode("ascii")
     parts = path.split("/")
     if any(unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for char in path):
-        yield _refuse("policy-name", shown, "its name has characters that cannot be seen")
+        yield _make_refusal("policy-name", shown, "its name has characters that cannot be seen")
     plain = ["".join(char for char in part if unicodedata.category(char) != "Cf") for part in parts]
     if ".." in parts or path.startswith("/") or "" in parts or "\\" in path or re.match(r"[A-Za-z]:", path):
-        yield _refuse("policy-name", shown, "its name leads out of the tree, or does on some systems")
-    if any(_GIT.fullmatch(part) for part in plain):
-        yield _refuse(
-            "policy-name", shown, "its name is that of git's own directory, at least on some systems"
-        )
-    elif any(
-        part.endswith((" ", ".")) or part.startswith(("-", " ")) for part in parts if part not in {".", ".."}
-    ):
-        yield Finding(
-            rule="policy-name", level="note", path=shown, what="its name is one that tools may misread"
-        )
+        yield _make_refusal("policy-name", shown, "its name leads out of the tree, or does on some systems")
+    if any(_GIT_DIR_PATTERN.fullmatch(part) for part in plain):
+        yield _make_refusal("policy-name", shown, "its name is that of git's own directory, at least on some systems")
+    elif any(part.endswith((" ", ".")) or part.startswith(("-", " ")) for part in parts if part not in {".", ".."}):
+        yield Finding(rule="policy-name", level="note", path=shown, what="its name is one that tools may misread")
 
 
-def modes(path: str, old: str, new: str, target: str | None, status: str, program: bool) -> Iterator[Finding]:
+def check_mode(path: str, old: str, new: str, target: str | None, status: str, program: bool) -> Iterator[Finding]:
     """What is wrong with a file's type and mode; `program`: the change is one of the implementation."""
     if _MODULE in (new, old):
-        yield _refuse("policy-module", path, "it is another repository, of which only a number is kept here")
+        yield _make_refusal("policy-module", path, "it is another repository, of which only a number is kept here")
     elif new == _LINK:
-        yield _link(path, (target or "").strip("\n"))
+        yield _check_link(path, (target or "").strip("\n"))
     elif old == _LINK and status != "A":
-        yield _refuse("policy-mode", path, "it was a link and is a file now")
+        yield _make_refusal("policy-mode", path, "it was a link and is a file now")
     elif new == _RUNS and (old != _RUNS or status == "A"):
         level = "note" if program or status == "A" else "refuse"
         yield Finding(rule="policy-mode", level=level, path=path, what="it can be run as a program now")
     elif old == _RUNS and new == _PLAIN and status != "A":
-        yield _refuse("policy-mode", path, "it cannot be run as a program any more")
+        yield _make_refusal("policy-mode", path, "it cannot be run as a program any more")
     elif new not in {_PLAIN, _RUNS} or status == "T":
-        yield _refuse("policy-mode", path, f"it is no plain file: {new}")
+        yield _make_refusal("policy-mode", path, f"it is no plain file: {new}")
 
 
-def _link(path: str, target: str) -> Finding:
+def _check_link(path: str, target: str) -> Finding:
     shown = target.encode("unicode_escape").decode("ascii")
     where = os.path.normpath(os.path.join(os.path.dirname(path), target))
     if not target or target.startswith(("/", "~")) or where.split("/")[0] == ".." or "\\" in target:
-        return _refuse("policy-link", path, f"it is a link out of the tree, to {shown or 'nothing'}")
-    if any(_GIT.fullmatch(part) for part in where.split("/")):
-        return _refuse("policy-link", path, f"it is a link into git's own directory, to {shown}")
+        return _make_refusal("policy-link", path, f"it is a link out of the tree, to {shown or 'nothing'}")
+    if any(_GIT_DIR_PATTERN.fullmatch(part) for part in where.split("/")):
+        return _make_refusal("policy-link", path, f"it is a link into git's own directory, to {shown}")
     return Finding(rule="policy-link", level="note", path=path, what=f"it is a link, to {shown}")
 
 
-def shadows(path: str) -> Iterator[Finding]:
+def check_shadowing(path: str) -> Iterator[Finding]:
     """A new module that takes the place of one that tests or Python itself use."""
     parts = path.removesuffix("/__init__.py").removesuffix(".py").split("/")
-    if not path.endswith(".py") or parts[-1] not in {*sys.stdlib_module_names, *_TOOLS}:
+    if not path.endswith(".py") or parts[-1] not in {*sys.stdlib_module_names, *_TEST_TOOLS}:
         return
     if len(parts) == 1 or parts[0] in {"tests", "test"} or parts[:-1] in (["src"], ["lib"]):
-        yield _refuse(
+        yield _make_refusal(
             "policy-shadow",
             path,
             f"a module {parts[-1]} of the project's own would be imported in place of the real one",
         )
 
 
-def _refuse(rule: str, path: str, what: str) -> Finding:
+def _make_refusal(rule: str, path: str, what: str) -> Finding:
     return Finding(rule=rule, level="refuse", path=path, what=what)

@@ -7,52 +7,52 @@ import os
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_state import RunState
 from mngr.tmr.deliver import sections, summary
-from mngr.tmr.deliver.facts import Facts, facts_of
-from mngr.tmr.deliver.markdown import tame
-from mngr.tmr.plan import Plan
+from mngr.tmr.deliver.facts import PullRequestFacts, load_facts
+from mngr.tmr.deliver.markdown import sanitize_line
+from mngr.tmr.plan import RunPlan
 
-LONGEST = 60_000  # characters of PR.md
-_HEAVIEST = 120_000  # bytes: it may have to be one word of a command
+MAX_CHARACTERS = 60_000  # characters of PR.md
+_MAX_BYTES = 120_000  # bytes: it may have to be one word of a command
 _BEGIN, _END = "<!-- title: ", " -->\n"
 _SECTIONS = {
-    "head": summary.head,
-    "red": sections.red,
-    "flagged": sections.flagged,
-    "fixes": sections.fixes,
-    "left": sections.left,
-    "edits": sections.edits,
-    "tasks": sections.tasks,
-    "escalations": sections.escalations,
-    "suite": summary.suite,
-    "spent": summary.spent,
-    "minds": summary.minds,
+    "head": summary.render_head,
+    "red": sections.render_failing_tests,
+    "flagged": sections.render_flagged,
+    "fixes": sections.render_fixes,
+    "left": sections.render_excluded,
+    "edits": sections.render_test_edits,
+    "tasks": sections.render_tasks,
+    "escalations": sections.render_escalations,
+    "suite": summary.render_suite,
+    "spent": summary.render_cost,
+    "minds": summary.render_instructions,
 }
 # What gives way, in this order, until all of it fits: first what fewest want to read, last the names of fixes and reasons.
-_LADDER = (
+_SHORTENING_STEPS = (
     "edits 1", "escalations 1", "tasks 1", "edits 2", "suite 1", "red 1", "fixes 1", "left 1", "edits 3", "escalations 2", "tasks 2",
     "fixes 2", "left 2", "flagged 1", "tasks 3", "fixes 3", "left 3", "flagged 2", "fixes 4", "left 4", "flagged 3", "left 5",
     "fixes 5", "flagged 4", "left 6", "fixes 6",
 )  # fmt: skip
 
 
-def pr_text(facts: Facts) -> tuple[str, str]:
+def build_pull_request(facts: PullRequestFacts) -> tuple[str, str]:
     """(title, body); the same for the same facts."""
-    title = summary.title(facts)
-    room = LONGEST - len(_BEGIN) - len(title) - len(_END)
+    title = summary.render_title(facts)
+    room = MAX_CHARACTERS - len(_BEGIN) - len(title) - len(_END)
     parts = {name: part(facts, 0) for name, part in _SECTIONS.items()}
-    for step in ("", *_LADDER):
+    for step in ("", *_SHORTENING_STEPS):
         name, _, level = step.partition(" ")
         if name:
             parts[name] = _SECTIONS[name](facts, int(level))
         body = "\n\n".join(filter(None, parts.values())) + "\n"
-        if len(body) <= room and len(body.encode()) <= _HEAVIEST:
+        if len(body) <= room and len(body.encode()) <= _MAX_BYTES:
             break
     return title, body
 
 
-def write_pr(run: RunDir, state: RunState, plan: Plan) -> str:
+def write_pull_request(run: RunDir, state: RunState, plan: RunPlan) -> str:
     """Write PR.md, whose first line keeps the title where no forge shows it; its path. Raises NotFound."""
-    title, body = pr_text(facts_of(run, state, plan))
+    title, body = build_pull_request(load_facts(run, state, plan))
     path = os.path.join(run.path, "PR.md")
     with open(path + ".new", "w", encoding="utf-8") as file:
         file.write(f"{_BEGIN}{title}{_END}{body}")
@@ -60,13 +60,13 @@ def write_pr(run: RunDir, state: RunState, plan: Plan) -> str:
     return path
 
 
-def body_of(run: RunDir) -> str:
+def read_body(run: RunDir) -> str:
     """What PR.md says below its title."""
     with open(os.path.join(run.path, "PR.md"), encoding="utf-8") as file:
         return file.read().partition("\n")[2].strip()
 
 
-def title_of(path: str) -> str:
+def read_title(path: str) -> str:
     """The title that a PR.md keeps."""
     with open(path, encoding="utf-8") as file:
-        return tame(file.readline().strip().removeprefix(_BEGIN.strip()).removesuffix(_END.strip()), 200)
+        return sanitize_line(file.readline().strip().removeprefix(_BEGIN.strip()).removesuffix(_END.strip()), 200)

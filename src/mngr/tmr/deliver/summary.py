@@ -6,86 +6,99 @@ from typing import Any
 
 from mngr.base import clock
 from mngr.mapreduce.run_state import add_usage
-from mngr.tmr.deliver.facts import Facts
-from mngr.tmr.deliver.markdown import cell, code, count, in_order, listed, tame, text
+from mngr.tmr.deliver.facts import PullRequestFacts
+from mngr.tmr.deliver.markdown import (
+    format_cell,
+    format_code,
+    format_count,
+    format_list,
+    format_text,
+    sanitize_line,
+    sort_known_first,
+)
 
 Row = dict[str, Any]
 
 
-_MARKS = {"green": "✅ **Green.**", "red": "❌ **Red.**"}
+_VERDICT_MARKS = {"green": "✅ **Green.**", "red": "❌ **Red.**"}
 _OUTCOMES = ("fixed", "improved", "unchanged", "refuted", "flaky", "unverified", "blocked", "failed")
 _VERDICTS = ("confirmed", "refuted", "flaky", "unverified", "no receipt")
-_PROSE = 1500  # characters
+_MAX_PROSE = 1500  # characters
 
 
 # What a reader sees first
 
 
-def title(facts: Facts) -> str:
+def render_title(facts: PullRequestFacts) -> str:
     """With counts, and nothing that a stranger wrote."""
-    fixes, edits = len(facts.of("fix")), len(facts.of("test", "flagged"))
-    left = len(facts.not_in)
-    said = _what(fixes, "", edits, "test edit") or "Nothing to merge"
+    fixes, edits = len(facts.list_changes("fix")), len(facts.list_changes("test", "flagged"))
+    left = len(facts.excluded_changes)
+    said = _format_contents(fixes, "", edits, "test edit") or "Nothing to merge"
     more = f", {left} not in" if left else ""
     is_red = "RED: " if facts.integration["verdict"] == "red" else ""
-    return tame(f"{is_red}{said} of {count(len(facts.tasks), 'task')}{more} ({facts.run})", 200)
+    return sanitize_line(f"{is_red}{said} of {format_count(len(facts.tasks), 'task')}{more} ({facts.run})", 200)
 
 
-def head(facts: Facts, level: int = 0) -> str:
+def render_head(facts: PullRequestFacts, level: int = 0) -> str:
     """The verdict, what is in, how the tasks ended."""
     data = facts.integration
-    fixes, edits = len(facts.of("fix")), len(facts.of("test", "flagged"))
-    turned = f" (turning {count(len(facts.turned), 'test')} green)" if facts.turned else ""
+    fixes, edits = len(facts.list_changes("fix")), len(facts.list_changes("test", "flagged"))
+    turned = f" (turning {format_count(len(facts.fixed_tests), 'test')} green)" if facts.fixed_tests else ""
     parts = []
     if fixes + edits:
-        parts.append(_what(fixes, turned, edits, "test or doc edit"))
-    if facts.not_in:
-        parts.append(f"**{count(len(facts.not_in), 'change')} not in**, each with its reason")
+        parts.append(_format_contents(fixes, turned, edits, "test or doc edit"))
+    if facts.excluded_changes:
+        parts.append(f"**{format_count(len(facts.excluded_changes), 'change')} not in**, each with its reason")
     if flagged := facts.flagged:
-        parts.append(f"**{count(len(flagged), 'edit')} to look at**")
+        parts.append(f"**{format_count(len(flagged), 'edit')} to look at**")
     if data.get("open"):
-        parts.append(f"**{count(data['open'], 'task')} not settled yet**")
+        parts.append(f"**{format_count(data['open'], 'task')} not settled yet**")
     if data.get("only"):
         parts.append(f"only {'fixes' if data['only'] == 'impl' else 'tests'} were asked for")
-    said = f"{_verdict(facts)}  \n{'; '.join(parts)}." if parts else _verdict(facts)
+    said = f"{_format_verdict(facts)}  \n{'; '.join(parts)}." if parts else _format_verdict(facts)
     return "\n".join(
-        [said, "", _table(facts), "", _about(facts), *_prose(facts.integration.get("prose") or {})]
+        [
+            said,
+            "",
+            _render_outcome_table(facts),
+            "",
+            _format_footer(facts),
+            *_render_agent_text(facts.integration.get("prose") or {}),
+        ]
     )
 
 
-def _what(fixes: int, more: str, edits: int, noun: str) -> str:
+def _format_contents(fixes: int, more: str, edits: int, noun: str) -> str:
     """What of both there is."""
     parts = [
-        f"{count(fixes, 'fix', 'fixes')}{more}" if fixes else "",
-        count(edits, noun) if edits else "",
+        f"{format_count(fixes, 'fix', 'fixes')}{more}" if fixes else "",
+        format_count(edits, noun) if edits else "",
     ]
     return " and ".join(filter(None, parts))
 
 
-def _verdict(facts: Facts) -> str:
+def _format_verdict(facts: PullRequestFacts) -> str:
     data = facts.integration
-    where = f"{code(data['branch'])} ({code(str(data.get('delivered') or data['head'])[:10])})"
+    where = f"{format_code(data['branch'])} ({format_code(str(data.get('delivered') or data['head'])[:10])})"
     if data["verdict"] == "empty":
         return "⚪ **Nothing to merge.**"
     before = data.get("red_before") or []
-    mark = _MARKS.get(data["verdict"], f"**{text(data['verdict'])}**")
+    mark = _VERDICT_MARKS.get(data["verdict"], f"**{format_text(data['verdict'])}**")
     if data["verdict"] == "red":
         verb = "fails" if len(data["red"]) == 1 else "fail"
-        said = (
-            f"{count(len(data['red']), 'test')} that passed before {verb} at {code(str(data['head'])[:10])}"
-        )
-        return f"{mark} {said}; {code(data['branch'])} was not moved."
+        said = f"{format_count(len(data['red']), 'test')} that passed before {verb} at {format_code(str(data['head'])[:10])}"
+        return f"{mark} {said}; {format_code(data['branch'])} was not moved."
     if tests := data.get("tests"):
-        return f"{mark} {_passing(tests, where, len(before), len(data.get('flaky') or ()))}."
-    apart = f", apart from {count(len(before), 'test')} red before and still" if before else ""
+        return f"{mark} {_format_passing(tests, where, len(before), len(data.get('flaky') or ()))}."
+    apart = f", apart from {format_count(len(before), 'test')} red before and still" if before else ""
     return f"{mark} The whole suite passes on {where}{apart}."
 
 
-def _passing(tests: Row, where: str, still: int, flaky: int) -> str:
+def _format_passing(tests: Row, where: str, still: int, flaky: int) -> str:
     """How many tests pass, how many of them did not before, and how the others stand."""
     passed, green = tests["pass"], len(tests["green"])
     some = "All" if passed == tests["all"] else f"{passed:,} of"
-    said = f"{some} {count(tests['all'], 'test')} pass on {where}"
+    said = f"{some} {format_count(tests['all'], 'test')} pass on {where}"
     parts = [
         said + (f", {green:,} of them red before" if green else ""),
         f"{still:,} {'was' if still == 1 else 'were'} red before and still {'is' if still == 1 else 'are'}"
@@ -97,14 +110,14 @@ def _passing(tests: Row, where: str, still: int, flaky: int) -> str:
     return "; ".join(filter(None, parts))
 
 
-def _table(facts: Facts) -> str:
+def _render_outcome_table(facts: PullRequestFacts) -> str:
     """How tasks ended, by what we saw of them."""
     counts: dict[tuple[str, str], int] = {}
     for one in facts.tasks:
         key = str(one.outcome or one.state), str((one.check or {}).get("verdict") or "no receipt")
         counts[key] = counts.get(key, 0) + 1
-    outcomes = in_order({outcome for outcome, _ in counts}, _OUTCOMES)
-    verdicts = in_order({verdict for _, verdict in counts}, _VERDICTS)
+    outcomes = sort_known_first({outcome for outcome, _ in counts}, _OUTCOMES)
+    verdicts = sort_known_first({verdict for _, verdict in counts}, _VERDICTS)
     rows = [["tasks", *verdicts, "all"]]
     for outcome in outcomes:
         numbers = [counts.get((outcome, verdict), 0) for verdict in verdicts]
@@ -112,68 +125,66 @@ def _table(facts: Facts) -> str:
     totals = [sum(counts.get((outcome, verdict), 0) for outcome in outcomes) for verdict in verdicts]
     if len(outcomes) > 1:
         rows.append(["all", *map(str, totals), str(sum(totals))])
-    head_, *lines = (f"| {' | '.join(cell(value, 30) for value in row)} |" for row in rows)
+    head_, *lines = (f"| {' | '.join(format_cell(value, 30) for value in row)} |" for row in rows)
     return "\n".join([head_, f"|:--{'|--:' * (len(verdicts) + 1)}|", *lines])
 
 
-def _about(facts: Facts) -> str:
+def _format_footer(facts: PullRequestFacts) -> str:
     marks = [
-        f"{text(row['name'], 30)} {'✅' if row['ok'] else '❌' if row.get('was_ok', True) else 'as before'}"
+        f"{format_text(row['name'], 30)} {'✅' if row['ok'] else '❌' if row.get('was_ok', True) else 'as before'}"
         for row in facts.integration.get("checks") or ()
     ]
-    money = _total(facts).get("cost_usd")
-    parts = [*marks, *([f"${money:.2f}"] if money else []), *_wall(facts)]
+    money = _sum_usage(facts).get("cost_usd")
+    parts = [*marks, *([f"${money:.2f}"] if money else []), *_format_durations(facts)]
     where = f"paths are in `.mngr/runs/{facts.run}/`, pages: `mngr tmr report {facts.run}`"
     return " · ".join([*parts, where])  # fmt: skip
 
 
-def _prose(row: Row) -> list[str]:
+def _render_agent_text(row: Row) -> list[str]:
     """An agent's few paragraphs, as its own words."""
     words = str(row.get("words") or "")
-    some = [part for part in (text(one, _PROSE) for one in words[:_PROSE].split("\n\n")) if part][:4]
+    some = [part for part in (format_text(one, _MAX_PROSE) for one in words[:_MAX_PROSE].split("\n\n")) if part][:4]
     lines = [line for part in some for line in (">", f"> {part}")]
     return (
-        ["", f"> _{text(row.get('agent') or 'an agent', 80)} says:_ {lines[1][2:]}", *lines[2:]]
-        if some
-        else []
+        ["", f"> _{format_text(row.get('agent') or 'an agent', 80)} says:_ {lines[1][2:]}", *lines[2:]] if some else []
     )
 
 
 # What it took
 
 
-def suite(facts: Facts, level: int = 0) -> str:
+def render_suite(facts: PullRequestFacts, level: int = 0) -> str:
     """What else was seen of the suite."""
     lines = []
     for name, noun in (("red_before", "red before and still"), ("flaky", "seen both ways")):
         if rows := facts.integration.get(name):
-            lines.append(f"- {count(len(rows), 'test')} {noun}: {listed(rows, (10, 3)[min(level, 1)])}")
+            lines.append(f"- {format_count(len(rows), 'test')} {noun}: {format_list(rows, (10, 3)[min(level, 1)])}")
     if partly := facts.integration.get("partly"):
-        lines.append(f"- {count(partly, 'commit')} below the head: only the nearest tests were run there")
+        lines.append(f"- {format_count(partly, 'commit')} below the head: only the nearest tests were run there")
     return "## The suite\n\n" + "\n".join(lines) if lines else ""
 
 
-def spent(facts: Facts, level: int = 0) -> str:
+def render_cost(facts: PullRequestFacts, level: int = 0) -> str:
     """Money and time."""
     lines = []
-    total, kinds = _total(facts), _kinds(facts)
+    total, kinds = _sum_usage(facts), _sum_by_kind(facts)
     if kinds:
-        parts = ", ".join(f"{text(kind, 30)} {_money(used)}" for kind, used in kinds.items())
+        parts = ", ".join(f"{format_text(kind, 30)} {_format_money(used)}" for kind, used in kinds.items())
         read, wrote = total["input_tokens"], total["output_tokens"]
         lines.append(
-            f"- cost: {_money(total)} ({parts}); {read:,} tokens in, {wrote:,} out; agents: {code(facts.agent)}"
+            f"- cost: {_format_money(total)} ({parts}); {read:,} tokens in, {wrote:,} out; agents: {format_code(facts.agent)}"
         )
     data = facts.integration
     runs = data.get("runs") or {}
-    lines += [f"- agents: {one}" for one in _wall(facts)]
+    lines += [f"- agents: {one}" for one in _format_durations(facts)]
     lines.append(
-        f"- integration: {clock.length(round(data.get('seconds') or 0))}, {count(runs.get('processes', 0), 'test process', 'test processes')}, "
-        f"{count(runs.get('tests', 0), 'test run')}, {runs.get('cached', 0)} results known before"
+        f"- integration: {clock.format_duration(round(data.get('seconds') or 0))}, {format_count(runs.get('processes', 0), 'test process', 'test processes')}, "
+        f"{format_count(runs.get('tests', 0), 'test run')}, {runs.get('cached', 0)} results known before"
     )  # fmt: skip
     return "## Cost and time\n\n" + "\n".join(lines)
 
 
-def _kinds(facts: Facts) -> dict[str, Row]:
+def _sum_by_kind(facts: PullRequestFacts) -> dict[str, Row]:
     rows = [*(one.spend for one in facts.tasks), facts.integration.get("spend") or {}]
     found: dict[str, Row] = {}
     for row in rows:
@@ -182,29 +193,29 @@ def _kinds(facts: Facts) -> dict[str, Row]:
     return {kind: used for kind, used in found.items() if used}
 
 
-def _total(facts: Facts) -> Row:
+def _sum_usage(facts: PullRequestFacts) -> Row:
     total: Row = {}
-    for used in _kinds(facts).values():
+    for used in _sum_by_kind(facts).values():
         total = add_usage(total, used)
     return total
 
 
-def _money(used: Row) -> str:
+def _format_money(used: Row) -> str:
     cost = used.get("cost_usd")
     return "price not known" if cost is None else f"${cost:.2f}"
 
 
-def _wall(facts: Facts) -> list[str]:
-    began = [clock.parse_stamp(one.began_at) for one in facts.tasks if one.began_at]
-    ended = [clock.parse_stamp(one.ended_at) for one in facts.tasks if one.ended_at]
+def _format_durations(facts: PullRequestFacts) -> list[str]:
+    began = [clock.parse_timestamp(one.began_at) for one in facts.tasks if one.began_at]
+    ended = [clock.parse_timestamp(one.ended_at) for one in facts.tasks if one.ended_at]
     return (
-        [f"{clock.length(round(max(ended) - min(began)))} from the first task to the last"]
+        [f"{clock.format_duration(round(max(ended) - min(began)))} from the first task to the last"]
         if began and ended
         else []
     )
 
 
-def minds(facts: Facts, level: int = 0) -> str:
+def render_instructions(facts: PullRequestFacts, level: int = 0) -> str:
     """How to change it."""
     rows = (
         f'mngr tmr integrate {facts.run} --without CHANGE --reason "…"   # and the branch is made and tested again',

@@ -10,73 +10,77 @@ from typing import Any
 
 from mngr.api import Fleet
 from mngr.host import git
-from mngr.mapreduce.governor import Limits
+from mngr.mapreduce.governor import RunLimits
 from mngr.mapreduce.recipe import Judgement
 from mngr.mapreduce.run_dir import RunDir
 from mngr.mapreduce.run_state import RunState, Task, TaskState, add_usage
 from mngr.tmr.changes.changes import Change
-from mngr.tmr.commits import hostile
-from mngr.tmr.commits.trees import PLAIN
-from mngr.tmr.integrate.questions import MINDLESS, ask, heard, words
-from mngr.tmr.plan import Plan
-from mngr.tmr.prepare.prompt import quoted
+from mngr.tmr.commits import untrusted
+from mngr.tmr.commits.trees import GIT_SAFE_ARGS
+from mngr.tmr.integrate.questions import KINDS_WITHOUT_ANSWERS, ask_agents, make_row_announcer, read_answer
+from mngr.tmr.plan import RunPlan
+from mngr.tmr.prepare.prompt import quote_block
 
 Row = dict[str, Any]
 
 
 _ORDER, _PROSE = "order.json", "prose.md"
-_SHOWN = 20  # changes that are shown in full
-_LONGEST = 1500  # characters of prose
+_MAX_FULL_CHANGES = 20  # changes that are shown in full
+_MAX_PROSE = 1500  # characters of prose
 
 
 class Advisor:
     """An agent of some kind, for one run."""
 
     def __init__(
-        self, fleet: Fleet, run: RunDir, plan: Plan, kind: str, patience: float, say: Callable[[str], None]
+        self, fleet: Fleet, run: RunDir, plan: RunPlan, kind: str, patience: float, say: Callable[[str], None]
     ) -> None:  # fmt: skip
-        self._fleet, self._run, self._plan, self._kind, self._hear = fleet, run, plan, kind, heard(say)
-        self._limits = Limits(**plan.limits).replace(timeout=patience, deadline=patience)
-        self.spent: Row = {}
+        self._fleet, self._run, self._plan, self._kind, self._hear = (
+            fleet,
+            run,
+            plan,
+            kind,
+            make_row_announcer(say),
+        )
+        self._limits = RunLimits(**plan.limits).replace(timeout=patience, deadline=patience)
+        self.usage: Row = {}
 
-    def order(self, base: str, groups: Sequence[Sequence[Change]]) -> list[Row]:
+    def rank_groups(self, base: str, groups: Sequence[Sequence[Change]]) -> list[Row]:
         """Each group in the order in which a person should look at it, with the reason; none where no answer came."""
         if not groups:
             return []
         asked = [sorted(change.key for change in group) for group in groups]
-        one = self._ask("order", asked, base, self._order_prompt(groups), _ordering(groups))
+        one = self._ask("order", asked, base, self._build_order_prompt(groups), _make_order_reader(groups))
         rows = one.claim.get("order") or []
         keys = {change.id: change.key for group in groups for change in group}
         return [{**row, "keys": [keys[name] for name in row["changes"]], "agent": one.agent} for row in rows]
 
-    def prose(self, base: str, head: str, text: str) -> Row:
+    def write_summary(self, base: str, head: str, text: str) -> Row:
         """A paragraph on a pull request that says this, and whose it is; nothing where none came."""
-        one = self._ask("prose", [head], base, _prose_prompt(text), _written)
+        one = self._ask("prose", [head], base, _build_prose_prompt(text), _read_prose)
         said = one.claim.get("prose")
         return {"words": said, "agent": one.agent, "head": head} if said else {}
 
-    def _ask(
-        self, what: str, about: list[Any], base: str, prompt: str, read: Callable[[str], Judgement]
-    ) -> TaskState:
+    def _ask(self, what: str, about: list[Any], base: str, prompt: str, read: Callable[[str], Judgement]) -> TaskState:
         number = hashlib.sha256(json.dumps([base, self._kind, about]).encode()).hexdigest()[:6]
-        question = _Question(f"{what}-{number}", base, prompt, read)
-        state = ask(self._fleet, self._run, self._plan, self._limits, question, self._kind, self._hear)
+        question = _AdviceRecipe(f"{what}-{number}", base, prompt, read)
+        state = ask_agents(self._fleet, self._run, self._plan, self._limits, question, self._kind, self._hear)
         one = state.tasks[question.slug]
         if one.usage:
-            self.spent = add_usage(self.spent, one.usage)
+            self.usage = add_usage(self.usage, one.usage)
         return one
 
-    def _order_prompt(self, groups: Sequence[Sequence[Change]]) -> str:
+    def _build_order_prompt(self, groups: Sequence[Sequence[Change]]) -> str:
         parts = [
             "These fixes turn as many tests green as each other, by as many agents, at the same size and risk. Say in which order a "
             "person should look at those of a group, the one that matters most to users first, and why in one sentence."
         ]
-        left = _SHOWN
+        left = _MAX_FULL_CHANGES
         for number, group in enumerate(groups, 1):
             parts.append(f"Group {number}:")
             for change in group:
-                shown = f"\n\n{self._diff(change)}" if left > 0 else ""
-                parts.append(f"{change.id}, {hostile.clean(change.title)}{shown}")
+                shown = f"\n\n{self._read_diff(change)}" if left > 0 else ""
+                parts.append(f"{change.id}, {untrusted.clean_line(change.title)}{shown}")
                 left -= 1
         parts.append(
             f"Write to `$MNGR_OUTPUT_DIR/{_ORDER}` a JSON list with one object for each group: "
@@ -85,41 +89,46 @@ class Advisor:
         )
         return "\n\n".join(parts)
 
-    def _diff(self, change: Change) -> str:
+    def _read_diff(self, change: Change) -> str:
         plain = ("diff-tree", "-p", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
         done = git.run(
-            self._fleet.context.local, self._run.repo, *PLAIN, *plain, change.parent, change.commit
+            self._fleet.context.local_host,
+            self._run.repo,
+            *GIT_SAFE_ARGS,
+            *plain,
+            change.parent,
+            change.commit,
         )
-        return quoted(done.out.decode("utf-8", "replace"), "diff")
+        return quote_block(done.out.decode("utf-8", "replace"), "diff")
 
 
-def has_mind(kind: str | None) -> bool:
+def can_advise(kind: str | None) -> bool:
     """Whether a kind of agent can be asked for advice."""
-    return kind is not None and kind not in MINDLESS
+    return kind is not None and kind not in KINDS_WITHOUT_ANSWERS
 
 
-class _Question:
+class _AdviceRecipe:
     """The recipe: one task, whose answer is a file."""
 
     def __init__(self, slug: str, base: str, prompt: str, read: Callable[[str], Judgement]) -> None:
         self.slug, self._base, self._prompt, self._read = slug, base, prompt, read
 
-    def knows(self, slug: str) -> bool:
+    def has_task(self, slug: str) -> bool:
         """Whether a task is this one."""
         return slug == self.slug
 
-    def more(self, state: RunState) -> list[Row]:
+    def plan_rows(self, state: RunState) -> list[Row]:
         """The one."""
         if self.slug in state.tasks:
             return []
         data = {"spend": "advice"}
         return [{"type": "task", "task": Task(slug=self.slug, title=self.slug, data=data).to_dict()}]
 
-    def base(self, one: TaskState) -> str | None:
+    def choose_base(self, one: TaskState) -> str | None:
         """The code as it was."""
         return self._base
 
-    def prompt(self, one: TaskState) -> str:
+    def build_prompt(self, one: TaskState) -> str:
         """What is asked."""
         job = {"job": "advice", "task": self.slug, "test": "", "command": []}
         return f"{self._prompt}\n\n```mngr-job\n{json.dumps(job)}\n```\n"
@@ -128,7 +137,7 @@ class _Question:
         """Whether the file is what was asked for."""
         return self._read(os.path.join(folder, "outputs"))
 
-    def is_known(self, one: TaskState) -> bool:
+    def can_check_without_run(self, one: TaskState) -> bool:
         """There is nothing to run."""
         return True
 
@@ -136,22 +145,22 @@ class _Question:
         """Nor to see."""
         return None
 
-    def settle(self, one: TaskState) -> tuple[str, str | None]:
+    def decide_outcome(self, one: TaskState) -> tuple[str, str | None]:
         """advised, or failed where no answer came."""
         if one.claim.get("order") or one.claim.get("prose"):
             return "advised", None
         problem = str(one.claim.get("problem") or one.claim.get("closed") or "it did not answer")
-        return "failed", hostile.clean(problem.partition("\n")[0])
+        return "failed", untrusted.clean_line(problem.partition("\n")[0])
 
 
-def _ordering(groups: Sequence[Sequence[Change]]) -> Callable[[str], Judgement]:
+def _make_order_reader(groups: Sequence[Sequence[Change]]) -> Callable[[str], Judgement]:
     wanted = [sorted(change.id for change in group) for group in groups]
 
     def read(folder: str) -> Judgement:
-        text = words(os.path.join(folder, _ORDER))
+        text = read_answer(os.path.join(folder, _ORDER))
         try:
             rows = [
-                {"changes": [str(name) for name in row["changes"]], "reason": hostile.clean(str(row["reason"]), 300)}
+                {"changes": [str(name) for name in row["changes"]], "reason": untrusted.clean_line(str(row["reason"]), 300)}
                 for row in json.loads(text)
             ]  # fmt: skip
         except (ValueError, TypeError, KeyError):
@@ -165,18 +174,18 @@ def _ordering(groups: Sequence[Sequence[Change]]) -> Callable[[str], Judgement]:
     return read
 
 
-def _prose_prompt(text: str) -> str:
+def _build_prose_prompt(text: str) -> str:
     return (
         "This is a pull request, as it will be shown. Write the paragraph that stands at its top: what it does as a whole, and what a "
-        f"reviewer should look at first. At most {_LONGEST} characters of plain text, nothing that is not in it or in the code, no "
-        f"praise.\n\n{quoted(text, 'markdown')}\n\nWrite it to `$MNGR_OUTPUT_DIR/{_PROSE}`. Change nothing in the repository. Then stop."
+        f"reviewer should look at first. At most {_MAX_PROSE} characters of plain text, nothing that is not in it or in the code, no "
+        f"praise.\n\n{quote_block(text, 'markdown')}\n\nWrite it to `$MNGR_OUTPUT_DIR/{_PROSE}`. Change nothing in the repository. Then stop."
     )
 
 
-def _written(folder: str) -> Judgement:
-    text = words(os.path.join(folder, _PROSE)).strip()
+def _read_prose(folder: str) -> Judgement:
+    text = read_answer(os.path.join(folder, _PROSE)).strip()
     if not text:
         return Judgement(problem=f"There is nothing in `$MNGR_OUTPUT_DIR/{_PROSE}`.")
-    if len(text) > _LONGEST:
-        return Judgement(problem=f"`{_PROSE}` has {len(text)} characters; {_LONGEST} is the most.")
-    return Judgement(claim={"prose": hostile.clean_body(text)})
+    if len(text) > _MAX_PROSE:
+        return Judgement(problem=f"`{_PROSE}` has {len(text)} characters; {_MAX_PROSE} is the most.")
+    return Judgement(claim={"prose": untrusted.clean_body(text)})

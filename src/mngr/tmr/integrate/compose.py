@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mngr.base.model import Record
+from mngr.base.model import Struct
 from mngr.host.protocol import Host
 from mngr.tmr.changes.changes import Change
-from mngr.tmr.commits.hunks import Hunk, applied, are_apart, files_of
-from mngr.tmr.commits.trees import OURS, Reach, Row, Spec, blobs_of, merge_all, pick, trees_of, whole, write
+from mngr.tmr.commits.hunks import Hunk, apply_hunks, can_merge_hunks, list_file_edits
+from mngr.tmr.commits.trees import (
+    MNGR_AUTHOR,
+    CommitSpec,
+    PathChange,
+    PathSet,
+    cherry_pick,
+    list_trees,
+    make_tree_row,
+    merge_pairs,
+    read_blobs,
+    write_commits,
+)
 from mngr.tmr.verify.legacy.policy import sort_of
 
-_LARGEST = 1 << 20  # bytes of a text that we put together ourselves
-_RISKY = ("startup", "conftest", "ci", "lock", "config")
+_MAX_TEXT_BYTES = 1 << 20  # bytes of a text that we put together ourselves
+_RISKY_FILE_TYPES = ("startup", "conftest", "ci", "lock", "config")
 
 
-class Made(Record):
+class BranchCommit(Struct):
     """A commit of the branch."""
 
     commit: str
@@ -25,7 +36,7 @@ class Made(Record):
     subject: str
 
 
-class Conflict(Record):
+class ChangeConflict(Struct):
     """A change that does not go with those before it."""
 
     change: str
@@ -34,18 +45,18 @@ class Conflict(Record):
     reason: str
 
 
-class Composed(Record):
+class ComposedBranch(Struct):
     """A branch, and what did not go into it."""
 
     base: str
     head: str
     tree: str
-    commits: list[Made]
-    conflicts: list[Conflict]
-    already: list[str]  # ids of changes that found nothing left to do
+    commits: list[BranchCommit]
+    conflicts: list[ChangeConflict]
+    redundant: list[str]  # ids of changes that found nothing left to do
 
 
-def rank(
+def rank_changes(
     changes: Sequence[Change],
     blocks: Mapping[str, Sequence[str]] | None = None,
     advised: Sequence[str] = (),
@@ -57,7 +68,11 @@ def rank(
     place = {key: number for number, key in enumerate(advised)}
     waiting = sorted(
         changes,
-        key=lambda change: (*_weight(change, blocks or {}), place.get(change.key, len(place)), change.id),
+        key=lambda change: (
+            *_compute_evidence(change, blocks or {}),
+            place.get(change.key, len(place)),
+            change.id,
+        ),
     )
     known = {change.id for change in changes}
     found: list[Change] = []
@@ -71,210 +86,217 @@ def rank(
     return found
 
 
-def ties(changes: Sequence[Change], blocks: Mapping[str, Sequence[str]]) -> list[list[Change]]:
+def list_ties(changes: Sequence[Change], blocks: Mapping[str, Sequence[str]]) -> list[list[Change]]:
     """Fixes that no evidence sets apart, best first."""
     found: dict[tuple[int, ...], list[Change]] = {}
     for change in sorted(changes, key=lambda one: one.id):
         if change.kind == "fix":
-            found.setdefault(_weight(change, blocks), []).append(change)
+            found.setdefault(_compute_evidence(change, blocks), []).append(change)
     return [group for _, group in sorted(found.items(), key=lambda item: item[0]) if len(group) > 1]
 
 
-def _weight(change: Change, blocks: Mapping[str, Sequence[str]]) -> tuple[int, ...]:
+def _compute_evidence(change: Change, blocks: Mapping[str, Sequence[str]]) -> tuple[int, ...]:
     """Evidence: tests turned green, agents that found it, what users do that was wrong, risk, size."""
     shown = {block for test in change.turned for block in blocks.get(test, ())}
     size = change.size["added"] + change.size["removed"]
-    return -len(set(change.turned)), -len(change.agents), -len(shown), risk(change), size
+    return -len(set(change.turned)), -len(change.agents), -len(shown), compute_risk(change), size
 
 
-def risk(change: Change) -> int:
+def compute_risk(change: Change) -> int:
     """How much of a change asks for care: what was found about it, and files that decide about others."""
     noted = [row for row in change.findings if row["level"] == "note"]
-    return len(noted) + sum(sort_of(path).name in _RISKY for path in change.paths)
+    return len(noted) + sum(sort_of(path).name in _RISKY_FILE_TYPES for path in change.paths)
 
 
-def compose(local: Host, repo: str, base: str, chosen: Sequence[Change]) -> Composed:
+def compose_branch(local: Host, repo: str, base: str, chosen: Sequence[Change]) -> ComposedBranch:
     """The base, the chosen tests and texts as one commit, flagged ones each as one, then fixes each as one, in the given order."""
-    branch = _Branch(local, repo, base, chosen)
+    branch = _BranchBuilder(local, repo, base, chosen)
     plain = [change for change in chosen if change.kind == "test" and not change.flagged]
-    branch.together(plain)
+    branch.add_combined(plain)
     for kind in ("test", "fix"):
         for change in chosen:
             if change.kind == kind and (kind == "fix" or change.flagged):
-                branch.add(change)
-    return branch.end()
+                branch.add_single(change)
+    return branch.build()
 
 
-class _Branch:
+class _BranchBuilder:
     """A branch while it grows: commits whose paths nobody touched before them are made many at a time."""
 
     def __init__(self, local: Host, repo: str, base: str, chosen: Sequence[Change]) -> None:
         self._local, self._repo, self._base = local, repo, base
         names = [name for change in chosen for name in (change.parent, change.commit)]
-        self._head_tree, *trees = map(str, trees_of(local, repo, [base, *names]))
-        every = files_of(local, repo, list(zip(trees[::2], trees[1::2], strict=True)))
+        self._head_tree, *trees = map(str, list_trees(local, repo, [base, *names]))
+        every = list_file_edits(local, repo, list(zip(trees[::2], trees[1::2], strict=True)))
         self._files = {change.commit: files for change, files in zip(chosen, every, strict=True)}
-        self._texts = blobs_of(
-            local, repo, {one.row.old for some in every for one in some if one.is_plain}, _LARGEST
+        self._texts = read_blobs(
+            local,
+            repo,
+            {one.row.old for some in every for one in some if one.has_only_line_edits},
+            _MAX_TEXT_BYTES,
         )
-        self._lines: dict[str, list[Hunk]] = {}  # of files to which nothing else was done than this
+        self._applied_hunks: dict[str, list[Hunk]] = {}  # of files to which nothing else was done than this
         self._head = base
-        self._waiting: list[tuple[Spec, list[Change], str]] = []
-        self._touched = Reach()
-        self._in: dict[str, Change] = {}
-        self._made: list[Made] = []
-        self._conflicts: list[Conflict] = []
-        self._already: list[str] = []
+        self._pending_commits: list[tuple[CommitSpec, list[Change], str]] = []
+        self._touched_paths = PathSet()
+        self._included: dict[str, Change] = {}
+        self._commits: list[BranchCommit] = []
+        self._conflicts: list[ChangeConflict] = []
+        self._redundant: list[str] = []
 
-    def together(self, changes: Sequence[Change]) -> None:
+    def add_combined(self, changes: Sequence[Change]) -> None:
         """One commit of all that go together."""
-        rows: list[Row] = []
+        rows: list[PathChange] = []
         taken: list[Change] = []
         for change in changes:
-            more = self._with(change, rows)
+            more = self._merge_into_rows(change, rows)
             if more is not None:
                 rows = more
                 taken.append(change)
         if taken:
-            self._waiting.append((_spec_of_all(taken, rows), taken, "test"))
+            self._pending_commits.append((_make_combined_spec(taken, rows), taken, "test"))
 
-    def add(self, change: Change) -> None:
+    def add_single(self, change: Change) -> None:
         """One commit of one change."""
-        rows = self._with(change, [])
+        rows = self._merge_into_rows(change, [])
         if rows is not None:
             kind = "flagged" if change.kind == "test" else "fix"
-            self._waiting.append((_spec_of_one(change, rows), [change], kind))
+            self._pending_commits.append((_make_single_spec(change, rows), [change], kind))
 
-    def end(self) -> Composed:
+    def build(self) -> ComposedBranch:
         """The branch as it is now."""
-        self._flush()
-        return Composed(
-            base=self._base, head=self._head, tree=self._head_tree, commits=self._made, conflicts=self._conflicts,
-            already=self._already,
+        self._write_pending_commits()
+        return ComposedBranch(
+            base=self._base, head=self._head, tree=self._head_tree, commits=self._commits, conflicts=self._conflicts,
+            redundant=self._redundant,
         )  # fmt: skip
 
-    def _with(self, change: Change, rows: list[Row]) -> list[Row] | None:
+    def _merge_into_rows(self, change: Change, rows: list[PathChange]) -> list[PathChange] | None:
         """What a commit does with one more change in it; None when it does not go, or is there already."""
-        missing = [name for name in change.needs if name not in self._in]
+        missing = [name for name in change.needs if name not in self._included]
         if missing:
             reason = f"it needs {', '.join(missing)}, which is not there"
-            self._conflicts.append(Conflict(change=change.id, paths=[], others=missing, reason=reason))
+            self._conflicts.append(ChangeConflict(change=change.id, paths=[], others=missing, reason=reason))
             return None
-        quick = self._quickly(change)
+        quick = self._find_rows_without_merge(change)
         if quick is not None:
-            self._take(change)
+            self._record_change(change)
             return [*rows, *quick]
-        commit, tree = self._so_far(rows)
+        commit, tree = self._write_pending_tree(rows)
         if change.parent == self._base:
-            done = merge_all(self._local, self._repo, [(commit, change.commit)])[0]
+            done = merge_pairs(self._local, self._repo, [(commit, change.commit)])[0]
         else:
-            done = pick(self._local, self._repo, tree, change.parent, change.commit)
-        if done.paths:
-            self._conflicts.append(self._conflict(change, done.paths))
+            done = cherry_pick(self._local, self._repo, tree, change.parent, change.commit)
+        if done.conflict_paths:
+            self._conflicts.append(self._make_conflict(change, done.conflict_paths))
             return None
-        self._take(change)
+        self._record_change(change)
         for path in change.paths:
-            self._lines.pop(path, None)
+            self._applied_hunks.pop(path, None)
         if done.tree == tree:
-            self._already.append(change.id)
+            self._redundant.append(change.id)
             return None
-        return [whole(done.tree)]
+        return [make_tree_row(done.tree)]
 
-    def _quickly(self, change: Change) -> list[Row] | None:
+    def _find_rows_without_merge(self, change: Change) -> list[PathChange] | None:
         """What a change does where nobody was before it, or at lines far from theirs; None when git must merge."""
         if change.parent != self._base:
             return None
-        rows: list[Row] = []
+        rows: list[PathChange] = []
         lines: dict[str, list[Hunk]] = {}
         for file in self._files[change.commit]:
             path = file.row.path
-            is_plain = file.is_plain and file.row.old in self._texts
-            if not Reach([path]).meets(self._touched):
+            is_plain = file.has_only_line_edits and file.row.old in self._texts
+            if not PathSet([path]).has_overlap(self._touched_paths):
                 rows.append(file.row)
                 lines[path] = list(file.hunks or ()) if is_plain else []
-            elif is_plain and self._lines.get(path) and are_apart(self._lines[path], file.hunks or ()):
-                lines[path] = [*self._lines[path], *(file.hunks or ())]
+            elif (
+                is_plain
+                and self._applied_hunks.get(path)
+                and can_merge_hunks(self._applied_hunks[path], file.hunks or ())
+            ):
+                lines[path] = [*self._applied_hunks[path], *(file.hunks or ())]
                 text = self._texts[file.row.old].decode("utf-8", "surrogateescape")
-                data = applied(text, lines[path]).encode("utf-8", "surrogateescape")
-                rows.append(file.row.replace(data=data))
+                data = apply_hunks(text, lines[path]).encode("utf-8", "surrogateescape")
+                rows.append(file.row.replace(content=data))
             else:
                 return None
-        self._lines.update(lines)
+        self._applied_hunks.update(lines)
         return rows
 
-    def _take(self, change: Change) -> None:
-        self._in[change.id] = change
-        self._touched.add(change.paths)
+    def _record_change(self, change: Change) -> None:
+        self._included[change.id] = change
+        self._touched_paths.add(change.paths)
 
-    def _so_far(self, rows: list[Row]) -> tuple[str, str]:
+    def _write_pending_tree(self, rows: list[PathChange]) -> tuple[str, str]:
         """A commit that stands on the base, and its tree: the branch with a commit that is not made yet."""
-        self._flush()
+        self._write_pending_commits()
         if not rows:
             return self._head, self._head_tree
-        commit = write(self._local, self._repo, [Spec(parent=self._head, rows=rows)])
-        return commit[0], str(trees_of(self._local, self._repo, commit)[0])
+        commit = write_commits(self._local, self._repo, [CommitSpec(parent=self._head, rows=rows)])
+        return commit[0], str(list_trees(self._local, self._repo, commit)[0])
 
-    def _flush(self) -> None:
+    def _write_pending_commits(self) -> None:
         """Make the commits that wait."""
-        if not self._waiting:
+        if not self._pending_commits:
             return
         specs = [
             spec.replace(parent=f":{number}" if number else self._head)
-            for number, (spec, _, _) in enumerate(self._waiting)
+            for number, (spec, _, _) in enumerate(self._pending_commits)
         ]
-        commits = write(self._local, self._repo, specs)
-        trees = trees_of(self._local, self._repo, commits)
-        for (spec, changes, kind), commit, tree in zip(self._waiting, commits, trees, strict=True):
+        commits = write_commits(self._local, self._repo, specs)
+        trees = list_trees(self._local, self._repo, commits)
+        for (spec, changes, kind), commit, tree in zip(self._pending_commits, commits, trees, strict=True):
             ids, subject = [change.id for change in changes], spec.message.partition("\n")[0]
-            self._made.append(Made(commit=commit, tree=str(tree), changes=ids, kind=kind, subject=subject))
+            self._commits.append(BranchCommit(commit=commit, tree=str(tree), changes=ids, kind=kind, subject=subject))
         self._head, self._head_tree = commits[-1], str(trees[-1])
-        self._waiting = []
+        self._pending_commits = []
 
-    def _conflict(self, change: Change, paths: list[str]) -> Conflict:
+    def _make_conflict(self, change: Change, paths: list[str]) -> ChangeConflict:
         """Who is in the way: those that do not merge with it, or all that touch the same where none does alone."""
-        reach = Reach(paths)
-        near = [other for other in self._in.values() if Reach(other.paths).meets(reach)]
-        merged = merge_all(self._local, self._repo, [(change.commit, other.commit) for other in near])
-        alone = [other.id for other, done in zip(near, merged, strict=True) if done.paths]
+        reach = PathSet(paths)
+        near = [other for other in self._included.values() if PathSet(other.paths).has_overlap(reach)]
+        merged = merge_pairs(self._local, self._repo, [(change.commit, other.commit) for other in near])
+        alone = [other.id for other, done in zip(near, merged, strict=True) if done.conflict_paths]
         others = sorted(alone or [other.id for other in near])
         words = f"with {', '.join(others)}" if others else "with the base"
         reason = f"it does not merge {words}: {', '.join(paths)}"
-        return Conflict(change=change.id, paths=paths, others=others, reason=reason)
+        return ChangeConflict(change=change.id, paths=paths, others=others, reason=reason)
 
 
 # What commits say
 
 
-def _spec_of_all(changes: Sequence[Change], rows: list[Row]) -> Spec:
+def _make_combined_spec(changes: Sequence[Change], rows: list[PathChange]) -> CommitSpec:
     authors = {change.author for change in changes}
     tasks = {task for change in changes for task in change.tasks}
-    last = max((change.committed for change in changes), key=_seconds)
-    subject = f"[TEST/DOC] {_count(len(changes), 'change')} of {_count(len(tasks), 'task')}"
+    last = max((change.committed for change in changes), key=_parse_date)
+    subject = f"[TEST/DOC] {_format_count(len(changes), 'change')} of {_format_count(len(tasks), 'task')}"
     body = "\n".join(f"- {change.id} {change.title}" for change in changes)
-    return Spec(
+    return CommitSpec(
         parent="",
         rows=rows,
-        author=f"{authors.pop() if len(authors) == 1 else OURS} {last}",
-        committer=f"{OURS} {last}",
-        message=_message(subject, body, changes),
+        author=f"{authors.pop() if len(authors) == 1 else MNGR_AUTHOR} {last}",
+        committer=f"{MNGR_AUTHOR} {last}",
+        message=_format_message(subject, body, changes),
     )
 
 
-def _spec_of_one(change: Change, rows: list[Row]) -> Spec:
+def _make_single_spec(change: Change, rows: list[PathChange]) -> CommitSpec:
     body = change.body
     if change.flagged:
         noted = [row for row in change.findings if row["level"] == "note"]
         body += "\n\nLook at this:\n" + "\n".join(f"- {row['path']}: {row['what']}" for row in noted)
-    return Spec(
+    return CommitSpec(
         parent="",
         rows=rows,
         author=f"{change.author} {change.authored}",
-        committer=f"{OURS} {change.committed}",
-        message=_message(change.title, body, [change]),
+        committer=f"{MNGR_AUTHOR} {change.committed}",
+        message=_format_message(change.title, body, [change]),
     )
 
 
-def _message(subject: str, body: str, changes: Sequence[Change]) -> str:
+def _format_message(subject: str, body: str, changes: Sequence[Change]) -> str:
     makers = {maker.task: maker for change in changes for maker in change.made_by}
     rows = [f"Mngr-Change: {change.id}" for change in changes]
     rows += [f"Mngr-Task: {task}" for task in sorted(makers)]
@@ -285,9 +307,9 @@ def _message(subject: str, body: str, changes: Sequence[Change]) -> str:
     return "\n\n".join(filter(None, [subject, body.strip(), "\n".join(rows)])) + "\n"
 
 
-def _seconds(date: str) -> tuple[int, str]:
+def _parse_date(date: str) -> tuple[int, str]:
     return int(date.partition(" ")[0]), date
 
 
-def _count(number: int, noun: str) -> str:
+def _format_count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -9,41 +9,41 @@ from typing import Any
 from mngr.api import Fleet
 from mngr.mapreduce.journal import Journal
 from mngr.mapreduce.run_dir import RunDir
-from mngr.mapreduce.run_state import TaskState, fold, step
+from mngr.mapreduce.run_state import TaskState, apply_row, replay_rows
 from mngr.tmr.plan import load_plan
-from mngr.tmr.prepare.prepare import prepare
-from mngr.tmr.recipe import Tests
-from mngr.tmr.run import judges_of
+from mngr.tmr.prepare.prepare import prepare_run
+from mngr.tmr.recipe import TmrRecipe
+from mngr.tmr.run import open_clean_rooms
 
 
-def deepen(fleet: Fleet, run: RunDir, say: Callable[[str], None]) -> None:
+def make_full_receipts(fleet: Fleet, run: RunDir, say: Callable[[str], None]) -> None:
     """Make them, and write down what came of it: a claim that does not stand up to it is no longer confirmed. Raises MngrError."""
     plan = load_plan(run).replace(verify="full")
-    local = fleet.context.local
+    local = fleet.context.local_host
     with Journal(run.journal) as journal:
-        state = fold(journal.rows)
-        wanted = [one for one in state.in_state("settled") if _is_shallow(one)]
+        state = replay_rows(journal.rows)
+        wanted = [one for one in state.list_in_state("settled") if _has_quick_receipt(one)]
         if not wanted:
             return
-        judges = judges_of(fleet, run, plan)
-        prepared = prepare(local, run, plan, judges, journal, lambda row: None)
-        recipe = Tests(local, run, plan, prepared, judges, {})
+        judges = open_clean_rooms(fleet, run, plan)
+        prepared = prepare_run(local, run, plan, judges, journal, lambda row: None)
+        recipe = TmrRecipe(local, run, plan, prepared, judges, {})
 
         def check(one: TaskState) -> dict[str, Any] | None:
             return recipe.check(one)
 
         try:
-            with concurrent.futures.ThreadPoolExecutor(judges.at_once) as pool:
+            with concurrent.futures.ThreadPoolExecutor(judges.max_rooms) as pool:
                 for one, found in zip(wanted, pool.map(check, wanted), strict=True):
                     slug = one.task.slug
-                    after = step(state, journal.write("checked", slug=slug, check=found)).tasks[slug]
-                    outcome, reason = recipe.settle(after)
+                    after = apply_row(state, journal.write("checked", slug=slug, check=found)).tasks[slug]
+                    outcome, reason = recipe.decide_outcome(after)
                     journal.write("settled", slug=slug, outcome=outcome, reason=reason)
                     say(f"{slug}: {(found or {}).get('verdict')}, in full")
         finally:
-            judges.close()
+            judges.release_hosts()
 
 
-def _is_shallow(one: TaskState) -> bool:
+def _has_quick_receipt(one: TaskState) -> bool:
     check = one.check or {}
     return check.get("verdict") == "confirmed" and check.get("level") == "quick" and one.commit != one.base

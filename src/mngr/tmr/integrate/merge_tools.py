@@ -14,28 +14,44 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from mngr.base.config import Settings
 from mngr.base.errors import MngrError, UsageError
-from mngr.base.model import Record
+from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.mapreduce.run_dir import RunDir
-from mngr.tmr.changes.changes import Change, size_of
-from mngr.tmr.commits.hunks import files_of
-from mngr.tmr.commits.trees import OURS, PLAIN, Row, Spec, blobs_of, rows_of, trees_of, whole, write
-from mngr.tmr.result_cache import make_place
+from mngr.tmr.changes.changes import Change, measure_size
+from mngr.tmr.commits.hunks import list_file_edits
+from mngr.tmr.commits.trees import (
+    GIT_SAFE_ARGS,
+    MNGR_AUTHOR,
+    CommitSpec,
+    PathChange,
+    diff_trees,
+    list_trees,
+    make_tree_row,
+    read_blobs,
+    write_commits,
+)
+from mngr.tmr.result_cache import make_cache_dir
 
 MERGIRAF = "mergiraf merge {base} {ours} {theirs} -p {path} -o {out}"
-_CLEAN = ("env", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_ATTR_NOSYSTEM=1", "git")
-_RERERE = (*PLAIN, "-c", "rerere.enabled=true", "-c", "rerere.autoUpdate=false", "rerere")
-_CACHE = "rr-cache"
-_LARGEST = 1 << 20  # bytes of a file
-_PATIENCE = 60.0  # seconds for a tool and one file
-_FILES = ("100644", "100755")
-_IMAGE = re.compile(r"(?:pre|post)image(?:\.\d+)?")
-_PLACE = re.compile(r"\{(base|ours|theirs|out|path)\}")
+_GIT_WITHOUT_CONFIG = (
+    "env",
+    "GIT_CONFIG_GLOBAL=/dev/null",
+    "GIT_CONFIG_NOSYSTEM=1",
+    "GIT_ATTR_NOSYSTEM=1",
+    "git",
+)
+_RERERE_ARGS = (*GIT_SAFE_ARGS, "-c", "rerere.enabled=true", "-c", "rerere.autoUpdate=false", "rerere")
+_RERERE_CACHE_DIR = "rr-cache"
+_MAX_FILE_BYTES = 1 << 20  # bytes of a file
+_TOOL_TIMEOUT = 60.0  # seconds for a tool and one file
+_FILE_MODES = ("100644", "100755")
+_RERERE_IMAGE = re.compile(r"(?:pre|post)image(?:\.\d+)?")
+_PLACEHOLDER = re.compile(r"\{(base|ours|theirs|out|path)\}")
 _MARKER = re.compile(rb"^(?:<{7}(?: .*)?|\|{7}(?: .*)?|={7}|>{7}(?: .*)?)\r?$", re.MULTILINE)
 
 
-class _Spot(Record):
+class _ConflictedFile(Struct):
     """A file that two sides changed at one place."""
 
     path: str
@@ -45,15 +61,15 @@ class _Spot(Record):
     marked: bytes
 
 
-class _Clash(Record):
+class _MergeConflict(Struct):
     """How a change and a commit meet: git's tree, and where it has markers."""
 
     tree: str
     paths: list[str]
-    spots: list[_Spot] | None  # None: it is about more than lines of files
+    files: list[_ConflictedFile] | None  # None: it is about more than lines of files
 
 
-def tool_of(settings: Settings) -> str | None:
+def find_merge_tool(settings: Settings) -> str | None:
     """The user's merge tool as a command with places in braces; UsageError when it is none."""
     given = settings.get("tmr.merge_tool")
     if given is None:
@@ -64,9 +80,7 @@ def tool_of(settings: Settings) -> str | None:
         raise UsageError(f"tmr.merge_tool: {error}", f"for example: {MERGIRAF}") from None
     if not words:
         return None
-    if shutil.which(words[0]) is None or not {"base", "ours", "theirs", "out"} <= set(
-        _PLACE.findall(str(given))
-    ):
+    if shutil.which(words[0]) is None or not {"base", "ours", "theirs", "out"} <= set(_PLACEHOLDER.findall(str(given))):
         raise UsageError(
             f"tmr.merge_tool: {given!r} is no command with {{base}} {{ours}} {{theirs}} {{out}}",
             f"for example: {MERGIRAF}",
@@ -74,83 +88,83 @@ def tool_of(settings: Settings) -> str | None:
     return str(given)
 
 
-def by_git(local: Host, run: RunDir, head: str, change: Change, tool: str | None) -> tuple[str, str] | None:
+def find_known_resolution(
+    local: Host, run: RunDir, head: str, change: Change, tool: str | None
+) -> tuple[str, str] | None:
     """The tree of a commit and a change that did not merge, and who knew it: `rerere` or `tool`; None when neither.
 
     It is `git` where there is nothing to know, because what was in its way is not there.
     """
-    clash = _clash(local, run.repo, head, change)
+    clash = _merge_with_markers(local, run.repo, head, change)
     if not clash.paths:
         return clash.tree, "git"
-    if not clash.spots:
+    if not clash.files:
         return None
-    known = _replayed(local, run, clash.spots)
-    rest = [spot for spot in clash.spots if spot.path not in known]
+    known = _replay_resolutions(local, run, clash.files)
+    rest = [spot for spot in clash.files if spot.path not in known]
     for spot in rest:
-        text = _by_tool(local, tool, spot) if tool else None
+        text = _run_merge_tool(local, tool, spot) if tool else None
         if text is None:
             return None
         known[spot.path] = text
     rows = [
-        Row(
+        PathChange(
             path=spot.path,
             old_mode=spot.mode,
             new_mode=spot.mode,
             old="",
             new="",
             status="M",
-            data=known[spot.path],
+            content=known[spot.path],
         )
-        for spot in clash.spots
+        for spot in clash.files
     ]
-    commit = write(local, run.repo, [Spec(parent=head, rows=[whole(clash.tree), *rows])])
-    return str(trees_of(local, run.repo, commit)[0]), "tool" if rest else "rerere"
+    commit = write_commits(local, run.repo, [CommitSpec(parent=head, rows=[make_tree_row(clash.tree), *rows])])
+    return str(list_trees(local, run.repo, commit)[0]), "tool" if rest else "rerere"
 
 
-def record(local: Host, run: RunDir, head: str, change: Change, tree: str) -> None:
+def record_resolution(local: Host, run: RunDir, head: str, change: Change, tree: str) -> None:
     """Remember how a change was merged with a commit, for the next time that the same lines meet."""
-    clash = _clash(local, run.repo, head, change)
-    rows = {row.path: row for row in rows_of(local, run.repo, [(clash.tree, tree)])[0]}
-    texts = blobs_of(local, run.repo, {row.new for row in rows.values()}, _LARGEST)
+    clash = _merge_with_markers(local, run.repo, head, change)
+    rows = {row.path: row for row in diff_trees(local, run.repo, [(clash.tree, tree)])[0]}
+    texts = read_blobs(local, run.repo, {row.new for row in rows.values()}, _MAX_FILE_BYTES)
     done: dict[str, bytes] = {}
-    for spot in clash.spots or ():
+    for spot in clash.files or ():
         row = rows.get(spot.path)
-        if row is None or row.new_mode not in _FILES or row.new not in texts:
+        if row is None or row.new_mode not in _FILE_MODES or row.new not in texts:
             continue
         if not has_markers(texts[row.new], spot.texts.values()):
             done[spot.path] = texts[row.new]
     if done:
-        _taught(local, run, [spot for spot in clash.spots or () if spot.path in done], done)
+        _teach_rerere(local, run, [spot for spot in clash.files or () if spot.path in done], done)
 
 
-def marked(local: Host, repo: str, head: str, change: Change) -> tuple[str, list[str]]:
+def commit_with_markers(local: Host, repo: str, head: str, change: Change) -> tuple[str, list[str]]:
     """A commit on `head` with the change in it, as far as git can put it there, and the paths where it cannot."""
-    clash = _clash(local, repo, head, change)
-    spec = Spec(
+    clash = _merge_with_markers(local, repo, head, change)
+    spec = CommitSpec(
         parent=head,
-        rows=[whole(clash.tree)],
-        committer=f"{OURS} {change.committed}",
+        rows=[make_tree_row(clash.tree)],
+        committer=f"{MNGR_AUTHOR} {change.committed}",
         message=f"{change.title}\n\nNot merged yet: {', '.join(clash.paths)}\n",
     )
-    return write(local, repo, [spec])[0], clash.paths
+    return write_commits(local, repo, [spec])[0], clash.paths
 
 
-def resolved(
-    local: Host, repo: str, change: Change, head: str, tree: str, others: Sequence[Change]
-) -> Change:
+def rebuild_change(local: Host, repo: str, change: Change, head: str, tree: str, others: Sequence[Change]) -> Change:
     """The change anew, as what it does to `head`; it does not go without those that it was merged with."""
-    spec = Spec(
+    spec = CommitSpec(
         parent=head,
-        rows=[whole(tree)],
+        rows=[make_tree_row(tree)],
         author=f"{change.author} {change.authored}",
-        committer=f"{OURS} {change.committed}",
+        committer=f"{MNGR_AUTHOR} {change.committed}",
         message=change.title,
     )
-    commit = write(local, repo, [spec])[0]
-    pairs = [(str(trees_of(local, repo, [head])[0]), tree)]
-    paths = sorted(row.path for row in rows_of(local, repo, pairs)[0])
+    commit = write_commits(local, repo, [spec])[0]
+    pairs = [(str(list_trees(local, repo, [head])[0]), tree)]
+    paths = sorted(row.path for row in diff_trees(local, repo, pairs)[0])
     return change.replace(
-        commit=commit, parent=head, paths=paths, size=size_of(files_of(local, repo, pairs)[0]),
+        commit=commit, parent=head, paths=paths, size=measure_size(list_file_edits(local, repo, pairs)[0]),
         needs=sorted({*change.needs, *(other.id for other in others)}),
     )  # fmt: skip
 
@@ -164,112 +178,120 @@ def has_markers(text: bytes, sides: Iterable[bytes]) -> bool:
 # How they meet
 
 
-def _clash(local: Host, repo: str, head: str, change: Change) -> _Clash:
-    above = str(trees_of(local, repo, [head])[0])
-    stand = write(local, repo, [Spec(parent=change.parent, rows=[whole(above)])])[0]
+def _merge_with_markers(local: Host, repo: str, head: str, change: Change) -> _MergeConflict:
+    above = str(list_trees(local, repo, [head])[0])
+    stand = write_commits(local, repo, [CommitSpec(parent=change.parent, rows=[make_tree_row(above)])])[0]
     words = ("merge-tree", "--write-tree", "-z", "--no-messages", stand, change.commit)
-    done = git.run(local, repo, *PLAIN, *words, by=_CLEAN)
+    done = git.run(local, repo, *GIT_SAFE_ARGS, *words, by=_GIT_WITHOUT_CONFIG)
     if done.code not in (0, 1):
-        raise MngrError(f"git merge-tree failed in {repo}: {done.problem}", git.hint(done.problem))
+        raise MngrError(f"git merge-tree failed in {repo}: {done.error_line}", git.suggest_hint(done.error_line))
     tree, *rows = done.out.decode("utf-8", "surrogateescape").split("\0")
     stages: dict[str, dict[int, tuple[str, str]]] = {}
     for row in filter(None, rows):
         facts, _, path = row.partition("\t")
         mode, name, stage = facts.split(" ")
         stages.setdefault(path, {})[int(stage)] = mode, name
-    return _Clash(tree=tree, paths=sorted(stages), spots=_spots(local, repo, above, tree, stages))
+    return _MergeConflict(
+        tree=tree, paths=sorted(stages), files=_find_conflicted_files(local, repo, above, tree, stages)
+    )
 
 
-def _spots(
+def _find_conflicted_files(
     local: Host, repo: str, above: str, tree: str, stages: Mapping[str, dict[int, tuple[str, str]]]
-) -> list[_Spot] | None:
+) -> list[_ConflictedFile] | None:
     """The files with markers; None when there is one that git did not mark."""
-    rows = {row.path: row for row in rows_of(local, repo, [(above, tree)])[0]}
+    rows = {row.path: row for row in diff_trees(local, repo, [(above, tree)])[0]}
     names = {name for some in stages.values() for _, name in some.values()}
     names |= {rows[path].new for path in stages if path in rows}
-    texts = blobs_of(local, repo, names, _LARGEST)
-    found: list[_Spot] = []
+    texts = read_blobs(local, repo, names, _MAX_FILE_BYTES)
+    found: list[_ConflictedFile] = []
     for path, some in sorted(stages.items()):
         row = rows.get(path)
         sides = {stage: texts[name] for stage, (_, name) in some.items() if name in texts}
-        is_text = {2, 3} <= sides.keys() == some.keys() and all(mode in _FILES for mode, _ in some.values())
-        if not is_text or row is None or row.new_mode not in _FILES or row.new not in texts:
+        is_text = {2, 3} <= sides.keys() == some.keys() and all(mode in _FILE_MODES for mode, _ in some.values())
+        if not is_text or row is None or row.new_mode not in _FILE_MODES or row.new not in texts:
             return None
         if some[2][0] != some[3][0] or not has_markers(texts[row.new], sides.values()):
             return None
-        found.append(_Spot(path=path, stages=some, mode=row.new_mode, texts=sides, marked=texts[row.new]))
+        found.append(_ConflictedFile(path=path, stages=some, mode=row.new_mode, texts=sides, marked=texts[row.new]))
     return found
 
 
 # What git remembers
 
 
-def _replayed(local: Host, run: RunDir, spots: Sequence[_Spot]) -> dict[str, bytes]:
+def _replay_resolutions(local: Host, run: RunDir, spots: Sequence[_ConflictedFile]) -> dict[str, bytes]:
     """The files that went the same way before."""
     with tempfile.TemporaryDirectory(prefix="mngr-merge-") as place:
-        cache = _begun(local, run.repo, place, spots)
-        taken = [_copied(source, cache, os.listdir(cache)) for source in _caches(local, run)]
+        cache = _prepare_rerere(local, run.repo, place, spots)
+        taken = [_copy_entries(source, cache, os.listdir(cache)) for source in _list_rerere_caches(local, run)]
         if not any(taken):
             return {}
         os.unlink(os.path.join(place, ".git", "MERGE_RR"))
-        git.must(local, place, *_RERERE, by=_CLEAN)
-        found = {spot.path: _read(os.path.join(place, str(at))) for at, spot in enumerate(spots)}
+        git.run_checked(local, place, *_RERERE_ARGS, by=_GIT_WITHOUT_CONFIG)
+        found = {spot.path: _read_file(os.path.join(place, str(at))) for at, spot in enumerate(spots)}
     sides = {spot.path: spot.texts.values() for spot in spots}
-    return {
-        path: text for path, text in found.items() if text is not None and not has_markers(text, sides[path])
-    }
+    return {path: text for path, text in found.items() if text is not None and not has_markers(text, sides[path])}
 
 
-def _taught(local: Host, run: RunDir, spots: Sequence[_Spot], done: Mapping[str, bytes]) -> None:
+def _teach_rerere(local: Host, run: RunDir, spots: Sequence[_ConflictedFile], done: Mapping[str, bytes]) -> None:
     with tempfile.TemporaryDirectory(prefix="mngr-merge-") as place:
-        cache = _begun(local, run.repo, place, spots)
+        cache = _prepare_rerere(local, run.repo, place, spots)
         for at, spot in enumerate(spots):
-            _write(os.path.join(place, str(at)), done[spot.path])
-        git.must(local, place, *_RERERE, by=_CLEAN)
-        _copied(cache, make_place(run.root, _CACHE), os.listdir(cache))
+            _write_file(os.path.join(place, str(at)), done[spot.path])
+        git.run_checked(local, place, *_RERERE_ARGS, by=_GIT_WITHOUT_CONFIG)
+        _copy_entries(cache, make_cache_dir(run.root, _RERERE_CACHE_DIR), os.listdir(cache))
 
 
-def _begun(local: Host, repo: str, place: str, spots: Sequence[_Spot]) -> str:
+def _prepare_rerere(local: Host, repo: str, place: str, spots: Sequence[_ConflictedFile]) -> str:
     """A work tree of ours in which these files do not merge, and git has looked at them; where it keeps what it saw."""
-    form = git.must(local, repo, "rev-parse", "--show-object-format", by=_CLEAN)
+    form = git.run_checked(local, repo, "rev-parse", "--show-object-format", by=_GIT_WITHOUT_CONFIG)
     words = ("init", "--quiet", "--template=", f"--object-format={form}")
-    git.must(local, place, *PLAIN, *words, by=_CLEAN)
+    git.run_checked(local, place, *GIT_SAFE_ARGS, *words, by=_GIT_WITHOUT_CONFIG)
     inside = os.path.join(place, ".git")
     os.makedirs(os.path.join(inside, "objects", "info"), exist_ok=True)
     objects = os.path.join(os.path.abspath(repo), "objects")
-    _write(os.path.join(inside, "objects", "info", "alternates"), os.fsencode(objects) + b"\n")
+    _write_file(os.path.join(inside, "objects", "info", "alternates"), os.fsencode(objects) + b"\n")
     rows = ""
     for at, spot in enumerate(spots):
-        _write(os.path.join(place, str(at)), spot.marked)
+        _write_file(os.path.join(place, str(at)), spot.marked)
         rows += "".join(f"{mode} {name} {stage}\t{at}\n" for stage, (mode, name) in spot.stages.items())
-    git.must(local, place, *PLAIN, "update-index", "--index-info", stdin=rows.encode(), by=_CLEAN)
-    git.must(local, place, *_RERERE, by=_CLEAN)
-    cache = os.path.join(inside, _CACHE)
+    git.run_checked(
+        local,
+        place,
+        *GIT_SAFE_ARGS,
+        "update-index",
+        "--index-info",
+        stdin=rows.encode(),
+        by=_GIT_WITHOUT_CONFIG,
+    )
+    git.run_checked(local, place, *_RERERE_ARGS, by=_GIT_WITHOUT_CONFIG)
+    cache = os.path.join(inside, _RERERE_CACHE_DIR)
     os.makedirs(cache, exist_ok=True)
     return cache
 
 
-def _caches(local: Host, run: RunDir) -> list[str]:
+def _list_rerere_caches(local: Host, run: RunDir) -> list[str]:
     """Where such things are kept: ours, and the user's own, which comes last and so counts."""
-    found = [os.path.join(run.root, ".mngr", "cache", _CACHE)]
+    found = [os.path.join(run.root, ".mngr", "cache", _RERERE_CACHE_DIR)]
     repo = git.find_repo(local, run.root)
-    return [*found, os.path.join(repo.common_dir, _CACHE)] if repo else found
+    return [*found, os.path.join(repo.common_dir, _RERERE_CACHE_DIR)] if repo else found
 
 
-def _copied(source: str, target: str, names: Iterable[str]) -> bool:
+def _copy_entries(source: str, target: str, names: Iterable[str]) -> bool:
     """Copy what is known under these names; whether there was something."""
     is_any = False
     for name in names:
         try:
-            images = [one for one in os.listdir(os.path.join(source, name)) if _IMAGE.fullmatch(one)]
+            images = [one for one in os.listdir(os.path.join(source, name)) if _RERERE_IMAGE.fullmatch(one)]
         except OSError:
             continue
-        texts = {one: _read(os.path.join(source, name, one)) for one in images}
+        texts = {one: _read_file(os.path.join(source, name, one)) for one in images}
         if "postimage" not in texts or None in texts.values():
             continue
         fresh = tempfile.mkdtemp(prefix="new-", dir=target)
         for one, text in texts.items():
-            _write(os.path.join(fresh, one), text or b"")
+            _write_file(os.path.join(fresh, one), text or b"")
         shutil.rmtree(os.path.join(target, name), ignore_errors=True)
         os.rename(fresh, os.path.join(target, name))
         is_any = True
@@ -279,37 +301,35 @@ def _copied(source: str, target: str, names: Iterable[str]) -> bool:
 # What a tool says
 
 
-def _by_tool(local: Host, tool: str, spot: _Spot) -> bytes | None:
+def _run_merge_tool(local: Host, tool: str, spot: _ConflictedFile) -> bytes | None:
     """What the user's tool makes of a file; None when it does not know either."""
     ending = os.path.splitext(spot.path)[1]
     ending = ending if re.fullmatch(r"\.\w{1,12}", ending, re.ASCII) else ""
     with tempfile.TemporaryDirectory(prefix="mngr-merge-") as place:
         paths = {name: os.path.join(place, name + ending) for name in ("base", "ours", "theirs", "out")}
         for stage, name in enumerate(("base", "ours", "theirs"), 1):
-            _write(paths[name], spot.texts.get(stage, b""))
+            _write_file(paths[name], spot.texts.get(stage, b""))
         paths["path"] = f"./{spot.path}" if spot.path.startswith("-") else spot.path
-        argv = [_PLACE.sub(lambda found: paths[found[1]], word) for word in shlex.split(tool)]
+        argv = [_PLACEHOLDER.sub(lambda found: paths[found[1]], word) for word in shlex.split(tool)]
         try:
-            done = local.run(
-                ["sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", place, *argv], timeout=_PATIENCE
-            )
+            done = local.run(["sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", place, *argv], timeout=_TOOL_TIMEOUT)
         except MngrError:
             return None
-        text = _read(paths["out"]) if done.code == 0 else None
+        text = _read_file(paths["out"]) if done.code == 0 else None
     return None if text is None or has_markers(text, spot.texts.values()) else text
 
 
-def _read(path: str) -> bytes | None:
+def _read_file(path: str) -> bytes | None:
     """A file that is one, and not too large."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
     with os.fdopen(fd, "rb") as file:
-        text = file.read(_LARGEST + 1)
-    return text if len(text) <= _LARGEST else None
+        text = file.read(_MAX_FILE_BYTES + 1)
+    return text if len(text) <= _MAX_FILE_BYTES else None
 
 
-def _write(path: str, text: bytes) -> None:
+def _write_file(path: str, text: bytes) -> None:
     with open(path, "wb") as file:
         file.write(text)

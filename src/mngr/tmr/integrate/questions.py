@@ -11,47 +11,47 @@ from typing import Any, Protocol
 
 from mngr.api import Fleet
 from mngr.mapreduce import host_costs
-from mngr.mapreduce.governor import Limits
+from mngr.mapreduce.governor import RunLimits
 from mngr.mapreduce.journal import Journal, read_journal
 from mngr.mapreduce.recipe import Recipe
 from mngr.mapreduce.run_dir import RunDir
-from mngr.mapreduce.run_state import RunState, add_usage, fold
-from mngr.mapreduce.scheduler import Engine
-from mngr.tmr.commits import hostile
-from mngr.tmr.plan import Plan
-from mngr.tmr.run import wish_of
+from mngr.mapreduce.run_state import RunState, add_usage, replay_rows
+from mngr.mapreduce.scheduler import Scheduler
+from mngr.tmr.commits import untrusted
+from mngr.tmr.plan import RunPlan
+from mngr.tmr.run import build_agent_options
 
-MINDLESS = ("mechanic", "command")  # kinds that cannot be asked
+KINDS_WITHOUT_ANSWERS = ("mechanic", "command")  # kinds that cannot be asked
 SCRIPTED = "player"  # can, by those who want one: it knows what it was told beforehand
 
 
-class Questions(Recipe, Protocol):
+class QuestionRecipe(Recipe, Protocol):
     """What is asked."""
 
-    def knows(self, slug: str) -> bool:
+    def has_task(self, slug: str) -> bool:
         """Whether a task is about one of these."""
         ...
 
 
-def ask(
-    fleet: Fleet, run: RunDir, plan: Plan, limits: Limits, questions: Questions, kind: str | None,
+def ask_agents(
+    fleet: Fleet, run: RunDir, plan: RunPlan, limits: RunLimits, questions: QuestionRecipe, kind: str | None,
     say: Callable[[dict[str, Any]], None],
 ) -> RunState:  # fmt: skip
     """Ask until all is answered or given up; `kind` is that of agents which are made for it.
 
     `limits` are those of one question in time, and in money those of the whole run, of which what it has spent is taken off.
     """
-    place = place_of(run)
-    wish = wish_of(plan).replace(transfer="mirror")
+    place = get_questions_dir(run)
+    wish = build_agent_options(plan).replace(transfer="mirror")
     if kind is not None and kind != plan.agent:
         wish = wish.replace(agent=kind, args=[])
     with Journal(place.journal) as journal:
-        _drop(fleet, journal, questions)
-        left = limits.replace(**_left(run, limits), canary=0)
-        return Engine(fleet, place, journal, questions, wish, left, say).run()
+        _close_obsolete(fleet, journal, questions)
+        left = limits.replace(**_compute_remaining_limits(run, limits), canary=0)
+        return Scheduler(fleet, place, journal, questions, wish, left, say).run()
 
 
-def place_of(run: RunDir) -> RunDir:
+def get_questions_dir(run: RunDir) -> RunDir:
     """The folder of the questions of a run, with the run's own repository."""
     place = RunDir(run.root, run.name)
     place.path = os.path.join(run.path, "integrate")
@@ -61,7 +61,7 @@ def place_of(run: RunDir) -> RunDir:
     return place
 
 
-def heard(say: Callable[[str], None]) -> Callable[[dict[str, Any]], None]:
+def make_row_announcer(say: Callable[[str], None]) -> Callable[[dict[str, Any]], None]:
     """What is said of the rows of that journal."""
 
     def hear(row: dict[str, Any]) -> None:
@@ -73,12 +73,12 @@ def heard(say: Callable[[str], None]) -> Callable[[dict[str, Any]], None]:
     return hear
 
 
-def first_line(path: str) -> str:
+def read_first_line(path: str) -> str:
     """Of a file that an agent may have left."""
-    return hostile.clean(words(path).partition("\n")[0][:1000])
+    return untrusted.clean_line(read_answer(path).partition("\n")[0][:1000])
 
 
-def words(path: str, most: int = 20000) -> str:
+def read_answer(path: str, most: int = 20000) -> str:
     """A text that an agent may have left; empty where it left none, or something else."""
     if os.path.islink(path) or not os.path.isfile(path):
         return ""
@@ -86,29 +86,27 @@ def words(path: str, most: int = 20000) -> str:
         return file.read(most)
 
 
-def _left(run: RunDir, limits: Limits) -> dict[str, Any]:
+def _compute_remaining_limits(run: RunDir, limits: RunLimits) -> dict[str, Any]:
     """What the run itself has left of its money and tokens."""
     used: dict[str, Any] = {}
-    state = fold(read_journal(run.journal))
+    state = replay_rows(read_journal(run.journal))
     for one in state.tasks.values():
         used = add_usage(used, {**one.usage, "cost_usd": one.usage.get("cost_usd") or 0.0})
     tokens = sum(used.get(key) or 0 for key in ("input_tokens", "output_tokens", "cache_write_tokens"))
     left: dict[str, Any] = {}
     if limits.budget is not None:
         left["budget"] = max(
-            0.0, limits.budget - (used.get("cost_usd") or 0.0) - host_costs.cost(state.hosts.values())
+            0.0, limits.budget - (used.get("cost_usd") or 0.0) - host_costs.sum_costs(state.hosts.values())
         )
     if limits.max_tokens is not None:
         left["max_tokens"] = max(0, limits.max_tokens - tokens)
     return left
 
 
-def _drop(fleet: Fleet, journal: Journal, questions: Questions) -> None:
+def _close_obsolete(fleet: Fleet, journal: Journal, questions: QuestionRecipe) -> None:
     """Close what was asked once and nobody wants to know any more."""
-    for one in fold(journal.rows).tasks.values():
-        if one.state != "settled" and not questions.knows(one.task.slug):
+    for one in replay_rows(journal.rows).tasks.values():
+        if one.state != "settled" and not questions.has_task(one.task.slug):
             if one.agent is not None:
                 fleet.stop([one.agent])
-            journal.write(
-                "settled", slug=one.task.slug, outcome="unmerged", reason="it is not asked any more"
-            )
+            journal.write("settled", slug=one.task.slug, outcome="unmerged", reason="it is not asked any more")

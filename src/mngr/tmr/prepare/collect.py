@@ -5,54 +5,58 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mngr.base.model import Record
-from mngr.tmr.cleanroom.rooms import Ran, Room
-from mngr.tmr.cleanroom.test_run import PROBE, Failure, Test, failure_of, near
+from mngr.base.model import Struct
+from mngr.tmr.cleanroom.clean_rooms import CleanRoom, CommandOutcome
+from mngr.tmr.cleanroom.test_run import PROBE_ARGS, Failure, TestFunction, make_paths_relative, parse_failure
 
-TIMEOUT = 600.0
+COLLECT_TIMEOUT = 600.0
 
 
-class Collected(Record):
+class CollectedTests(Struct):
     """All tests in pytest's order, or what stands in the way of knowing them."""
 
-    tests: list[Test]
+    tests: list[TestFunction]
     errors: list[str]  # for people
     failures: list[Failure] = []  # the same, as data
     resolved: dict[str, Any] = {}  # where the project's packages and programs lead: see resolve.problems
-    strays: list[str] = []  # modules that came from the user's checkout
+    checkout_modules: list[str] = []  # modules that came from the user's checkout
     python: str = ""
     pytest: str = ""
     command: list[str] = []
 
 
-def collect(
-    room: Room,
+def collect_tests(
+    room: CleanRoom,
     pytest: Sequence[str],
     paths: Sequence[str] = (),
     args: Sequence[str] = (),
     *,
     program: str | None = None,
-) -> Collected:
+) -> CollectedTests:
     """Ask pytest; raises MngrError when the room is the trouble. `program` is the one that the project is about."""
     words = ["--collect-only", "-q", *args, *paths]
-    ran = room.run([*pytest, *PROBE, *words], timeout=TIMEOUT, probe={"resolve": True, "program": program})
-    place = f"{room.place}/"
-    ran = ran.replace(rows=near(ran.rows, place), out=near(ran.out, place), err=near(ran.err, place))
-    end = next((row for row in ran.rows if row["row"] == "end"), {})
-    failures = [failure for row in ran.rows if (failure := failure_of(row)) is not None]
-    tests = _tests([row for row in ran.rows if row["row"] == "test"])
+    ran = room.run([*pytest, *PROBE_ARGS, *words], timeout=COLLECT_TIMEOUT, probe={"resolve": True, "program": program})
+    place = f"{room.inner_work_dir}/"
+    ran = ran.replace(
+        probe_rows=make_paths_relative(ran.probe_rows, place),
+        out=make_paths_relative(ran.out, place),
+        err=make_paths_relative(ran.err, place),
+    )
+    end = next((row for row in ran.probe_rows if row["row"] == "end"), {})
+    failures = [failure for row in ran.probe_rows if (failure := parse_failure(row)) is not None]
+    tests = _parse_tests([row for row in ran.probe_rows if row["row"] == "test"])
     errors = [failure.text.strip() or f"{failure.exception}: {failure.message}" for failure in failures]
     if not errors and (not end or not tests):
-        errors = [_complaint(ran)]
+        errors = [_describe_error(ran)]
     resolved, strays = end.get("resolved"), end.get("strays")
-    return Collected(
+    return CollectedTests(
         tests=tests, errors=errors, failures=failures, resolved=resolved if isinstance(resolved, dict) else {},
-        strays=[str(path) for path in strays] if isinstance(strays, list) else [],
+        checkout_modules=[str(path) for path in strays] if isinstance(strays, list) else [],
         python=str(end.get("python", "")), pytest=str(end.get("pytest", "")), command=[*pytest, *words],
     )  # fmt: skip
 
 
-def _tests(rows: list[dict[str, Any]]) -> list[Test]:
+def _parse_tests(rows: list[dict[str, Any]]) -> list[TestFunction]:
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
         name = str(row.get("test"))
@@ -64,10 +68,10 @@ def _tests(rows: list[dict[str, Any]]) -> list[Test]:
                 "markers": [str(mark) for mark in markers] if isinstance(markers, list) else [],
             }  # fmt: skip
         found[name]["ids"].append(str(row.get("id")))
-    return [Test(**facts) for facts in found.values()]
+    return [TestFunction(**facts) for facts in found.values()]
 
 
-def _complaint(ran: Ran) -> str:
+def _describe_error(ran: CommandOutcome) -> str:
     """What a pytest said that could not even begin, or found nothing."""
     if ran.timed_out:
         return f"collecting did not end within {ran.seconds:.0f} s"

@@ -10,12 +10,12 @@ from typing import Generic, TypeVar
 
 from mngr.base import clock
 from mngr.base.lock import Lock
-from mngr.base.model import Record
+from mngr.base.model import Struct
 
-Row = TypeVar("Row", bound=Record)
+Row = TypeVar("Row", bound=Struct)
 
 
-class Kept(Generic[Row]):
+class HistoryFile(Generic[Row]):
     """One such file. What cannot be read is forgotten: it only helps. Several processes may be at it."""
 
     def __init__(self, root: str, file: str, row: type[Row], name: str) -> None:
@@ -32,7 +32,7 @@ class Kept(Generic[Row]):
             return {}
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[dict[str, Row]]:
+    def edit_rows(self) -> Iterator[dict[str, Row]]:
         """All rows, to be changed in place: they are written at the end, and nobody else writes until then."""
         os.makedirs(os.path.dirname(self._path), exist_ok=True)
         with Lock(self._path + ".lock"):
@@ -40,14 +40,14 @@ class Kept(Generic[Row]):
             yield rows
             said = [row.to_dict() for _, row in sorted(rows.items())]
             with open(self._path + ".new", "w", encoding="utf-8") as file:
-                json.dump({"v": 1, "at": clock.stamp(), "rows": said}, file, indent=1)
+                json.dump({"v": 1, "at": clock.format_timestamp(), "rows": said}, file, indent=1)
             os.replace(self._path + ".new", self._path)
 
-    def forget(self, names: Collection[str] | None = None) -> list[str]:
+    def delete_rows(self, names: Collection[str] | None = None) -> list[str]:
         """Forget some rows, or all; the names of those that were there."""
         if not os.path.exists(self._path):
             return []
-        with self.writing() as rows:
+        with self.edit_rows() as rows:
             gone = [name for name in (list(rows) if names is None else names) if name in rows]
             for name in gone:
                 rows.pop(name, None)

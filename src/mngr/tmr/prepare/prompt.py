@@ -12,53 +12,56 @@ import re
 from collections.abc import Iterable, Sequence
 
 from mngr.base import shell
-from mngr.base.errors import MngrError, UsageError, closest
-from mngr.base.model import Record
+from mngr.base.errors import MngrError, UsageError, suggest_closest
+from mngr.base.model import Struct
 
-OWN = os.path.join(".mngr", "brief.md")
-_LINE = "<!-- From here on it differs from task to task. -->"
-_VALUES = (
+PROJECT_PROMPT_FILE = os.path.join(".mngr", "brief.md")
+_SHARED_END_MARKER = "<!-- From here on it differs from task to task. -->"
+_PLACEHOLDERS = (
     "task", "verdict", "command", "block", "evidence", "cause", "witnesses", "covered", "refused", "hint", "job",
 )  # fmt: skip
-_VALUE = re.compile(r"\{\{ *(\w+) *\}\}")
-_CONTROL = re.compile(
+_PLACEHOLDER_PATTERN = re.compile(r"\{\{ *(\w+) *\}\}")
+_CONTROL_CHARACTERS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]"
 )  # what a terminal would obey, or cannot carry
 _EVIDENCE, _LISTED = 6000, 30  # characters; entries of a list
 
 
-class Template(Record):
+class PromptTemplate(Struct):
     """The sections, in order, as (name, text)."""
 
-    shared: tuple[tuple[str, str], ...]
-    own: tuple[tuple[str, str], ...]
+    shared_sections: tuple[tuple[str, str], ...]
+    task_sections: tuple[tuple[str, str], ...]
 
 
-class Brief(Record):
+class Prompt(Struct):
     """A text for one agent. `shared` is how many of its characters all agents of the run are told alike."""
 
     text: str
-    shared: int
+    shared_length: int
 
     @property
     def tokens(self) -> int:
         """About how many a model will count."""
-        return tokens(self.text)
+        return estimate_tokens(self.text)
 
     @property
     def shared_tokens(self) -> int:
         """About how many of them are the same for all."""
-        return tokens(self.text[: self.shared])
+        return estimate_tokens(self.text[: self.shared_length])
 
 
-def load(project: str | None = None) -> Template:
+def load_template(project: str | None = None) -> PromptTemplate:
     """Our template with the sections that a project has in their place; UsageError when those fit nowhere."""
     with open(os.path.join(os.path.dirname(__file__), "prompt.md"), encoding="utf-8") as file:
-        above, _, below = file.read().partition(_LINE)
-    template = Template(shared=tuple(_sections(above)[1].items()), own=tuple(_sections(below)[1].items()))
+        above, _, below = file.read().partition(_SHARED_END_MARKER)
+    template = PromptTemplate(
+        shared_sections=tuple(_split_sections(above)[1].items()),
+        task_sections=tuple(_split_sections(below)[1].items()),
+    )
     if project is None:
         return template
-    path = os.path.join(project, OWN)
+    path = os.path.join(project, PROJECT_PROMPT_FILE)
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
@@ -66,31 +69,32 @@ def load(project: str | None = None) -> Template:
         return template
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise MngrError(
-            f"cannot read {path}: {reason}", "mend it, or remove it to use the built-in text"
-        ) from None
-    return override(template, text)
+        raise MngrError(f"cannot read {path}: {reason}", "mend it, or remove it to use the built-in text") from None
+    return override_sections(template, text)
 
 
-def override(template: Template, text: str) -> Template:
+def override_sections(template: PromptTemplate, text: str) -> PromptTemplate:
     """The template with the sections of `text` instead of its own."""
-    before, sections = _sections(text)
-    names = [name for name, _ in (*template.shared, *template.own)]
+    before, sections = _split_sections(text)
+    names = [name for name, _ in (*template.shared_sections, *template.task_sections)]
     if before.strip():
-        raise UsageError(f"{OWN} begins with text that is in no section", f"put it under one: ## {names[0]}")
+        raise UsageError(
+            f"{PROJECT_PROMPT_FILE} begins with text that is in no section",
+            f"put it under one: ## {names[0]}",
+        )
     for name in sections:
         if name not in names:
-            hint = closest(name, names) or "the sections are: " + ", ".join(names)
-            raise UsageError(f"{OWN} has a section {name!r}, which the brief has not", hint)
-    _check(sections, [name for name, _ in template.shared])
-    return Template(
-        shared=tuple((name, sections.get(name, old)) for name, old in template.shared),
-        own=tuple((name, sections.get(name, old)) for name, old in template.own),
+            hint = suggest_closest(name, names) or "the sections are: " + ", ".join(names)
+            raise UsageError(f"{PROJECT_PROMPT_FILE} has a section {name!r}, which the brief has not", hint)
+    _check_sections(sections, [name for name, _ in template.shared_sections])
+    return PromptTemplate(
+        shared_sections=tuple((name, sections.get(name, old)) for name, old in template.shared_sections),
+        task_sections=tuple((name, sections.get(name, old)) for name, old in template.task_sections),
     )
 
 
-def compose(
-    template: Template,
+def build_prompt(
+    template: PromptTemplate,
     *,
     task: str,
     command: Sequence[str],
@@ -105,7 +109,7 @@ def compose(
     hint: str = "",
     tutorial: str | None = None,
     k: int = 2,
-) -> Brief:
+) -> Prompt:
     """The brief of one task. `task` is what the result must name, `test` the one that `command` runs, if that is another."""
     job = {
         "job": "repair",
@@ -120,46 +124,48 @@ def compose(
     if verdict == "flaky":
         job["before"] = verdict
     values = {
-        "task": _line(task),
-        "verdict": _line(verdict),
-        "command": _fenced(shell.join(command), "sh"),
-        "block": _fenced(block, "sh"),
-        "evidence": quoted(evidence, "text"),
-        "cause": _line(cause),
-        "witnesses": _listed(witnesses),
-        "covered": _listed(covered),
-        "refused": _listed(refused),
-        "hint": _plain(hint).strip(),
+        "task": _join_lines(task),
+        "verdict": _join_lines(verdict),
+        "command": _fence_block(shell.join(command), "sh"),
+        "block": _fence_block(block, "sh"),
+        "evidence": quote_block(evidence, "text"),
+        "cause": _join_lines(cause),
+        "witnesses": _format_list(witnesses),
+        "covered": _format_list(covered),
+        "refused": _format_list(refused),
+        "hint": _remove_control_characters(hint).strip(),
         "job": f"```mngr-job\n{json.dumps(job)}\n```",
     }
-    shared = "".join(_shown(name, text) for name, text in template.shared if text)
+    shared = "".join(_render_section(name, text) for name, text in template.shared_sections if text)
     shared = shared.partition("\n\n")[2]  # some programs take a message that begins with # as an order
     own = "".join(
-        _shown(name, _filled(text, values)) for name, text in template.own if _is_wanted(text, values)
+        _render_section(name, _fill_placeholders(text, values))
+        for name, text in template.task_sections
+        if _has_values(text, values)
     )
-    return Brief(text=shared + own.rstrip("\n") + "\n", shared=len(shared))
+    return Prompt(text=shared + own.rstrip("\n") + "\n", shared_length=len(shared))
 
 
-def remind(problems: Sequence[str]) -> str:
+def build_reminder(problems: Sequence[str]) -> str:
     """What an agent is told whose result cannot be taken as it is."""
-    rows = "".join(f"- {_plain(problem)}\n" for problem in problems)
+    rows = "".join(f"- {_remove_control_characters(problem)}\n" for problem in problems)
     return (
         f"Your task is not done yet:\n{rows}Commit your work, one commit for each kind, and write"
         " $MNGR_OUTPUT_DIR/result.json in one step, as your instructions say. Then stop.\n"
     )
 
 
-def quoted(text: str, language: str) -> str:
+def quote_block(text: str, language: str) -> str:
     """A text of others, of which the middle is left out if it is long, as a block that it cannot end."""
-    return _fenced(_middle_cut(text), language)
+    return _fence_block(_cut_middle(text), language)
 
 
-def tokens(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """An estimate that needs no tokenizer: four bytes each."""
     return (len(text.encode("utf-8", "replace")) + 3) // 4
 
 
-def _sections(text: str) -> tuple[str, dict[str, str]]:
+def _split_sections(text: str) -> tuple[str, dict[str, str]]:
     """What stands before the first `## NAME`, and the text under each; code in fences has no headings."""
     before: list[str] = []
     found: dict[str, list[str]] = {}
@@ -175,57 +181,57 @@ def _sections(text: str) -> tuple[str, dict[str, str]]:
     return "\n".join(before), {name: "\n".join(lines).strip("\n") for name, lines in found.items()}
 
 
-def _check(sections: dict[str, str], shared: Iterable[str]) -> None:
+def _check_sections(sections: dict[str, str], shared: Iterable[str]) -> None:
     for name, text in sections.items():
-        for value in _VALUE.findall(text):
-            if value not in _VALUES:
-                hint = closest(value, _VALUES) or "there are: " + ", ".join(_VALUES)
-                raise UsageError(f"{OWN}, section {name!r}: there is no {{{{{value}}}}}", hint)
+        for value in _PLACEHOLDER_PATTERN.findall(text):
+            if value not in _PLACEHOLDERS:
+                hint = suggest_closest(value, _PLACEHOLDERS) or "there are: " + ", ".join(_PLACEHOLDERS)
+                raise UsageError(f"{PROJECT_PROMPT_FILE}, section {name!r}: there is no {{{{{value}}}}}", hint)
             if name in shared:
                 raise UsageError(
-                    f"{OWN}, section {name!r}: {{{{{value}}}}} differs from task to task, and this section may not",
+                    f"{PROJECT_PROMPT_FILE}, section {name!r}: {{{{{value}}}}} differs from task to task, and this section may not",
                     "put it in the section Task",
                 )
 
 
-def _is_wanted(text: str, values: dict[str, str]) -> bool:
-    used = _VALUE.findall(text)
+def _has_values(text: str, values: dict[str, str]) -> bool:
+    used = _PLACEHOLDER_PATTERN.findall(text)
     return bool(text) and (not used or any(values[name] for name in used))
 
 
-def _filled(text: str, values: dict[str, str]) -> str:
-    return _VALUE.sub(lambda found: values[found[1]], text)
+def _fill_placeholders(text: str, values: dict[str, str]) -> str:
+    return _PLACEHOLDER_PATTERN.sub(lambda found: values[found[1]], text)
 
 
-def _shown(name: str, text: str) -> str:
+def _render_section(name: str, text: str) -> str:
     return f"## {name}\n\n{text}\n\n"
 
 
-def _plain(text: str) -> str:
+def _remove_control_characters(text: str) -> str:
     """A text of others without what a terminal would obey, and without a job of its own."""
-    return _CONTROL.sub("�", text.replace("\r\n", "\n")).replace("```mngr-job", "``` mngr-job")
+    return _CONTROL_CHARACTERS.sub("�", text.replace("\r\n", "\n")).replace("```mngr-job", "``` mngr-job")
 
 
-def _line(text: str) -> str:
-    return " ".join(_plain(text).split())
+def _join_lines(text: str) -> str:
+    return " ".join(_remove_control_characters(text).split())
 
 
-def _fenced(text: str, language: str) -> str:
+def _fence_block(text: str, language: str) -> str:
     """A text of others as a block that it cannot end."""
-    text = _plain(text).strip("\n")
+    text = _remove_control_characters(text).strip("\n")
     if not text.strip():
         return ""
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
     return f"{fence}{language}\n{text}\n{fence}"
 
 
-def _middle_cut(text: str) -> str:
+def _cut_middle(text: str) -> str:
     if len(text) <= _EVIDENCE:
         return text
     half = _EVIDENCE // 2
     return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
 
 
-def _listed(names: Sequence[str]) -> str:
-    rows = [f"- {_line(name)}" for name in names[:_LISTED]]
+def _format_list(names: Sequence[str]) -> str:
+    rows = [f"- {_join_lines(name)}" for name in names[:_LISTED]]
     return "\n".join(rows + ([f"- and {len(names) - _LISTED} more"] if len(names) > _LISTED else []))

@@ -5,31 +5,31 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-Cut = tuple[int, int]  # the words from … to
+WordRange = tuple[int, int]  # the words from … to
 
 
-_ASKS = ("--help", "-h", "help")
+_USAGE_WORDS = ("--help", "-h", "help")
 
 
-def asks_usage(args: Sequence[str]) -> bool:
+def is_usage_request(args: Sequence[str]) -> bool:
     """Whether a command asks for the very text that a stub would print."""
-    return any(word in _ASKS for word in _own(args))
+    return any(word in _USAGE_WORDS for word in _list_own_words(args))
 
 
-def names(args: Sequence[str]) -> list[str]:
+def list_command_words(args: Sequence[str]) -> list[str]:
     """The words before the first option: commands, mostly."""
     found: list[str] = []
-    for word in _own(args):
+    for word in _list_own_words(args):
         if word.startswith("-"):
             break
         found.append(word)
     return found
 
 
-def options(args: Sequence[str], takes_value: Callable[[str], bool | None]) -> list[tuple[str, list[Cut]]]:
+def list_options(args: Sequence[str], takes_value: Callable[[str], bool | None]) -> list[tuple[str, list[WordRange]]]:
     """Each option and the words to leave out: two proposals where nobody knows whether it takes a value."""
-    own = _own(args)
-    found: list[tuple[str, list[Cut]]] = []
+    own = _list_own_words(args)
+    found: list[tuple[str, list[WordRange]]] = []
     at = 0
     while at < len(own):
         word = own[at]
@@ -45,7 +45,7 @@ def options(args: Sequence[str], takes_value: Callable[[str], bool | None]) -> l
     return found
 
 
-def takes_value(flag: str, usage: str) -> bool | None:
+def can_take_value(flag: str, usage: str) -> bool | None:
     """Whether an option takes a value, by what a help says; None when it does not say."""
     name = rf"(?<![\w-]){re.escape(flag)}(?![\w-])(?:, *-[\w-]+)*"
     value = r"[ =][\[\]-]*(?:<[^>\n]+>|\{|[A-Z][A-Z0-9_]*\b|[a-z]+(?= {2,}|\n))"
@@ -54,7 +54,7 @@ def takes_value(flag: str, usage: str) -> bool | None:
     return False if re.search(name, usage) else None
 
 
-def _own(args: Sequence[str]) -> list[str]:
+def _list_own_words(args: Sequence[str]) -> list[str]:
     """The words before `--`: what follows is for others."""
     words = list(args)
     return words[: words.index("--")] if "--" in words else words

@@ -7,19 +7,19 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mngr.base.errors import MngrError
-from mngr.base.model import Record
+from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.tmr.verify.legacy.policy import Change
 
-KINDS = ("FIX_IMPL", "FIX_TEST", "IMPROVE_TEST", "ADD_TEST", "FIX_TUTORIAL", "FIX_DOC")
-_LARGEST = 1 << 20  # bytes of a text that is read
-_MOST = 200  # commits that are looked at one by one
-_SUBJECT = re.compile(r"\[([A-Z_]+)\]")
-_NONE = re.compile("0+$")
+CHANGE_KINDS = ("FIX_IMPL", "FIX_TEST", "IMPROVE_TEST", "ADD_TEST", "FIX_TUTORIAL", "FIX_DOC")
+_MAX_TEXT_BYTES = 1 << 20  # bytes of a text that is read
+_MAX_COMMITS = 200  # commits that are looked at one by one
+_KIND_PATTERN = re.compile(r"\[([A-Z_]+)\]")
+_NULL_OBJECT = re.compile("0+$")
 
 
-class Edit(Record):
+class ClaimedCommit(Struct):
     """One commit of a claim."""
 
     commit: str
@@ -29,49 +29,50 @@ class Edit(Record):
     changes: list[Change]
 
 
-def commits_of(
+def list_commits(
     local: Host, repo: str, base: str, commit: str, claim: Mapping[str, Any] | None = None
-) -> list[Edit]:
+) -> list[ClaimedCommit]:
     """The commits since the base, oldest first; `claim` is the result that says of which kind they are.
 
     MngrError when there are too many: none may go unseen.
     """
-    said = _said(claim or {})
+    said = _map_claimed_kinds(claim or {})
     words = (
         "log",
         "--no-show-signature",
         "--reverse",
         "--topo-order",
         "--format=%H %P%x00%s",
-        f"--max-count={_MOST + 1}",
+        f"--max-count={_MAX_COMMITS + 1}",
         f"{base}..{commit}",
         "--",
     )
-    lines = list(filter(None, git.must(local, repo, *words).split("\n")))
-    if len(lines) > _MOST:
+    lines = list(filter(None, git.run_checked(local, repo, *words).split("\n")))
+    if len(lines) > _MAX_COMMITS:
         raise MngrError(
-            f"there are more than {_MOST} commits since {base[:10]}", "squash them, or choose another base"
+            f"there are more than {_MAX_COMMITS} commits since {base[:10]}",
+            "squash them, or choose another base",
         )
-    found: list[Edit] = []
+    found: list[ClaimedCommit] = []
     for line in lines:
         names, _, subject = line.partition("\0")
         own, *parents = names.split(" ")
-        kind = _SUBJECT.match(subject)
-        known = kind[1] if kind and kind[1] in KINDS else _lookup(said, own)
+        kind = _KIND_PATTERN.match(subject)
+        known = kind[1] if kind and kind[1] in CHANGE_KINDS else _find_kind(said, own)
         parent = parents[0] if parents and parents[0] else base
         found.append(
-            Edit(
+            ClaimedCommit(
                 commit=own,
                 parent=parent,
                 kind=known,
                 subject=subject,
-                changes=changes(local, repo, parent, own),
+                changes=diff_commits(local, repo, parent, own),
             )
         )
     return found
 
 
-def changes(local: Host, repo: str, old: str, new: str) -> list[Change]:
+def diff_commits(local: Host, repo: str, old: str, new: str) -> list[Change]:
     """Every file that differs between two commits or trees, with its text on both sides where it is one."""
     words = (
         "diff-tree",
@@ -86,18 +87,18 @@ def changes(local: Host, repo: str, old: str, new: str) -> list[Change]:
         new,
         "--",
     )
-    parts = git.must(local, repo, *words).split("\0")
+    parts = git.run_checked(local, repo, *words).split("\0")
     rows = [(parts[at], parts[at + 1]) for at in range(0, len(parts) - 1, 2) if parts[at].startswith(":")]
-    names = {name for about, _ in rows for name in about.split()[2:4] if not _NONE.match(name)}
-    blobs = _blobs(local, repo, names)
-    return [_change(about.removeprefix(":").split(), path, blobs) for about, path in rows]
+    names = {name for about, _ in rows for name in about.split()[2:4] if not _NULL_OBJECT.match(name)}
+    blobs = _read_blobs(local, repo, names)
+    return [_make_change(about.removeprefix(":").split(), path, blobs) for about, path in rows]
 
 
-def _change(about: list[str], path: str, blobs: dict[str, tuple[int, bytes | None]]) -> Change:
+def _make_change(about: list[str], path: str, blobs: dict[str, tuple[int, bytes | None]]) -> Change:
     old_mode, new_mode, old, new, status = about
-    old_size, before = blobs.get(old, (0, b"" if _NONE.match(old) else None))
-    size, after = blobs.get(new, (0, b"" if _NONE.match(new) else None))
-    texts = [None if _NONE.match(name) else _text(data) for name, data in ((old, before), (new, after))]
+    old_size, before = blobs.get(old, (0, b"" if _NULL_OBJECT.match(old) else None))
+    size, after = blobs.get(new, (0, b"" if _NULL_OBJECT.match(new) else None))
+    texts = [None if _NULL_OBJECT.match(name) else _decode_text(data) for name, data in ((old, before), (new, after))]
     is_binary = any(data is not None and b"\0" in data[:8000] for data in (before, after))
     return Change(
         path=path, status=status[0], old_mode=old_mode, new_mode=new_mode, old_size=old_size, size=size,
@@ -105,17 +106,17 @@ def _change(about: list[str], path: str, blobs: dict[str, tuple[int, bytes | Non
     )  # fmt: skip
 
 
-def _text(data: bytes | None) -> str | None:
+def _decode_text(data: bytes | None) -> str | None:
     if data is None or b"\0" in data[:8000]:
         return None
     return data.decode("utf-8", "replace")
 
 
-def _blobs(local: Host, repo: str, names: Iterable[str]) -> dict[str, tuple[int, bytes | None]]:
+def _read_blobs(local: Host, repo: str, names: Iterable[str]) -> dict[str, tuple[int, bytes | None]]:
     """The size of each object, and what is in it unless it is too large or no blob."""
     wanted = sorted(names)
     asked = "".join(f"{name}\n" for name in wanted).encode()
-    rows = git.must(
+    rows = git.run_checked(
         local, repo, "cat-file", "--batch-check=%(objectname) %(objecttype) %(objectsize)", stdin=asked
     )
     sizes = {
@@ -123,10 +124,8 @@ def _blobs(local: Host, repo: str, names: Iterable[str]) -> dict[str, tuple[int,
         for name, kind, size in (row.split(" ") for row in rows.split("\n") if row.count(" ") == 2)
         if kind == "blob"
     }
-    small = [name for name in wanted if sizes.get(name, _LARGEST + 1) <= _LARGEST]
-    data = git.run(
-        local, repo, "cat-file", "--batch", stdin="".join(f"{name}\n" for name in small).encode()
-    ).out
+    small = [name for name in wanted if sizes.get(name, _MAX_TEXT_BYTES + 1) <= _MAX_TEXT_BYTES]
+    data = git.run(local, repo, "cat-file", "--batch", stdin="".join(f"{name}\n" for name in small).encode()).out
     found: dict[str, tuple[int, bytes | None]] = {name: (size, None) for name, size in sizes.items()}
     at = 0
     for name in small:
@@ -136,7 +135,7 @@ def _blobs(local: Host, repo: str, names: Iterable[str]) -> dict[str, tuple[int,
     return found
 
 
-def _said(claim: Mapping[str, Any]) -> dict[str, str]:
+def _map_claimed_kinds(claim: Mapping[str, Any]) -> dict[str, str]:
     """Which kind the result gives to which commit."""
     rows = claim.get("changes")
     found: dict[str, str] = {}
@@ -146,6 +145,6 @@ def _said(claim: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def _lookup(said: dict[str, str], commit: str) -> str:
+def _find_kind(said: dict[str, str], commit: str) -> str:
     kind = next((kind for name, kind in said.items() if len(name) >= 7 and commit.startswith(name)), "")
-    return kind if kind in KINDS else ""
+    return kind if kind in CHANGE_KINDS else ""

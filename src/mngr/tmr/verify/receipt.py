@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mngr.base.model import Record
+from mngr.base.model import Struct
 from mngr.tmr.cleanroom.test_run import TestRun
 from mngr.tmr.finding import Finding
-from mngr.tmr.prepare.baseline import verdict as together
-from mngr.tmr.prepare.code_under_test import leads, problems
+from mngr.tmr.prepare.baseline import combine_outcomes as together
+from mngr.tmr.prepare.code_under_test import describe_foreign_code, map_locations
 
 VERDICTS = ("confirmed", "refuted", "flaky", "unverified")
-_SHOWN = 2_000  # characters of an explanation
+_MAX_TEXT = 2_000  # characters of an explanation
 
 
-class Receipt(Record):
+class Receipt(Struct):
     """What counts: what we saw when we ran it."""
 
     v: int = 1
@@ -34,9 +34,7 @@ class Receipt(Record):
     imported_from: dict[str, str] = {}
     policy: list[dict[str, Any]] = []  # findings about which files were touched, and how
     guard: list[dict[str, Any]] = []  # findings about tests that were made weaker
-    findings: list[
-        dict[str, Any]
-    ] = []  # all others: of the room, of proofs, of the audit, of faults that are missed
+    findings: list[dict[str, Any]] = []  # all others: of the room, of proofs, of the audit, of faults that are missed
     proofs: list[dict[str, Any]] = []  # red and green, of each fix of the implementation
     mutation: dict[str, Any] | None = None
     audit: dict[str, Any] | None = None
@@ -53,7 +51,7 @@ class Receipt(Record):
         return [*self.policy, *self.guard, *self.findings]
 
 
-def judge(
+def make_receipt(
     blank: Receipt,
     own: Sequence[TestRun],
     others: Sequence[TestRun],
@@ -62,9 +60,9 @@ def judge(
 ) -> Receipt:
     """The receipt of the runs of a test and of its witnesses, and of what was found about the edit."""
     runs = [*own, *others]
-    imported = {name: path for run in runs for name, path in leads(run.resolved).items()}
+    imported = {name: path for run in runs for name, path in map_locations(run.resolved).items()}
     imported |= {name: path for run in runs for name, path in run.imported_from.items()}
-    verdict, reason = decide(own, others, _wrong_code(runs, program))
+    verdict, reason = decide_verdict(own, others, _describe_wrong_code(runs, program))
     refused = [finding for finding in refusals if finding.level == "refuse"]
     if verdict in ("confirmed", "flaky") and refused:
         more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
@@ -74,8 +72,8 @@ def judge(
     return blank.replace(
         verdict=verdict,
         reason=reason,
-        results=[_row(run) for run in own],
-        witnesses=[{"test": run.test, **_row(run)} for run in others],
+        results=[_summarize_run(run) for run in own],
+        witnesses=[{"test": run.test, **_summarize_run(run)} for run in others],
         rate=round(failed / len(own), 3) if own and verdict == "flaky" else None,
         imported_from=dict(sorted(imported.items())),
         room=runs[0].walls if runs else "",
@@ -84,45 +82,42 @@ def judge(
     )
 
 
-def decide(own: Sequence[TestRun], others: Sequence[TestRun], wrong: str = "") -> tuple[str, str]:
+def decide_verdict(own: Sequence[TestRun], others: Sequence[TestRun], wrong: str = "") -> tuple[str, str]:
     """(verdict, reason) of the runs of a test and of its witnesses."""
     if wrong:
         return "unverified", f"wrong code under test: {wrong}"
     passed = sum(run.outcome == "pass" for run in own)
     bad = next((run for run in own if run.outcome != "pass"), None)
     if bad is not None and passed:
-        return "flaky", f"it passed {passed} of {len(own)} times; else {bad.outcome}: {_why(bad)}"
+        return (
+            "flaky",
+            f"it passed {passed} of {len(own)} times; else {bad.outcome}: {_describe_failure(bad)}",
+        )
     if bad is not None:
-        return "refuted", f"{_verb(bad)} {_times(len(own))}: {_why(bad)}"
+        return "refuted", f"{_describe_outcome(bad)} {_format_times(len(own))}: {_describe_failure(bad)}"
     kinds: dict[str, list[str]] = {}
     for run in others:
         kinds.setdefault(run.test, []).append(run.outcome)
     for name, outcomes in kinds.items():
         if together(outcomes) != "pass":
             bad = next(run for run in others if run.test == name and run.outcome != "pass")
-            return "refuted", f"the witness {name} does not pass: {_why(bad)}"
+            return "refuted", f"the witness {name} does not pass: {_describe_failure(bad)}"
     reruns = sum(run.reruns for run in own)
     if reruns:
         return "flaky", f"it passed only because a plugin repeated it: {reruns}"
-    also = (
-        f", and so did {len(kinds)} witnesses"
-        if len(kinds) > 1
-        else ", and so did its witness"
-        if kinds
-        else ""
-    )
+    also = f", and so did {len(kinds)} witnesses" if len(kinds) > 1 else ", and so did its witness" if kinds else ""
     return "confirmed", f"it passed {passed} of {len(own)} times{also}"
 
 
-def _wrong_code(runs: Sequence[TestRun], program: str | None) -> str:
+def _describe_wrong_code(runs: Sequence[TestRun], program: str | None) -> str:
     for run in runs:
-        found = [*run.wrong_code, *problems(run.resolved, program)]
+        found = [*run.wrong_code, *describe_foreign_code(run.resolved, program)]
         if found:
             return found[0]
     return ""
 
 
-def _row(run: TestRun) -> dict[str, Any]:
+def _summarize_run(run: TestRun) -> dict[str, Any]:
     row: dict[str, Any] = {
         "outcome": run.outcome,
         "seconds": round(run.seconds, 3),
@@ -130,9 +125,9 @@ def _row(run: TestRun) -> dict[str, Any]:
         "exit_code": run.exit_code,
     }
     if run.outcome != "pass":
-        row["why"] = _why(run)
+        row["why"] = _describe_failure(run)
     if run.failures:
-        row["text"] = run.failures[0].text[-_SHOWN:]
+        row["text"] = run.failures[0].text[-_MAX_TEXT:]
     if run.reruns:
         row["reruns"] = run.reruns
     if run.missing:
@@ -142,15 +137,13 @@ def _row(run: TestRun) -> dict[str, Any]:
     return row
 
 
-def _why(run: TestRun) -> str:
+def _describe_failure(run: TestRun) -> str:
     return run.why or run.outcome
 
 
-def _verb(run: TestRun) -> str:
-    return {"skip": "it was skipped", "timeout": "it did not end", "crash": "it crashed"}.get(
-        run.outcome, "it failed"
-    )
+def _describe_outcome(run: TestRun) -> str:
+    return {"skip": "it was skipped", "timeout": "it did not end", "crash": "it crashed"}.get(run.outcome, "it failed")
 
 
-def _times(count: int) -> str:
+def _format_times(count: int) -> str:
     return "when it was run" if count == 1 else f"{count} of {count} times"

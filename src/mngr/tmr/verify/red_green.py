@@ -5,26 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mngr.base.model import Record
+from mngr.base.model import Struct
 from mngr.host import git
 from mngr.host.protocol import Host
 from mngr.tmr.cleanroom.test_run import TestRun
-from mngr.tmr.commits.task_base import WHO
+from mngr.tmr.commits.task_base import AUTHOR_ARGS
 from mngr.tmr.finding import Finding
-from mngr.tmr.prepare.root_causes import is_of_tests, signature
-from mngr.tmr.verify.edits import Edit, changes
+from mngr.tmr.prepare.root_causes import compute_signature, is_test_code
+from mngr.tmr.verify.edits import ClaimedCommit, diff_commits
 from mngr.tmr.verify.legacy.policy import Change
 
-Files = dict[str, str | None]
-Try = Callable[[Files], TestRun]  # the test, with some files other than the commit has them
+FileTexts = dict[str, str | None]
+RunWithFiles = Callable[[FileTexts], TestRun]  # the test, with some files other than the commit has them
 
 
-MOST = 3  # runs, beyond those that say that it passes
-OF_ALL = ("fix-not-needed", "never-red", "red-for-another-reason")  # of all tests together, not of each
-_TEXTS = (".md", ".rst", ".txt")
+MAX_RUNS = 3  # runs, beyond those that say that it passes
+CROSS_TEST_RULES = (
+    "fix-not-needed",
+    "never-red",
+    "red-for-another-reason",
+)  # of all tests together, not of each
+_TEXT_SUFFIXES = (".md", ".rst", ".txt")
 
 
-class Proof(Record):
+class RedGreenProof(Struct):
     """What was seen of one fix, or of several that could not be told apart."""
 
     fixes: list[str]  # commits
@@ -41,50 +45,52 @@ class Proof(Record):
 def is_implementation(path: str) -> bool:
     """Whether a file is what tests are about: none of theirs, and no text for people."""
     return (
-        not is_of_tests(path)
-        and not path.endswith(_TEXTS)
+        not is_test_code(path)
+        and not path.endswith(_TEXT_SUFFIXES)
         and not path.rpartition("/")[2].startswith("tutorial.")
     )
 
 
-def fixes_of(edits: Sequence[Edit]) -> list[Edit]:
+def list_fixes(edits: Sequence[ClaimedCommit]) -> list[ClaimedCommit]:
     """The commits that change the implementation."""
     return [edit for edit in edits if any(is_implementation(change.path) for change in edit.changes)]
 
 
-def before(whole: Sequence[Change]) -> Files | None:
+def find_base_files(whole: Sequence[Change]) -> FileTexts | None:
     """The files as the base has them; None when they are not all texts."""
-    return _files(
-        [change.replace(old=change.new, new=change.old, status=_back(change.status)) for change in whole]
+    return _find_file_texts(
+        [change.replace(old=change.new, new=change.old, status=_invert_status(change.status)) for change in whole]
     )
 
 
-def prove(
+def prove_fixes(
     local: Host,
     repo: str,
     head: str,
-    fixes: Sequence[Edit],
-    attempt: Try,
+    fixes: Sequence[ClaimedCommit],
+    attempt: RunWithFiles,
     red: TestRun | None,
-    runs: int = MOST,
-) -> tuple[list[Proof], list[Finding]]:
+    runs: int = MAX_RUNS,
+) -> tuple[list[RedGreenProof], list[Finding]]:
     """A proof for each fix, if there are runs enough, else one for all; `red` is how the test ended on the base."""
     groups = [[fix] for fix in fixes] if len(fixes) <= runs else [list(fixes)]
-    proofs = [_prove(local, repo, head, group, attempt, red) for group in groups]
+    proofs = [_prove_group(local, repo, head, group, attempt, red) for group in groups]
     return proofs, [
-        finding for proof, group in zip(proofs, groups, strict=True) for finding in _findings(proof, group)
+        finding for proof, group in zip(proofs, groups, strict=True) for finding in _list_findings(proof, group)
     ]
 
 
-def _prove(local: Host, repo: str, head: str, group: list[Edit], attempt: Try, red: TestRun | None) -> Proof:
-    blank = Proof(fixes=[fix.commit for fix in group], subject=" + ".join(fix.subject for fix in group)[:300])
+def _prove_group(
+    local: Host, repo: str, head: str, group: list[ClaimedCommit], attempt: RunWithFiles, red: TestRun | None
+) -> RedGreenProof:
+    blank = RedGreenProof(fixes=[fix.commit for fix in group], subject=" + ".join(fix.subject for fix in group)[:300])
     if red is not None:
         blank = blank.replace(before=red.outcome, before_why=red.why)
-    tree = take_back(local, repo, head, group)
+    tree = revert_fixes(local, repo, head, group)
     if tree is None:
         return blank.replace(reason="it cannot be taken back alone: what follows builds on it")
-    swapped = _files(
-        [change for change in changes(local, repo, head, tree) if is_implementation(change.path)]
+    swapped = _find_file_texts(
+        [change for change in diff_commits(local, repo, head, tree) if is_implementation(change.path)]
     )
     if swapped is None:
         return blank.replace(reason="it changes files that are no texts")
@@ -93,28 +99,30 @@ def _prove(local: Host, repo: str, head: str, group: list[Edit], attempt: Try, r
     ran = attempt(swapped)
     is_needed = ran.outcome not in ("pass", "skip")
     same = (
-        signature(ran) == signature(red) if is_needed and red is not None and red.outcome != "pass" else None
+        compute_signature(ran) == compute_signature(red)
+        if is_needed and red is not None and red.outcome != "pass"
+        else None
     )
     return blank.replace(without=ran.outcome, without_why=ran.why, is_needed=is_needed, is_same_reason=same)
 
 
-def take_back(local: Host, repo: str, head: str, fixes: Sequence[Edit]) -> str | None:
+def revert_fixes(local: Host, repo: str, head: str, fixes: Sequence[ClaimedCommit]) -> str | None:
     """The tree of a commit without some of its history; None when it does not come off cleanly."""
     tree = f"{head}^{{tree}}"
     at = head
     for fix in reversed(fixes):
-        undo = git.must(
-            local, repo, *WHO, "commit-tree", f"{fix.parent}^{{tree}}", "-p", fix.commit, "-m", "undo"
+        undo = git.run_checked(
+            local, repo, *AUTHOR_ARGS, "commit-tree", f"{fix.parent}^{{tree}}", "-p", fix.commit, "-m", "undo"
         )
         merged = git.run(local, repo, "merge-tree", "--write-tree", at, undo)
         if merged.code:
             return None
         tree = merged.text.split("\n")[0]
-        at = git.must(local, repo, *WHO, "commit-tree", tree, "-p", at, "-m", "undone")
-    return git.must(local, repo, "rev-parse", tree)
+        at = git.run_checked(local, repo, *AUTHOR_ARGS, "commit-tree", tree, "-p", at, "-m", "undone")
+    return git.run_checked(local, repo, "rev-parse", tree)
 
 
-def not_needed(rows: Sequence[Sequence[dict[str, Any]]]) -> list[Finding]:
+def list_unneeded_fixes(rows: Sequence[Sequence[dict[str, Any]]]) -> list[Finding]:
     """The fixes that no test needs, of the proofs that several receipts hold."""
     needed: dict[str, bool] = {}
     about: dict[str, str] = {}
@@ -134,9 +142,9 @@ def not_needed(rows: Sequence[Sequence[dict[str, Any]]]) -> list[Finding]:
     ]
 
 
-def _files(rows: Sequence[Change]) -> Files | None:
+def _find_file_texts(rows: Sequence[Change]) -> FileTexts | None:
     """What to put where, to have the new side of changes."""
-    found: Files = {}
+    found: FileTexts = {}
     for change in rows:
         if change.status == "D":
             found[change.path] = None
@@ -147,11 +155,11 @@ def _files(rows: Sequence[Change]) -> Files | None:
     return found
 
 
-def _back(status: str) -> str:
+def _invert_status(status: str) -> str:
     return {"A": "D", "D": "A"}.get(status, status)
 
 
-def _findings(proof: Proof, group: list[Edit]) -> list[Finding]:
+def _list_findings(proof: RedGreenProof, group: list[ClaimedCommit]) -> list[Finding]:
     path = next((change.path for change in group[0].changes if is_implementation(change.path)), "")
     name = f"{proof.fixes[0][:10]} ({group[0].subject})"
     found: list[Finding] = []

@@ -12,35 +12,35 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-NAME = os.path.basename(os.path.realpath(sys.argv[0]))
-HERE = os.path.dirname(os.path.realpath(sys.argv[0]))  # a test may have made a link to us
-ROOT = os.path.dirname(HERE)
-_PATIENCE = 20.0  # seconds for a usage
-_DIGITS = 5  # in a word that is another one next time
+PROGRAM_NAME = os.path.basename(os.path.realpath(sys.argv[0]))
+STUB_DIR = os.path.dirname(os.path.realpath(sys.argv[0]))  # a test may have made a link to us
+ROOT = os.path.dirname(STUB_DIR)
+_USAGE_TIMEOUT = 20.0  # seconds for a usage
+_MIN_VARYING_DIGITS = 5  # in a word that is another one next time
 
 
 def main() -> int:
-    plan = _read(os.path.join(ROOT, "plan.json"))
-    at = _read(os.path.join(ROOT, "at.json"))
-    real, first, args = _real(plan), plan["words"][1:], sys.argv[1:]
+    plan = _read_json(os.path.join(ROOT, "plan.json"))
+    at = _read_json(os.path.join(ROOT, "at.json"))
+    real, first, args = _find_real_program(plan), plan["words"][1:], sys.argv[1:]
     if args[: len(first)] != first:  # of another program that begins with the same word
-        _become(real, args)
+        _exec_program(real, args)
     args = args[len(first) :]
-    shape = [_shape(word) for word in args]
-    order = _order(plan, at, shape)
-    _note({**at, "args": args, "shape": shape, "real": [*real, *first], "altered": bool(order)})
+    shape = [_normalize_word(word) for word in args]
+    order = _choose_action(plan, at, shape)
+    _log_call({**at, "args": args, "shape": shape, "real": [*real, *first], "altered": bool(order)})
     if order == "help":
-        os.write(1, _usage([*real, *first]))
+        os.write(1, _read_usage([*real, *first]))
     if order in ("nop", "help"):
         return 0
     if order == "drop":
         begin, end = plan["cut"]
         args = args[:begin] + args[end:]
-    _become(real, [*first, *args])
+    _exec_program(real, [*first, *args])
     return 127
 
 
-def _order(plan: "dict[str, Any]", at: "dict[str, Any]", shape: "list[str]") -> str:
+def _choose_action(plan: "dict[str, Any]", at: "dict[str, Any]", shape: "list[str]") -> str:
     """What is to be done with a call; "" when nothing is."""
     if plan["mode"] in ("nop", "help"):
         return str(plan["mode"]) if at.get("phase") == plan["phase"] else ""
@@ -49,14 +49,14 @@ def _order(plan: "dict[str, Any]", at: "dict[str, Any]", shape: "list[str]") -> 
     return "drop" if plan.get("cut") else "nop"
 
 
-def _shape(word: str) -> str:
+def _normalize_word(word: str) -> str:
     """A word without what is another one each time: places, ports, numbers of processes."""
     name, mark, value = word.partition("=") if word.startswith("-") else ("", "", word)
-    varies = value.startswith("/") or sum(char.isdigit() for char in value) >= _DIGITS
+    varies = value.startswith("/") or sum(char.isdigit() for char in value) >= _MIN_VARYING_DIGITS
     return name + mark + ("*" if varies else value)
 
 
-def _read(path: str) -> "Any":
+def _read_json(path: str) -> "Any":
     try:
         with open(path, encoding="utf-8") as file:
             return json.load(file)
@@ -64,30 +64,30 @@ def _read(path: str) -> "Any":
         return {}
 
 
-def _note(row: "dict[str, Any]") -> None:
+def _log_call(row: "dict[str, Any]") -> None:
     fd = os.open(os.path.join(ROOT, "calls.jsonl"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.write(fd, (json.dumps(row) + "\n").encode())
     os.close(fd)
 
 
-def _places() -> "list[str]":
+def _list_path_dirs() -> "list[str]":
     """The PATH without us."""
     return [place for place in os.environ.get("PATH", os.defpath).split(":") if not place.startswith(ROOT)]
 
 
-def _real(plan: "dict[str, Any]") -> "list[str]":
+def _find_real_program(plan: "dict[str, Any]") -> "list[str]":
     """What runs the program itself: what we were put in the place of, else what the PATH leads to."""
-    if found := _read(os.path.join(HERE, "real.json")):
+    if found := _read_json(os.path.join(STUB_DIR, "real.json")):
         return [str(word) for word in found]
-    for place in (*_places(), *plan["path"].split(":")):
-        full = os.path.join(place, NAME)
+    for place in (*_list_path_dirs(), *plan["path"].split(":")):
+        full = os.path.join(place, PROGRAM_NAME)
         if os.path.isfile(full) and os.access(full, os.X_OK) and not os.path.realpath(full).startswith(ROOT):
             return [full]
-    sys.stderr.write(f"{NAME}: not found\n")
+    sys.stderr.write(f"{PROGRAM_NAME}: not found\n")
     raise SystemExit(127)
 
 
-def _command(real: "list[str]", args: "list[str]") -> "list[str]":
+def _build_command(real: "list[str]", args: "list[str]") -> "list[str]":
     """With who understands it, if it cannot be run by itself."""
     if os.access(real[0], os.X_OK):
         return [*real, *args]
@@ -98,18 +98,18 @@ def _command(real: "list[str]", args: "list[str]") -> "list[str]":
     return [sys.executable if real[0].endswith(".py") else "/bin/sh", *real, *args]
 
 
-def _become(real: "list[str]", args: "list[str]") -> None:
-    words = _command(real, args)
-    os.execve(words[0], words, {**os.environ, "PATH": ":".join(_places())})
+def _exec_program(real: "list[str]", args: "list[str]") -> None:
+    words = _build_command(real, args)
+    os.execve(words[0], words, {**os.environ, "PATH": ":".join(_list_path_dirs())})
 
 
-def _usage(real: "list[str]") -> bytes:
+def _read_usage(real: "list[str]") -> bytes:
     import subprocess
 
     try:
         done = subprocess.run(
-            _command(real, ["--help"]), capture_output=True, stdin=subprocess.DEVNULL, timeout=_PATIENCE, check=False,
-            env={**os.environ, "PATH": ":".join(_places())},
+            _build_command(real, ["--help"]), capture_output=True, stdin=subprocess.DEVNULL, timeout=_USAGE_TIMEOUT, check=False,
+            env={**os.environ, "PATH": ":".join(_list_path_dirs())},
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return b""

@@ -20,22 +20,22 @@ probe: Any = globals()["probe"]
 PLAN: dict[str, Any] = probe.FACTS.pop("audit")
 STUB: str = PLAN.pop("stub")
 ROOT = os.path.realpath(tempfile.mkdtemp(prefix="audit-", dir=os.path.dirname(probe.FACTS["report"])))
-NAME = os.path.basename(PLAN["words"][0])
-BIN = os.path.join(ROOT, "bin")
-_EVENTS = ("subprocess.Popen", "os.posix_spawn", "os.system", "os.fork", "os.forkpty", "os.exec")
+PROGRAM_NAME = os.path.basename(PLAN["words"][0])
+STUB_BIN_DIR = os.path.join(ROOT, "bin")
+_PROCESS_EVENTS = ("subprocess.Popen", "os.posix_spawn", "os.system", "os.fork", "os.forkpty", "os.exec")
 # What may stand before a program's name in a command, and is not yet the command itself.
 _SHELLS = frozenset(("sh", "bash", "dash", "zsh"))
-_BEFORE = _SHELLS | frozenset(
+_PREFIX_COMMANDS = _SHELLS | frozenset(
     "env exec command time nice timeout setsid sudo then do else elif if while until ! {".split()
 )
-_PYTHON = re.compile(r"python[\d.]*")
-_PIECE = re.compile(r"(\s*[;|&()`\n]+\s*|\s+)")
-_now: dict[str, Any] = {}
+_PYTHON_NAME = re.compile(r"python[\d.]*")
+_SHELL_SEPARATOR = re.compile(r"(\s*[;|&()`\n]+\s*|\s+)")
+_current_test: dict[str, Any] = {}
 
 
-def _put(place: str, real: list[str] | None = None) -> str:
+def _install_stub(place: str, real: list[str] | None = None) -> str:
     """A stub in a directory of its own; where it is."""
-    path = os.path.join(ROOT, place, NAME)
+    path = os.path.join(ROOT, place, PROGRAM_NAME)
     if not os.path.exists(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         if real is not None:
@@ -47,7 +47,7 @@ def _put(place: str, real: list[str] | None = None) -> str:
     return path
 
 
-def _write(name: str, data: dict[str, Any]) -> None:
+def _write_json(name: str, data: dict[str, Any]) -> None:
     fresh = os.path.join(ROOT, f"{name}.{os.getpid()}.{threading.get_ident()}")
     with open(fresh, "w", encoding="utf-8") as file:
         json.dump(data, file)
@@ -59,25 +59,28 @@ def _write(name: str, data: dict[str, Any]) -> None:
 
 def pytest_runtest_protocol(item: Any) -> None:
     file = os.path.realpath(str(getattr(item, "path", None) or item.fspath))
-    _now.clear()
-    _now.update(id=probe._id(item), phase="setup", file=file)
+    _current_test.clear()
+    _current_test.update(id=probe._get_node_id(item), phase="setup", file=file)
 
 
 def pytest_runtest_call(item: Any) -> None:
-    _now["phase"] = "call"
+    _current_test["phase"] = "call"
 
 
 def pytest_runtest_teardown(item: Any) -> None:
-    _now["phase"] = "teardown"
+    _current_test["phase"] = "teardown"
 
 
-def _hear(event: str, args: Any) -> None:
-    if event in _EVENTS and _now:
-        path, line = _place()
-        _write("at.json", {"id": _now["id"], "phase": _now["phase"], "path": path, "line": line})
+def _on_audit_event(event: str, args: Any) -> None:
+    if event in _PROCESS_EVENTS and _current_test:
+        path, line = _find_call_site()
+        _write_json(
+            "at.json",
+            {"id": _current_test["id"], "phase": _current_test["phase"], "path": path, "line": line},
+        )
 
 
-def _place() -> tuple[str, int]:
+def _find_call_site() -> tuple[str, int]:
     """The line in the test's own file, as far out as there is one; else the innermost of the project."""
     own, inner = None, None
     frame: Any = sys._getframe(2)
@@ -86,59 +89,59 @@ def _place() -> tuple[str, int]:
         if not os.path.isabs(name):  # no file: <string>
             continue
         full = os.path.realpath(name)
-        if full == _now["file"]:
+        if full == _current_test["file"]:
             own = (full, line)
-        elif inner is None and probe.is_project(full):
+        elif inner is None and probe.is_project_file(full):
             inner = (full, line)
-    full, line = own or inner or (_now["file"], 0)
-    return (os.path.relpath(full, probe.WORK) if probe.is_project(full) else full), line
+    full, line = own or inner or (_current_test["file"], 0)
+    return (os.path.relpath(full, probe.WORK_DIR) if probe.is_project_file(full) else full), line
 
 
 # Where the program is.
 
 
-def _redirect(word: str, cwd: str) -> str:
+def _redirect_path(word: str, cwd: str) -> str:
     """The stub, if a word is a path of the program."""
-    if "/" not in word or os.path.basename(word) != NAME:
+    if "/" not in word or os.path.basename(word) != PROGRAM_NAME:
         return word
     full = os.path.abspath(os.path.join(cwd, word))
     if full.startswith(ROOT) or not os.path.isfile(full):
         return word
-    return _put(f"p{zlib.crc32(full.encode()):08x}", [full])
+    return _install_stub(f"p{zlib.crc32(full.encode()):08x}", [full])
 
 
-def _is_before(word: str, last: str) -> bool:
+def _is_command_prefix(word: str, last: str) -> bool:
     """Whether what follows a word can still be the command."""
     name = os.path.basename(word)
-    if name in _BEFORE or _PYTHON.fullmatch(name) or re.match(r"\w+=", word):
+    if name in _PREFIX_COMMANDS or _PYTHON_NAME.fullmatch(name) or re.match(r"\w+=", word):
         return True
     return bool(last) and (word.startswith("-") or word.replace(".", "").isdigit())
 
 
-def _words(words: list[str], cwd: str) -> list[str]:
+def _redirect_words(words: list[str], cwd: str) -> list[str]:
     """A command with the stub in the place of the program."""
     last = ""
     for at, word in enumerate(words):
         if word == "-c" and os.path.basename(last) in _SHELLS and words[at + 1 :]:
-            rest = [_redirect(word, cwd) for word in words[at + 2 :]]  # what the line runs as "$@"
-            return [*words[: at + 1], _line(words[at + 1], cwd), *rest]
-        if word == "-m" and _PYTHON.fullmatch(os.path.basename(last)) and words[at + 1 : at + 2] == [NAME]:
-            return [_put("module", [sys.executable, "-m", NAME]), *words[at + 2 :]]
-        if not _is_before(word, last):
-            return [*words[:at], _redirect(word, cwd), *words[at + 1 :]]
+            rest = [_redirect_path(word, cwd) for word in words[at + 2 :]]  # what the line runs as "$@"
+            return [*words[: at + 1], _redirect_shell_line(words[at + 1], cwd), *rest]
+        if word == "-m" and _PYTHON_NAME.fullmatch(os.path.basename(last)) and words[at + 1 : at + 2] == [PROGRAM_NAME]:
+            return [_install_stub("module", [sys.executable, "-m", PROGRAM_NAME]), *words[at + 2 :]]
+        if not _is_command_prefix(word, last):
+            return [*words[:at], _redirect_path(word, cwd), *words[at + 1 :]]
         last = last if word.startswith("-") or (last and word[:1].isdigit()) else word
     return words
 
 
-def _line(text: str, cwd: str) -> str:
+def _redirect_shell_line(text: str, cwd: str) -> str:
     """A line of shell with the stub in the place of the program."""
     text = re.sub(
-        rf"(?:\S*/)?python[\d.]*(?: -[A-Za-z]+)*? -m {re.escape(NAME)}(?![\w.-])",
-        lambda _: _put("module", [sys.executable, "-m", NAME]),
+        rf"(?:\S*/)?python[\d.]*(?: -[A-Za-z]+)*? -m {re.escape(PROGRAM_NAME)}(?![\w.-])",
+        lambda _: _install_stub("module", [sys.executable, "-m", PROGRAM_NAME]),
         text,
     )
     last, begins, made = "", True, []
-    for at, piece in enumerate(_PIECE.split(text)):
+    for at, piece in enumerate(_SHELL_SEPARATOR.split(text)):
         if at % 2:
             if piece.strip() or "\n" in piece:
                 begins, last = True, ""
@@ -146,33 +149,33 @@ def _line(text: str, cwd: str) -> str:
             continue
         bare = piece.strip("'\"")
         if begins and piece:
-            made.append(piece.replace(bare, _redirect(bare, cwd)) if bare else piece)
-            begins = _is_before(bare, last)
+            made.append(piece.replace(bare, _redirect_path(bare, cwd)) if bare else piece)
+            begins = _is_command_prefix(bare, last)
             last = bare if begins and not bare.startswith("-") else last
         else:
             made.append(piece)
     return "".join(made)
 
 
-def _watch_popen() -> None:
+def _patch_popen() -> None:
     init: Any = subprocess.Popen.__init__
 
     def watched(self: Any, args: Any, *rest: Any, **options: Any) -> None:
         cwd = os.fspath(options.get("cwd") or os.curdir)  # which may be gone
         cwd = cwd.decode() if isinstance(cwd, bytes) else cwd
         if isinstance(args, str):
-            args = _line(args, cwd) if options.get("shell") else _redirect(args, cwd)
+            args = _redirect_shell_line(args, cwd) if options.get("shell") else _redirect_path(args, cwd)
         elif isinstance(args, (list, tuple)) and all(isinstance(word, (str, os.PathLike)) for word in args):
-            args = _words([str(os.fspath(word)) for word in args], cwd)
+            args = _redirect_words([str(os.fspath(word)) for word in args], cwd)
         env = options.get("env")
         if env is not None and "PATH" in env:
-            places = [place for place in env["PATH"].split(":") if place != BIN]
-            options["env"] = {**env, "PATH": ":".join([BIN, *places])}
+            places = [place for place in env["PATH"].split(":") if place != STUB_BIN_DIR]
+            options["env"] = {**env, "PATH": ":".join([STUB_BIN_DIR, *places])}
         init(self, args, *rest, **options)
 
     subprocess.Popen.__init__ = watched  # type: ignore[method-assign]
     system = os.system
-    os.system = lambda command: system(_line(os.fsdecode(command), os.curdir))
+    os.system = lambda command: system(_redirect_shell_line(os.fsdecode(command), os.curdir))
 
 
 # What is left.
@@ -196,17 +199,17 @@ def pytest_sessionfinish() -> None:
     except OSError:
         rows = []
     for row in rows:
-        probe._say("call", **row)
+        probe._write_row("call", **row)
 
 
-def _begin() -> None:
-    _put("bin")
+def _start_stubs() -> None:
+    _install_stub("bin")
     found = f"{os.environ.get('PATH', os.defpath)}:{os.path.dirname(sys.executable)}"
-    _write("plan.json", {**PLAN, "path": found})
-    os.environ["PATH"] = f"{BIN}:{os.environ.get('PATH', os.defpath)}"
-    _watch_popen()
-    sys.addaudithook(_hear)
+    _write_json("plan.json", {**PLAN, "path": found})
+    os.environ["PATH"] = f"{STUB_BIN_DIR}:{os.environ.get('PATH', os.defpath)}"
+    _patch_popen()
+    sys.addaudithook(_on_audit_event)
 
 
 if PLAN["mode"] != "plain":
-    _begin()
+    _start_stubs()

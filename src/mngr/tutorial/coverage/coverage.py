@@ -5,24 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from mngr.base.errors import MngrError
-from mngr.base.model import Record
-from mngr.tutorial.blocks import Problem
-from mngr.tutorial.check import Cited, Report, check
-from mngr.tutorial.coverage.command_tree import Command, Tree
+from mngr.base.model import Struct
+from mngr.tutorial.blocks import ReadProblem
+from mngr.tutorial.check import CitedCommandBlock, TutorialReport, check_tutorial
+from mngr.tutorial.coverage.command_tree import CommandTree, ProgramCommand
 from mngr.tutorial.coverage.read_tree import read_tree
-from mngr.tutorial.coverage.shell_words import calls
-from mngr.tutorial.coverage.transcripts import Ran, Run, read_run
-from mngr.tutorial.locate import Places
+from mngr.tutorial.coverage.shell_words import list_calls
+from mngr.tutorial.coverage.transcripts import RecordedTest, TranscriptRun, read_run
+from mngr.tutorial.paths import TutorialPaths
 
 
-class Use(Record):
+class ProgramUse(Struct):
     """One call of the program: which command, and which flags."""
 
     words: tuple[str, ...]
     flags: tuple[str, ...]
 
 
-class CommandCover(Record):
+class CommandCoverage(Struct):
     """A command, where it is shown and run, and its options likewise."""
 
     command: str
@@ -32,7 +32,7 @@ class CommandCover(Record):
     options: list[dict[str, Any]]  # flags, shown, run
 
 
-class BlockCover(Record):
+class BlockCoverage(Struct):
     """A block, the tests that cite it, and whether one of them saw something fail."""
 
     id: str
@@ -42,14 +42,14 @@ class BlockCover(Record):
     unhappy: bool
 
 
-class Coverage(Record):
+class TutorialCoverage(Struct):
     """All of it."""
 
     program: str
     run: str | None
-    commands: list[CommandCover]
-    blocks: list[BlockCover]
-    problems: list[Problem]
+    commands: list[CommandCoverage]
+    blocks: list[BlockCoverage]
+    problems: list[ReadProblem]
 
     @property
     def counts(self) -> dict[str, int]:
@@ -68,57 +68,55 @@ class Coverage(Record):
         }
 
 
-def cover(places: Places, program: list[str], source: str = "help") -> Coverage:
+def measure_coverage(places: TutorialPaths, program: list[str], source: str = "help") -> TutorialCoverage:
     """Ask the program, read script, tests and transcripts. A program that does not answer is a problem among others."""
-    report = check(places)
-    run = read_run(places.artifacts, places.shown)
+    report = check_tutorial(places)
+    run = read_run(places.artifacts, places.to_display_path)
     problems = [
-        Problem(path=f.path, line=f.line, message=f.message)
-        for f in report.findings
-        if f.kind == "unreadable"
+        ReadProblem(path=f.path, line=f.line, message=f.message) for f in report.findings if f.kind == "unreadable"
     ]
     problems += run.problems
-    commands: list[CommandCover] = []
+    commands: list[CommandCoverage] = []
     try:
         tree = read_tree(program, places.root, source)
         problems += tree.problems
-        commands = _commands(tree, _shown(report, tree), _run(report, run, tree))
+        commands = _build_command_coverage(tree, _list_shown_uses(report, tree), _list_run_uses(report, run, tree))
     except MngrError as error:
-        problems.append(Problem(path=program[0], line=0, message=error.message))
-    blocks = [_block(cited, run) for cited in report.blocks]
-    return Coverage(
+        problems.append(ReadProblem(path=program[0], line=0, message=error.message))
+    blocks = [_build_block_coverage(cited, run) for cited in report.blocks]
+    return TutorialCoverage(
         program=" ".join(program), run=run.name, commands=commands, blocks=blocks, problems=problems
     )
 
 
-def _shown(report: Report, tree: Tree) -> list[tuple[str, Use]]:
+def _list_shown_uses(report: TutorialReport, tree: CommandTree) -> list[tuple[str, ProgramUse]]:
     return [
-        (block.id, resolve(tree, words))
+        (block.id, resolve_use(tree, words))
         for block in report.script.blocks
         for command in block.commands
-        for words in calls(command, tree.program)
+        for words in list_calls(command, tree.program)
     ]
 
 
-def _run(report: Report, run: Run, tree: Tree) -> list[tuple[str, Use]]:
+def _list_run_uses(report: TutorialReport, run: TranscriptRun, tree: CommandTree) -> list[tuple[str, ProgramUse]]:
     """The calls of tests that cite a block; what other tests run is no answer to the tutorial."""
     citing = {test for cited in report.blocks for test in cited.tests}
     known = {cited.block.id for cited in report.blocks}
     return [
-        (ran.test, resolve(tree, words))
+        (ran.test, resolve_use(tree, words))
         for ran in run.tests
-        if known & set(ran.blocks) or any(_is_same(ran.test, test) for test in citing)
+        if known & set(ran.blocks) or any(_is_same_test(ran.test, test) for test in citing)
         for command in ran.commands
-        for words in calls(command, tree.program)
+        for words in list_calls(command, tree.program)
     ]
 
 
-def _is_same(one: str, other: str) -> bool:
+def _is_same_test(one: str, other: str) -> bool:
     """Whether two node ids name one test, be they told from different directories."""
     return one == other or one.endswith("/" + other) or other.endswith("/" + one)
 
 
-def resolve(tree: Tree, words: list[str]) -> Use:
+def resolve_use(tree: CommandTree, words: list[str]) -> ProgramUse:
     """Which command of the tree some words call, and the flags among them."""
     names = {(*c.words[:-1], alias): c.words for c in tree.commands for alias in c.aliases}
     prefixes = {c.words[:length] for c in tree.commands for length in range(len(c.words) + 1)}
@@ -129,15 +127,15 @@ def resolve(tree: Tree, words: list[str]) -> Use:
         if word == "--":
             break
         if word.startswith("-") and word != "-":
-            flags += _flags(word, known)
+            flags += _split_flags(word, known)
             continue
         further = names.get((*path, word), (*path, word))
         if further in prefixes:
             path = further
-    return Use(words=path, flags=tuple(flags))
+    return ProgramUse(words=path, flags=tuple(flags))
 
 
-def _flags(word: str, known: set[str]) -> list[str]:
+def _split_flags(word: str, known: set[str]) -> list[str]:
     """`--flag=value`, `--no-flag`, `-f`, `-fvalue` and `-abc`."""
     flag = word.split("=", 1)[0]
     if flag.startswith("--no-") and flag not in known:
@@ -148,22 +146,24 @@ def _flags(word: str, known: set[str]) -> list[str]:
     return letters if set(letters) <= known else letters[:1]
 
 
-def _commands(tree: Tree, shown: list[tuple[str, Use]], run: list[tuple[str, Use]]) -> list[CommandCover]:
+def _build_command_coverage(
+    tree: CommandTree, shown: list[tuple[str, ProgramUse]], run: list[tuple[str, ProgramUse]]
+) -> list[CommandCoverage]:
     found = []
     for command in tree.commands:
         if command.is_group and not command.options:
             continue
         found.append(
-            CommandCover(
+            CommandCoverage(
                 command=" ".join([*tree.program, *command.words]),
                 is_group=command.is_group,
-                shown=_who(shown, command),
-                run=_who(run, command),
+                shown=_list_users(shown, command),
+                run=_list_users(run, command),
                 options=[
                     {
                         "flags": list(option),
-                        "shown": _has(shown, command, option),
-                        "run": _has(run, command, option),
+                        "shown": _has_use(shown, command, option),
+                        "run": _has_use(run, command, option),
                     }
                     for option in command.options
                 ],
@@ -172,24 +172,24 @@ def _commands(tree: Tree, shown: list[tuple[str, Use]], run: list[tuple[str, Use
     return found
 
 
-def _who(uses: list[tuple[str, Use]], command: Command) -> list[str]:
+def _list_users(uses: list[tuple[str, ProgramUse]], command: ProgramCommand) -> list[str]:
     return list(dict.fromkeys(who for who, use in uses if use.words == command.words))
 
 
-def _has(uses: list[tuple[str, Use]], command: Command, option: tuple[str, ...]) -> bool:
+def _has_use(uses: list[tuple[str, ProgramUse]], command: ProgramCommand, option: tuple[str, ...]) -> bool:
     """Whether a flag was used with the command, or with one under it that has no such flag of its own."""
     size = len(command.words)
     return any(use.words[:size] == command.words and set(option) & set(use.flags) for _, use in uses)
 
 
-def _block(cited: Cited, run: Run) -> BlockCover:
-    def cites(ran: Ran) -> bool:
-        return cited.block.id in ran.blocks or any(_is_same(ran.test, test) for test in cited.tests)
+def _build_block_coverage(cited: CitedCommandBlock, run: TranscriptRun) -> BlockCoverage:
+    def cites(ran: RecordedTest) -> bool:
+        return cited.block.id in ran.blocks or any(_is_same_test(ran.test, test) for test in cited.tests)
 
-    return BlockCover(
+    return BlockCoverage(
         id=cited.block.id,
         slug=cited.block.slug,
         line=cited.block.line,
         tests=cited.tests,
-        unhappy=any(ran.unhappy and cites(ran) for ran in run.tests),
+        unhappy=any(ran.has_failure and cites(ran) for ran in run.tests),
     )

@@ -6,21 +6,21 @@ import os
 import re
 import shlex
 
-_INNER = re.compile(r"\$\(([^()]*)\)|`([^`]*)`")
-_OPERATOR = set("();<>|&")
+_SUBSTITUTION = re.compile(r"\$\(([^()]*)\)|`([^`]*)`")
+_OPERATORS = set("();<>|&")
 
 
-def calls(text: str, program: list[str]) -> list[list[str]]:
+def list_calls(text: str, program: list[str]) -> list[list[str]]:
     """The words after each call of `program` in a command, those in quoted substitutions included."""
     found: list[list[str]] = []
-    for words in _commands(text):
+    for words in _split_commands(text):
         for at in range(len(words) - len(program) + 1):
             if _is_call(words[at : at + len(program)], program):
                 found.append(words[at + len(program) :])
                 break
     quoted = re.findall(r'"((?:[^"\\]|\\.)*)"', text, re.DOTALL)
-    for match in _INNER.finditer("\n".join(quoted)):
-        found += calls(match[1] or match[2] or "", program)
+    for match in _SUBSTITUTION.finditer("\n".join(quoted)):
+        found += list_calls(match[1] or match[2] or "", program)
     return found
 
 
@@ -28,22 +28,22 @@ def _is_call(words: list[str], program: list[str]) -> bool:
     return os.path.basename(words[0]) == os.path.basename(program[0]) and words[1:] == program[1:]
 
 
-def _commands(text: str) -> list[list[str]]:
+def _split_commands(text: str) -> list[list[str]]:
     """The words of each simple command; what shlex cannot read is taken line by line."""
     try:
-        return _split(text)
+        return _split_words(text)
     except ValueError:
         pass
     found: list[list[str]] = []
     for line in text.split("\n"):
         try:
-            found += _split(line)
+            found += _split_words(line)
         except ValueError:
             found += [part.split() for part in re.split(r"[;|&()`]+", line)]
     return found
 
 
-def _split(text: str) -> list[list[str]]:
+def _split_words(text: str) -> list[list[str]]:
     flat = text.replace("\\\n", " ").replace("\n", " ; ").replace("`", " ; ")
     lexer = shlex.shlex(flat, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
@@ -51,7 +51,7 @@ def _split(text: str) -> list[list[str]]:
     found: list[list[str]] = [[]]
     redirected = False
     for word in lexer:
-        if set(word) <= _OPERATOR and word:
+        if set(word) <= _OPERATORS and word:
             redirected = bool(set(word) <= set("<>&")) and word not in ("&", "&&")
             if not redirected:
                 found.append([])

@@ -10,18 +10,32 @@ import tempfile
 from mngr.agents.context import Context
 from mngr.base import shell
 from mngr.base.errors import MngrError
-from mngr.base.model import Record
-from mngr.tutorial.blocks import Blank, Block, Script, normal, parse, read_script
-from mngr.tutorial.coverage.command_tree import Asker, find_program
+from mngr.base.model import Struct
+from mngr.tutorial.blocks import (
+    Block,
+    EmptyHeading,
+    TutorialScript,
+    normalize_text,
+    parse_script,
+    read_script,
+)
+from mngr.tutorial.coverage.command_tree import HelpRunner, get_program
 from mngr.tutorial.coverage.read_tree import read_tree
-from mngr.tutorial.locate import Places
+from mngr.tutorial.paths import TutorialPaths
 from mngr.tutorial.writing import mistakes, prompt
-from mngr.tutorial.writing.mistakes import Confusion
-from mngr.tutorial.writing.sync import how_to_try
-from mngr.tutorial.writing.worker import MECHANIC, Wish, Worker, check_clean, prefix, read_committed
+from mngr.tutorial.writing.mistakes import CommandMistakes
+from mngr.tutorial.writing.sync import get_run_settings
+from mngr.tutorial.writing.worker import (
+    MECHANIC,
+    WriterAgent,
+    WriterRequest,
+    check_clean,
+    get_project_prefix,
+    read_committed,
+)
 
-_HELP = 40_000  # characters of a program's help that an agent is given
-_BRIEF = """\
+_MAX_HELP_CHARACTERS = 40_000  # characters of a program's help that an agent is given
+_PROMPT = """\
 Fill blanks in {file}: headings that have no block of commands under them yet.
 
 Write under each heading named below one to four blocks. A block is a comment that says in the reader's words what is done, and
@@ -40,7 +54,7 @@ What `{program}` says of itself:
 """
 
 
-class Proposal(Record):
+class BlockProposal(Struct):
     """A block for a blank, and what it did when it was tried."""
 
     heading: str
@@ -50,118 +64,122 @@ class Proposal(Record):
     outcome: str
 
 
-class Filled(Record):
+class FillResult(Struct):
     """What was proposed, as a patch too, and where the agent went wrong on the way."""
 
     agent: str | None  # None when there is no blank
-    proposals: list[Proposal]
+    proposals: list[BlockProposal]
     left: list[str]  # headings that are still blank
     patch: str
-    confusion: list[Confusion]
+    confusion: list[CommandMistakes]
     problems: list[str] = []  # what else the agent changed; nothing of it is in the patch
     cost_usd: float | None = None
 
 
-def fill(ctx: Context, places: Places, wish: Wish, program: str, section: str | None = None) -> Filled:
+def fill_headings(
+    ctx: Context, places: TutorialPaths, wish: WriterRequest, program: str, section: str | None = None
+) -> FillResult:
     """Have an agent propose, try what it proposes, and give it as a patch; raises MngrError."""
-    script = read_script(places.file, places.shown(places.file))
-    blanks = [blank for blank in script.blanks if section is None or _is_of(blank, section)]
+    script = read_script(places.file, places.to_display_path(places.file))
+    blanks = [blank for blank in script.empty_headings if section is None or _is_in_section(blank, section)]
     if not blanks:
-        return Filled(agent=None, proposals=[], left=[], patch="", confusion=[])
+        return FillResult(agent=None, proposals=[], left=[], patch="", confusion=[])
     if wish.agent == MECHANIC:
         raise MngrError("the mechanic cannot think of commands", "name an agent that can: --agent claude")
     check_clean(ctx, places, places.file)
-    text = _brief(places, blanks, program.split(), prefix(ctx, places))
-    with Worker(ctx, wish, "fill") as worker:
+    text = _build_prompt(places, blanks, program.split(), get_project_prefix(ctx, places))
+    with WriterAgent(ctx, wish, "fill") as worker:
         for _ in range(wish.rounds):
-            worker.tell(text)
+            worker.send_and_wait(text)
             pulled = worker.fleet.pull(worker.name)
-            now = _committed(ctx, places, pulled.commit) if pulled.commit and pulled.commits else ""
-            changes = _changes(places, blanks, now) if now else _Changes(under=[], astray=[])
-            astray = changes.astray
-            astray += worker.strays(places, pulled.commit, places.file) if pulled.commit else []
-            wrong = _problems(script, parse(now, script.path), blanks) if now else ["nothing was committed"]
+            now = _read_committed_script(ctx, places, pulled.commit) if pulled.commit and pulled.commits else ""
+            changes = (
+                _compare_script(places, blanks, now) if now else _ScriptChanges(added_lines=[], unexpected_changes=[])
+            )
+            astray = changes.unexpected_changes
+            astray += worker.list_unexpected_changes(places, pulled.commit, places.file) if pulled.commit else []
+            wrong = _list_problems(script, parse_script(now, script.path), blanks) if now else ["nothing was committed"]
             if not astray and not wrong:
                 break
             text = "Not done yet:\n\n" + "\n".join(f"- {problem}" for problem in [*astray, *wrong]) + "\n"
-        rows, cost = worker.rows(), worker.cost()
-    tried = try_blocks(ctx, places, script, _proposals(script, now, changes), wish)
-    return Filled(
+        rows, cost = worker.read_transcript(), worker.get_cost()
+    tried = try_blocks(ctx, places, script, _list_proposed_blocks(script, now, changes), wish)
+    return FillResult(
         agent=worker.name,
         proposals=tried,
-        left=[blank.title for blank in blanks if not any(one.after == _end(blank) for one in tried)],
-        patch=make_patch(places, tried),
-        confusion=mistakes.read(rows, program.split()),
+        left=[blank.title for blank in blanks if not any(one.after == _get_end_line(blank) for one in tried)],
+        patch=build_patch(places, tried),
+        confusion=mistakes.list_mistakes(rows, program.split()),
         problems=[*astray, *map(str, script.problems)],
         cost_usd=cost,
     )
 
 
-def _is_of(blank: Blank, section: str) -> bool:
+def _is_in_section(blank: EmptyHeading, section: str) -> bool:
     wanted = section.lower()
     return wanted in (blank.section or "").lower() or wanted in blank.title.lower()
 
 
-def _brief(places: Places, blanks: list[Blank], program: list[str], prefix: str) -> str:
-    rows = [f"- line {blank.line}: {normal(blank.text)}" for blank in blanks]
-    return _BRIEF.format(
-        file=prefix + places.shown(places.file),
+def _build_prompt(places: TutorialPaths, blanks: list[EmptyHeading], program: list[str], prefix: str) -> str:
+    rows = [f"- line {blank.line}: {normalize_text(blank.text)}" for blank in blanks]
+    return _PROMPT.format(
+        file=prefix + places.to_display_path(places.file),
         program=" ".join(program),
         headings="\n".join(rows),
-        help=_help(places, program),
+        help=_read_help(places, program),
     )
 
 
-def _help(places: Places, program: list[str]) -> str:
+def _read_help(places: TutorialPaths, program: list[str]) -> str:
     """Its help, command by command, and its manual page, as far as there is room."""
-    found = [find_program(program[0], places.root), *program[1:]]
+    found = [get_program(program[0], places.root), *program[1:]]
     try:
         commands = [command.words for command in read_tree(program, places.root).commands]
     except MngrError:
         commands = [()]  # it tells in a form of its own
     with tempfile.TemporaryDirectory(prefix="mngr-fill-") as place:
-        asker = Asker(found, place)
-        parts = [asker.help(command) for command in commands]
+        asker = HelpRunner(found, place)
+        parts = [asker.read_help_text(command) for command in commands]
     argv = ["sh", "-c", 'man -P cat -- "$1" 2>/dev/null | col -b', "man", os.path.basename(program[0])]
     parts.append(shell.run(argv, timeout=10.0).text)
     text = ""
     for part in dict.fromkeys(part.strip() for part in parts):
-        if part and len(text) + len(part) < _HELP:
+        if part and len(text) + len(part) < _MAX_HELP_CHARACTERS:
             text += f"{part}\n\n"
     return text.strip().replace("```", "'''")
 
 
-def _committed(ctx: Context, places: Places, commit: str) -> str:
+def _read_committed_script(ctx: Context, places: TutorialPaths, commit: str) -> str:
     """The script as the agent left it."""
     found = read_committed(ctx, places, commit, places.file)
-    return found.get(places.shown(places.file), b"").decode("utf-8", "replace")
+    return found.get(places.to_display_path(places.file), b"").decode("utf-8", "replace")
 
 
-def _problems(old: Script, new: Script, blanks: list[Blank]) -> list[str]:
+def _list_problems(old: TutorialScript, new: TutorialScript, blanks: list[EmptyHeading]) -> list[str]:
     """What is wrong with the agent's script."""
     known = {problem.message for problem in old.problems}
     found = [f"{problem}" for problem in new.problems if problem.message not in known]
-    still = {normal(blank.text) for blank in new.blanks}
-    found += [f"nothing stands under: {blank.title}" for blank in blanks if normal(blank.text) in still]
+    still = {normalize_text(blank.text) for blank in new.empty_headings}
+    found += [f"nothing stands under: {blank.title}" for blank in blanks if normalize_text(blank.text) in still]
     if {block.id for block in new.blocks} <= {block.id for block in old.blocks}:
         found = ["nothing new was committed", *found]
     return found
 
 
-class _Changes(Record):
+class _ScriptChanges(Struct):
     """What an agent did to the script: lines under the blanks, and what it should not have done."""
 
-    under: list[tuple[Blank, range]]  # of the new text, from 0
-    astray: list[str]
+    added_lines: list[tuple[EmptyHeading, range]]  # of the new text, from 0
+    unexpected_changes: list[str]
 
 
-def _changes(places: Places, blanks: list[Blank], text: str) -> _Changes:
+def _compare_script(places: TutorialPaths, blanks: list[EmptyHeading], text: str) -> _ScriptChanges:
     """The new text against the script as it is here."""
-    name = places.shown(places.file)
-    old = [line.strip() for line in _lines(places)]
+    name = places.to_display_path(places.file)
+    old = [line.strip() for line in _read_lines(places)]
     new = [line.strip() for line in text.split("\n")]
-    by_end = {_end(blank): blank for blank in blanks}
-    found = _Changes(under=[], astray=[])
+    by_end = {_get_end_line(blank): blank for blank in blanks}
+    found = _ScriptChanges(added_lines=[], unexpected_changes=[])
     for kind, a1, a2, b1, b2 in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         lost = next((at for at in range(a1, a2) if old[at]), None)
         come = next((at for at in range(b1, b2) if new[at]), None)
@@ -169,40 +187,44 @@ def _changes(places: Places, blanks: list[Blank], text: str) -> _Changes:
         if kind == "equal":
             continue
         if lost is not None:
-            found.astray.append(f"{name}:{lost + 1}: this line was changed or taken away: {old[lost]}")
+            found.unexpected_changes.append(f"{name}:{lost + 1}: this line was changed or taken away: {old[lost]}")
         elif above in by_end:
-            found.under.append((by_end[above], range(b1, b2)))
+            found.added_lines.append((by_end[above], range(b1, b2)))
         elif come is not None:
-            found.astray.append(
+            found.unexpected_changes.append(
                 f"{name}:{come + 1}: this was added where no blank is to be filled: {new[come]}"
             )
     return found
 
 
-def _lines(places: Places) -> list[str]:
+def _read_lines(places: TutorialPaths) -> list[str]:
     with open(places.file, encoding="utf-8", errors="replace", newline="\n") as file:
         return list(file)
 
 
-def _end(blank: Blank) -> int:
+def _get_end_line(blank: EmptyHeading) -> int:
     return blank.line + len(blank.text.split("\n")) - 1
 
 
-def _proposals(old: Script, text: str, changes: _Changes) -> list[tuple[Blank, Block]]:
+def _list_proposed_blocks(old: TutorialScript, text: str, changes: _ScriptChanges) -> list[tuple[EmptyHeading, Block]]:
     """New blocks, each with the blank that it stands under."""
     known = {block.id for block in old.blocks}
-    found: list[tuple[Blank, Block]] = []
-    for block in parse(text).blocks:
+    found: list[tuple[EmptyHeading, Block]] = []
+    for block in parse_script(text).blocks:
         end = block.line + block.text.count("\n")
-        above = [blank for blank, lines in changes.under if lines.start < end and block.line <= lines.stop]
+        above = [blank for blank, lines in changes.added_lines if lines.start < end and block.line <= lines.stop]
         if block.id not in known and block.commands and above:
             found.append((above[0], block))
     return found
 
 
 def try_blocks(
-    ctx: Context, places: Places, script: Script, wanted: list[tuple[Blank, Block]], wish: Wish
-) -> list[Proposal]:
+    ctx: Context,
+    places: TutorialPaths,
+    script: TutorialScript,
+    wanted: list[tuple[EmptyHeading, Block]],
+    wish: WriterRequest,
+) -> list[BlockProposal]:
     """Run each for real, after what comes before it in the script: by an agent that needs no model, where the other one worked."""
     if not wanted:
         return []
@@ -211,21 +233,19 @@ def try_blocks(
         block.replace(line=blank.line + 0.001 * at, section=blank.section)
         for at, (blank, block) in enumerate(wanted, 1)
     ]
-    job = prompt.fence("try", rows, [*script.blocks, *rows], **how_to_try(ctx, places))
-    with Worker(ctx, Wish(sandbox=wish.sandbox, network=wish.network, on=wish.on), "try") as worker:
-        worker.tell(job)
-        said = str(worker.rows()[-1].get("text") or "")
+    job = prompt.format_job_fence("try", rows, [*script.blocks, *rows], **get_run_settings(ctx, places))
+    with WriterAgent(ctx, WriterRequest(sandbox=wish.sandbox, network=wish.network, on=wish.on), "try") as worker:
+        worker.send_and_wait(job)
+        said = str(worker.read_transcript()[-1].get("text") or "")
     try:
         outcomes = {str(row["id"]): row for row in json.loads(said)}
     except (ValueError, TypeError, KeyError):
-        raise MngrError(
-            f"the blocks could not be tried: {said}", f"look: mngr transcript {worker.name}"
-        ) from None
+        raise MngrError(f"the blocks could not be tried: {said}", f"look: mngr transcript {worker.name}") from None
     return [
-        Proposal(
+        BlockProposal(
             heading=blank.title,
             text=block.text,
-            after=_end(blank),
+            after=_get_end_line(blank),
             ok=bool(outcomes.get(block.id, {}).get("ok")),
             outcome=str(outcomes.get(block.id, {}).get("outcome") or "it was not tried"),
         )
@@ -233,9 +253,9 @@ def try_blocks(
     ]
 
 
-def make_patch(places: Places, proposals: list[Proposal]) -> str:
+def build_patch(places: TutorialPaths, proposals: list[BlockProposal]) -> str:
     """The script with the proposals in it, as a diff against what it is."""
-    old = _lines(places)
+    old = _read_lines(places)
     plain = [line.rstrip("\r\n") for line in old]
     ending = "\r\n" if old and old[0].endswith("\r\n") else "\n"
     new = list(old)
@@ -248,6 +268,6 @@ def make_patch(places: Places, proposals: list[Proposal]) -> str:
             rows += lines[same:] if same and not rows else ["", *lines]
         new[after - 1] = plain[after - 1] + ending  # the last line may have no end
         new[after:after] = [row + ending for row in rows]
-    name = places.shown(places.file)
+    name = places.to_display_path(places.file)
     diff = difflib.unified_diff(old, new, f"a/{name}", f"b/{name}")
     return "".join(row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in diff)

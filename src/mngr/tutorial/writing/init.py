@@ -9,11 +9,11 @@ from mngr.agents.context import Context
 from mngr.agents.settings_files import set_setting
 from mngr.base import paths, shell
 from mngr.base.errors import MngrError, TimedOut
-from mngr.base.model import Record
+from mngr.base.model import Struct
 from mngr.setup import init as project
 
-_PATIENCE = 60.0  # seconds for the project's pytest
-_SCRIPT = """#!/bin/sh
+_PYTEST_TIMEOUT = 60.0  # seconds for the project's pytest
+_SCRIPT_TEMPLATE = """#!/bin/sh
 
 # {program}, feature by feature. A comment and the commands under it are a block; each block is cited by a test.
 
@@ -26,7 +26,7 @@ set -e
 # what {program} can do
 {program} --help
 """
-_TEST = '''"""The first steps of the tutorial."""
+_TEST_TEMPLATE = '''"""The first steps of the tutorial."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_help_succeeds(e2e: E2eSession) -> None:
 '''
 
 
-class Begun(Record):
+class TutorialInitResult(Struct):
     """What was written, what was there already, and what is missing before the test can be run."""
 
     file: str
@@ -54,11 +54,11 @@ class Begun(Record):
     missing: str | None = None
 
 
-def init(ctx: Context, program: str | None = None) -> Begun:
+def init_tutorial(ctx: Context, program: str | None = None) -> TutorialInitResult:
     """Write what is not there yet; nothing that is there is changed but the project's settings, where they say nothing."""
     root = paths.find_project_root(ctx.cwd) or ctx.cwd
-    found = {finding.key: finding.value for finding in project.look(ctx.local, root)}
-    settings = ctx.settings_at(root)
+    found = {finding.key: finding.value for finding in project.detect_settings(ctx.local_host, root)}
+    settings = ctx.load_project_settings(root)
     program = program or settings.get("project.program") or found.get("project.program")
     if not program or not re.fullmatch(r"[\w./+-]+", str(program)):
         raise MngrError("nothing says which program the tutorial is about", "name it: --program NAME")
@@ -66,33 +66,33 @@ def init(ctx: Context, program: str | None = None) -> Begun:
     tests = str(settings.get("tutorial.tests") or found.get("tutorial.tests") or "tests/e2e")
     written: list[str] = []
     example = os.path.join(tests, "test_first_steps.py")
-    for name, text, mode in ((file, _SCRIPT, 0o755), (example, _TEST, 0o644)):
+    for name, text, mode in ((file, _SCRIPT_TEMPLATE, 0o755), (example, _TEST_TEMPLATE, 0o644)):
         path = os.path.join(root, name)
         if os.path.lexists(path) or (
             name == example and os.path.isdir(os.path.dirname(path)) and os.listdir(os.path.dirname(path))
         ):
             continue
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        ctx.local.write(path, text.replace("{program}", str(program)).encode(), mode)
+        ctx.local_host.write(path, text.replace("{program}", str(program)).encode(), mode)
         written.append(name)
     for key, value in (("tutorial.file", file), ("tutorial.tests", tests), ("project.program", str(program))):
         if settings.get(key) is None:
             set_setting(ctx, key, value, "project")
-            if paths.SETTINGS not in written:
-                written.append(paths.SETTINGS)
+            if paths.PROJECT_SETTINGS not in written:
+                written.append(paths.PROJECT_SETTINGS)
     pytest = str(settings.get("project.pytest") or found.get("project.pytest") or "python3 -m pytest")
-    return Begun(file=file, tests=tests, written=written, missing=_missing(root, pytest))
+    return TutorialInitResult(file=file, tests=tests, written=written, missing=_find_missing_fixture(root, pytest))
 
 
-def _missing(root: str, pytest: str) -> str | None:
+def _find_missing_fixture(root: str, pytest: str) -> str | None:
     """Why the fixture is not found by the project's own pytest; None when it is."""
     argv = ["sh", "-c", f'cd "$1" && {pytest} --fixtures -q -p no:cacheprovider', "fixtures", root]
     try:
-        result = shell.run(argv, timeout=_PATIENCE)
+        result = shell.run(argv, timeout=_PYTEST_TIMEOUT)
     except TimedOut:
-        return f"{pytest} --fixtures did not end within {_PATIENCE:g} s"
+        return f"{pytest} --fixtures did not end within {_PYTEST_TIMEOUT:g} s"
     if re.search(r"^e2e\b", result.text, re.MULTILINE):
         return None
     if result.code:
-        return f"{pytest} cannot be run: {result.problem}"
+        return f"{pytest} cannot be run: {result.error_line}"
     return f"{pytest} does not know the fixture e2e; install mngr where that pytest is: pip install mngr"

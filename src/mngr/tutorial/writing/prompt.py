@@ -6,11 +6,11 @@ import ast
 import json
 import os
 
-from mngr.tutorial.blocks import Block, normal
-from mngr.tutorial.check import Finding, Report
+from mngr.tutorial.blocks import Block, normalize_text
+from mngr.tutorial.check import TutorialFinding, TutorialReport
 
-_NEIGHBOURS = 4  # tests that are shown as examples of the house's style
-_LONGEST = 60  # lines of one
+_MAX_EXAMPLES = 4  # tests that are shown as examples of the house's style
+_MAX_EXAMPLE_LINES = 60  # lines of one
 
 RULES = """\
 ## Rules
@@ -45,7 +45,7 @@ def test_help_succeeds(e2e: E2eSession) -> None:
 """
 
 
-def write(report: Report, tests: str, source: str, prefix: str = "") -> str:
+def build_prompt(report: TutorialReport, tests: str, source: str, prefix: str = "") -> str:
     """The brief: what is missing, what is out of date, the rules, tests to learn from.
 
     `source` is the project's directory, `prefix` where that is in its repository.
@@ -61,76 +61,80 @@ def write(report: Report, tests: str, source: str, prefix: str = "") -> str:
         parts.append(f"All of this is in {prefix} of the repository, and paths are told from there.")
     if gaps:
         parts.append("## Blocks without a test")
-        parts += [_block(block, report.script.path) for block in gaps]
+        parts += [_format_block(block, report.script.path) for block in gaps]
     if report.stale:
         parts.append("## Citations that are out of date")
-        parts += [_stale(one.finding) for one in report.stale]
+        parts += [_format_stale(one.finding) for one in report.stale]
     orphans = [finding for finding in report.findings if finding.kind in ("orphan", "unreadable")]
     if orphans:
         parts.append("## Also wrong")
         parts += [f"- {finding.path}:{finding.line}: {finding.message}" for finding in orphans]
     parts.append(RULES.rstrip())
-    neighbours = _neighbours(report, {block.id for block in gaps}, source)
+    neighbours = _list_example_tests(report, {block.id for block in gaps}, source)
     if neighbours:
         parts.append("## Tests of this project to learn from")
         parts += neighbours
     return "\n\n".join(parts) + "\n"
 
 
-def job(report: Report, tests: str, how: dict[str, object]) -> str:
+def build_job(report: TutorialReport, tests: str, how: dict[str, object]) -> str:
     """The same for an agent that reads no prose: its job in a fence of its own."""
     missing = {finding.block for finding in report.findings if finding.kind == "gap"}
     blocks = report.script.blocks
     wanted = [block for block in blocks if block.id in missing]
-    return fence("observe", wanted, blocks, file=report.script.path, tests=tests, **how)
+    return format_job_fence("observe", wanted, blocks, file=report.script.path, tests=tests, **how)
 
 
-def fence(job: str, wanted: list[Block], script: list[Block], **more: object) -> str:
+def format_job_fence(job: str, wanted: list[Block], script: list[Block], **more: object) -> str:
     """A job of the mechanic's about some blocks of a script, as it stands in a message."""
-    data = {"v": 1, "job": job, **more, "blocks": _plain(wanted), "script": _plain(script)}
+    data = {
+        "v": 1,
+        "job": job,
+        **more,
+        "blocks": _blocks_to_dicts(wanted),
+        "script": _blocks_to_dicts(script),
+    }
     return f"```mngr-job\n{json.dumps(data)}\n```\n"
 
 
-def _plain(blocks: list[Block]) -> list[dict[str, object]]:
+def _blocks_to_dicts(blocks: list[Block]) -> list[dict[str, object]]:
     keys = ("id", "slug", "line", "section", "text")
     return [{key: getattr(block, key) for key in keys} for block in blocks]
 
 
-def again(problems: list[str]) -> str:
+def build_reminder(problems: list[str]) -> str:
     """What is still wrong after a turn."""
     rows = "\n".join(f"- {problem}" for problem in problems)
-    return (
-        f"Not done yet. This was found in what you committed:\n\n{rows}\n\nMend it, run the tests, commit.\n"
-    )
+    return f"Not done yet. This was found in what you committed:\n\n{rows}\n\nMend it, run the tests, commit.\n"
 
 
-def _block(block: Block, path: str) -> str:
-    return f"### {path}:{block.line} {block.slug}\n\n```sh\n{normal(block.text)}\n```"
+def _format_block(block: Block, path: str) -> str:
+    return f"### {path}:{block.line} {block.slug}\n\n```sh\n{normalize_text(block.text)}\n```"
 
 
-def _stale(finding: Finding) -> str:
+def _format_stale(finding: TutorialFinding) -> str:
     return f"### {finding.test}\n\n{finding.message}\n\n```diff\n{(finding.diff or '').rstrip()}\n```"
 
 
-def _neighbours(report: Report, gaps: set[str], source: str) -> list[str]:
+def _list_example_tests(report: TutorialReport, gaps: set[str], source: str) -> list[str]:
     """Tests of blocks beside those that have none."""
     near: list[str] = []
     for at, one in enumerate(report.blocks):
         beside = report.blocks[max(0, at - 1) : at] + report.blocks[at + 1 : at + 2]
         if one.tests and not one.observed and any(other.block.id in gaps for other in beside):
             near += one.tests
-    near = list(dict.fromkeys(near))[:_NEIGHBOURS]
+    near = list(dict.fromkeys(near))[:_MAX_EXAMPLES]
     shown: list[str] = []
     for citation in report.tests.citations:
         if citation.test in near:
             near.remove(citation.test)
-            text = _function(os.path.join(source, citation.path), citation.line)
+            text = _read_function(os.path.join(source, citation.path), citation.line)
             if text:
                 shown.append(f"```python\n# {citation.test}\n{text}\n```")
     return shown
 
 
-def _function(path: str, line: int) -> str:
+def _read_function(path: str, line: int) -> str:
     """The source of the function around a line."""
     try:
         with open(path, encoding="utf-8") as file:
@@ -143,5 +147,5 @@ def _function(path: str, line: int) -> str:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
             if first <= line <= (node.end_lineno or first):
-                return "\n".join(rows[first - 1 : min(node.end_lineno or first, first + _LONGEST)])
+                return "\n".join(rows[first - 1 : min(node.end_lineno or first, first + _MAX_EXAMPLE_LINES)])
     return ""

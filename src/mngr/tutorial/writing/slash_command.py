@@ -7,11 +7,11 @@ import os
 from mngr.agents.context import Context
 from mngr.base import paths
 from mngr.base.errors import MngrError, UsageError
-from mngr.base.model import Record
+from mngr.base.model import Struct
 from mngr.tutorial.writing.prompt import RULES
 
-NAME = "sync-tutorial-to-e2e-tests"
-_TEXT = """\
+COMMAND_NAME = "sync-tutorial-to-e2e-tests"
+_COMMAND_TEXT = """\
 ---
 description: bring the e2e tests up to date with the tutorial script
 ---
@@ -28,13 +28,13 @@ Bring this project's e2e tests up to date with its tutorial script.
 {rules}"""
 
 
-class Installed(Record):
+class InstalledCommand(Struct):
     """The files that have the command now."""
 
     paths: list[str]
 
 
-def install(ctx: Context, agents: list[str]) -> Installed:
+def install_command(ctx: Context, agents: list[str]) -> InstalledCommand:
     """Write the command for each of these programs; raises UsageError."""
     root = paths.find_project_root(ctx.cwd) or ctx.cwd
     places = {
@@ -47,13 +47,11 @@ def install(ctx: Context, agents: list[str]) -> Installed:
         raise UsageError(f"{unknown[0]} has no slash commands", "there are: " + ", ".join(places))
     written: list[str] = []
     for name in agents or list(places):
-        path = os.path.join(places[name], f"{NAME}.md")
+        path = os.path.join(places[name], f"{COMMAND_NAME}.md")
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
         except OSError as error:
-            raise MngrError(
-                f"cannot make {os.path.dirname(path)}: {error.strerror}", "check its permissions"
-            ) from None
-        ctx.local.write(path, _TEXT.replace("{rules}", RULES).encode(), 0o644)
+            raise MngrError(f"cannot make {os.path.dirname(path)}: {error.strerror}", "check its permissions") from None
+        ctx.local_host.write(path, _COMMAND_TEXT.replace("{rules}", RULES).encode(), 0o644)
         written.append(path)
-    return Installed(paths=written)
+    return InstalledCommand(paths=written)

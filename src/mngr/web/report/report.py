@@ -12,33 +12,31 @@ from mngr.base.errors import MngrError
 from mngr.host.protocol import Host
 from mngr.mapreduce.run_dir import RunDir
 from mngr.web.live.export import copy_static
-from mngr.web.report.facts import Facts, load
-from mngr.web.report.index import index_page
-from mngr.web.report.task import task_page
+from mngr.web.report.index import render_index
+from mngr.web.report.run_facts import ReportFacts, load_facts
+from mngr.web.report.task import render_task
 
-_VERSION = 1  # goes up when the same facts make another page
-_PACE = 10.0  # seconds between two reports of a run that goes on
-_SHARE = 60  # times what it took passes before it is written again
+_PAGE_VERSION = 1  # goes up when the same facts make another page
+_MIN_INTERVAL = 10.0  # seconds between two reports of a run that goes on
+_INTERVAL_FACTOR = 60  # times what it took passes before it is written again
 
 
 def write_report(local: Host, run: RunDir) -> str:
     """Write it, or what has changed of it; the path of its first page. Raises MngrError."""
-    facts = load(run)
+    facts = load_facts(run)
     where = os.path.join(run.path, "report")
     try:
         os.makedirs(os.path.join(where, "tasks"), exist_ok=True)
         copy_static(where)
         for at, one in enumerate(facts.tasks):
             path = os.path.join(where, "tasks", f"{one.slug}.html")
-            of = _print(facts, at)
-            if _known(path) != of:
-                _replace(path, task_page(local, facts, at, of))
+            of = _fingerprint_page(facts, at)
+            if _find_fingerprint(path) != of:
+                _replace_page(path, render_task(local, facts, at, of))
         first = os.path.join(where, "index.html")
-        _replace(first, index_page(facts))
+        _replace_page(first, render_index(facts))
     except OSError as error:
-        raise MngrError(
-            f"the report cannot be written: {error}", "make room, then: mngr tmr report"
-        ) from None
+        raise MngrError(f"the report cannot be written: {error}", "make room, then: mngr tmr report") from None
     return first
 
 
@@ -59,7 +57,7 @@ def export_report(first: str, target: str, name: str) -> int:
     return os.path.getsize(target)
 
 
-class Live:
+class LiveReport:
     """Writes the report of a run while it goes on, beside it and at a pace that costs next to nothing."""
 
     def __init__(self, local: Host, run: RunDir) -> None:
@@ -70,10 +68,10 @@ class Live:
         self._is_over = False
         self.first: str | None = None  # its first page, once there is one
 
-    def hear(self) -> None:
+    def request_update(self) -> None:
         """Something happened."""
         if self._next is None and not self._is_over:
-            self._next = threading.Timer(max(0.5, self._not_before - time.monotonic()), self._write)
+            self._next = threading.Timer(max(0.5, self._not_before - time.monotonic()), self._write_until_closed)
             self._next.daemon = True
             self._next.start()
 
@@ -82,46 +80,46 @@ class Live:
         self._is_over = True
         if self._next is not None:
             self._next.cancel()
-        self._write()
+        self._write_until_closed()
 
-    def _write(self) -> None:
+    def _write_until_closed(self) -> None:
         with self._lock:
             began = time.monotonic()
-            self._next, self._not_before = None, began + _PACE
+            self._next, self._not_before = None, began + _MIN_INTERVAL
             try:
                 self.first = write_report(self._local, self._run)
             except Exception:  # the run itself must not suffer; whoever asks for the report is told
                 self.first = None
             spent = time.monotonic() - began
-            self._not_before = time.monotonic() + max(_PACE, spent * _SHARE)
+            self._not_before = time.monotonic() + max(_MIN_INTERVAL, spent * _INTERVAL_FACTOR)
 
 
-def _print(facts: Facts, at: int) -> str:
+def _fingerprint_page(facts: ReportFacts, at: int) -> str:
     """What a page is made of, in a few digits."""
     one = facts.tasks[at]
     around = [other.title for other in facts.tasks[max(0, at - 1) : at + 2]]
     files = []
     for folder in (
-        facts.run.task(one.slug),
-        facts.run.task(one.slug, "receipt"),
-        facts.run.task(one.slug, "outputs", "runs"),
+        facts.run.task_path(one.slug),
+        facts.run.task_path(one.slug, "receipt"),
+        facts.run.task_path(one.slug, "outputs", "runs"),
     ):
         try:
             files += [(e.name, e.stat(follow_symlinks=False).st_mtime_ns) for e in os.scandir(folder)]
         except OSError:
             continue
     what = (
-        _VERSION,
+        _PAGE_VERSION,
         around,
-        one.rows,
-        one.row["verdict"],
+        one.journal_rows,
+        one.status_row["verdict"],
         sorted(files),
-        facts.is_live and one.row["outcome"] is None,
+        facts.is_live and one.status_row["outcome"] is None,
     )
     return hashlib.sha256(repr(what).encode("utf-8", "replace")).hexdigest()[:20]
 
 
-def _known(path: str) -> str | None:
+def _find_fingerprint(path: str) -> str | None:
     """What the page that is there was made of."""
     try:
         with open(path, encoding="utf-8") as file:
@@ -131,7 +129,7 @@ def _known(path: str) -> str | None:
     return head.partition('name="mngr-of" content="')[2].partition('"')[0] or None
 
 
-def _replace(path: str, text: str) -> None:
+def _replace_page(path: str, text: str) -> None:
     """Whoever looks sees the old page or the new one, never a part."""
     fresh = f"{path}.{os.getpid()}.new"  # a run and a person may write at the same time
     with open(fresh, "w", encoding="utf-8", errors="replace") as file:

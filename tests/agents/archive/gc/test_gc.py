@@ -14,7 +14,7 @@ import pytest
 from mngr.base.paths import Home
 from mngr.host import registry
 from tests.agents.archive.test_destroy import make
-from tests.conftest import Mngr, end_servers, git
+from tests.conftest import MngrProgram, kill_tmux_servers, run_git
 from tests.support.hosts.boxes import Boxes
 
 pytestmark = pytest.mark.hosts
@@ -25,15 +25,15 @@ def owner_of(pid: int) -> dict[str, object]:
     return {"pid": pid, "start": start, "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip()}
 
 
-def test_nothing_to_do_is_said(mngr: Mngr) -> None:
+def test_nothing_to_do_is_said(mngr: MngrProgram) -> None:
     assert mngr("gc").err == "nothing to clean up\n"
     make(mngr)
     assert mngr("gc").err == "nothing to clean up\n"
-    assert mngr.json("gc") == {"v": 1, "results": []}
-    assert mngr.agent("foo")["state"] == "DONE"
+    assert mngr.run_json("gc") == {"v": 1, "results": []}
+    assert mngr.get_agent("foo")["state"] == "DONE"
 
 
-def test_old_graves_go_and_young_ones_stay(mngr: Mngr) -> None:
+def test_old_graves_go_and_young_ones_stay(mngr: MngrProgram) -> None:
     make(mngr, "old")
     make(mngr, "young")
     mngr("destroy", "old", "young")
@@ -42,17 +42,17 @@ def test_old_graves_go_and_young_ones_stay(mngr: Mngr) -> None:
         if meta["name"] == "old":
             meta["at"] = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(time.time() - 31 * 86400))
             (grave / "meta.json").write_text(json.dumps(meta))
-    row = mngr.json("gc", "--dry-run")["results"][0]
+    row = mngr.run_json("gc", "--dry-run")["results"][0]
     assert (row["name"], row["what"], row["action"]) == ("old", "old grave", "would clean")
     assert mngr("gc").out.startswith("cleaned: old grave old (a-")
-    assert [g["name"] for g in mngr.json("undestroy", "--list")["graves"]] == ["young"]
+    assert [g["name"] for g in mngr.run_json("undestroy", "--list")["graves"]] == ["young"]
     assert mngr("gc", "-S", "graveyard.keep=0s").out.startswith("cleaned: old grave young")
     assert list((mngr.home / "graveyard").iterdir()) == []
 
 
-def test_what_another_process_is_at_work_on_is_not_touched(mngr: Mngr) -> None:
+def test_what_another_process_is_at_work_on_is_not_touched(mngr: MngrProgram) -> None:
     make(mngr)
-    path = mngr.dir("foo") / "agent.json"
+    path = mngr.get_agent_dir("foo") / "agent.json"
     record = json.loads(path.read_text())
     part = mngr.home / "graveyard" / "a-0123456789ab.part"
     part.mkdir()
@@ -62,30 +62,32 @@ def test_what_another_process_is_at_work_on_is_not_touched(mngr: Mngr) -> None:
             (part / "owner").write_text(json.dumps(owner_of(other.pid)))
             assert mngr("gc").err == "nothing to clean up\n"
             assert mngr("destroy", "--force", "foo", code=1).err.startswith("Error: foo is just being ")
-        assert mngr.work("foo").is_dir() and part.is_dir()
+        assert mngr.get_work_dir("foo").is_dir() and part.is_dir()
     out = mngr("gc").out
-    assert (
-        "cleaned: interrupted destroy foo" in out and "cleaned: interrupted save a-0123456789ab.part" in out
-    )
-    assert mngr.agents() == [] and not part.exists()
+    assert "cleaned: interrupted destroy foo" in out and "cleaned: interrupted save a-0123456789ab.part" in out
+    assert mngr.list_agents() == [] and not part.exists()
 
 
-def test_stray_sessions_and_names_go_and_others_stay(mngr: Mngr) -> None:
+def test_stray_sessions_and_names_go_and_others_stay(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
-    mngr.tmux("new-session", "-d", "-s", "mine", "sleep 1000")
-    mngr.tmux("new-session", "-d", "-s", "_watcher", "sleep 1000")
-    mngr.tmux("new-session", "-d", "-s", "stray", "sleep 1000")
-    mngr.tmux("set-option", "-t", "=stray:", "@mngr_id", "a-0123456789ab")
+    mngr.run_tmux("new-session", "-d", "-s", "mine", "sleep 1000")
+    mngr.run_tmux("new-session", "-d", "-s", "_watcher", "sleep 1000")
+    mngr.run_tmux("new-session", "-d", "-s", "stray", "sleep 1000")
+    mngr.run_tmux("set-option", "-t", "=stray:", "@mngr_id", "a-0123456789ab")
     os.symlink("a-0123456789ab", mngr.home / "names" / "gone")
     os.symlink("a-0123456789ab@box.elsewhere", mngr.home / "names" / "remote")
     out = mngr("gc").out
     assert "cleaned: stray session stray" in out and "cleaned: dangling name gone" in out
-    assert sorted(mngr.tmux("list-sessions", "-F", "#{session_name}").split()) == ["_watcher", "foo", "mine"]
+    assert sorted(mngr.run_tmux("list-sessions", "-F", "#{session_name}").split()) == [
+        "_watcher",
+        "foo",
+        "mine",
+    ]
     assert sorted(p.name for p in (mngr.home / "names").iterdir()) == ["foo", "remote"]
-    assert mngr.agent("foo")["state"] == "RUNNING"
+    assert mngr.get_agent("foo")["state"] == "RUNNING"
 
 
-def test_an_unknown_directory_is_named_and_left(mngr: Mngr) -> None:
+def test_an_unknown_directory_is_named_and_left(mngr: MngrProgram) -> None:
     make(mngr)
     strange = mngr.home / "work" / "strange"
     strange.mkdir()
@@ -93,16 +95,14 @@ def test_an_unknown_directory_is_named_and_left(mngr: Mngr) -> None:
     ran = mngr("gc")
     assert str(strange) in ran.err and ran.out == ""
     assert (strange / "file").read_text() == "whose?"
-    assert mngr.json("gc")["results"][0]["action"] == "left"
+    assert mngr.run_json("gc")["results"][0]["action"] == "left"
 
 
-def test_set_ups_nobody_uses_go(mngr: Mngr) -> None:
+def test_set_ups_nobody_uses_go(mngr: MngrProgram) -> None:
     (mngr.repo / ".mngr").mkdir()
-    (mngr.repo / ".mngr" / "settings.toml").write_text(
-        '[project]\nsetup = "mkdir -p build && echo x >build/x"\n'
-    )
-    git(mngr.repo, "add", "-A")
-    git(mngr.repo, "commit", "-q", "-m", "settings")
+    (mngr.repo / ".mngr" / "settings.toml").write_text('[project]\nsetup = "mkdir -p build && echo x >build/x"\n')
+    run_git(mngr.repo, "add", "-A")
+    run_git(mngr.repo, "commit", "-q", "-m", "settings")
     make(mngr)
     place = next(p for p in (mngr.home / "cache" / "setup").iterdir() if p.is_dir())
     month = time.time() - 40 * 86400
@@ -111,32 +111,32 @@ def test_set_ups_nobody_uses_go(mngr: Mngr) -> None:
     assert mngr("gc").err == "nothing to clean up\n"
     os.utime(place, (month, month))
     assert "cleaned: unused set-up" in mngr("gc").out
-    assert not place.exists() and (mngr.work("foo") / "build" / "x").exists()
+    assert not place.exists() and (mngr.get_work_dir("foo") / "build" / "x").exists()
 
 
-def test_what_is_known_of_an_image_goes_when_it_is_old(mngr: Mngr) -> None:
+def test_what_is_known_of_an_image_goes_when_it_is_old(mngr: MngrProgram) -> None:
     make(mngr)
     home = Home(str(mngr.home))
     for image in ("old", "new"):
-        registry.save_alike(home, "modal", image, {"uid": 0})
+        registry.save_image_facts(home, "modal", image, {"uid": 0})
     month = time.time() - 40 * 86400
     os.utime(next((mngr.home / "cache").glob("alike-*old*")), (month, month))
     assert mngr("gc").out.startswith("cleaned: what was known of an image")
-    assert registry.load_alike(home, "modal", "old") is None
-    assert registry.load_alike(home, "modal", "new") == {"uid": 0}
+    assert registry.find_image_facts(home, "modal", "old") is None
+    assert registry.find_image_facts(home, "modal", "new") == {"uid": 0}
 
 
 def test_what_a_host_was_like_goes_when_it_is_old_and_nobody_can_come_back_to_it(
-    mngr: Mngr, tmp_path: Path
+    mngr: MngrProgram, tmp_path: Path
 ) -> None:
     boxes = Boxes(tmp_path / "engine")
     mngr.env.update(boxes.env)
     mngr("create", "foo@h1.box", "--", "true")
     mngr("destroy", "--force", "@h1.box")
-    end_servers(boxes.boxes)
+    kill_tmux_servers(boxes.boxes)
     home = Home(str(mngr.home))
     for host in ("old", "new"):
-        registry.save(home, "box", host, {"options": {}}, "gone")
+        registry.save_facts(home, "box", host, {"options": {}}, "gone")
     month = time.time() - 20 * 86400
     for host in ("old", "h1"):
         os.utime(mngr.home / f"hosts/box/{host}.gone", (month, month))
@@ -144,14 +144,14 @@ def test_what_a_host_was_like_goes_when_it_is_old_and_nobody_can_come_back_to_it
     for host in ("old", "h1"):
         os.utime(mngr.home / f"hosts/box/{host}.gone", (month - 1e6, month - 1e6))
     assert mngr("gc").out == "cleaned: what was known of hosts that are gone 1 of box\n"
-    assert registry.names(home, "box", "gone") == ["h1", "new"]
+    assert registry.list_hosts(home, "box", "gone") == ["h1", "new"]
 
 
-def test_an_agent_directory_that_never_got_a_record_goes_when_it_is_old(mngr: Mngr) -> None:
+def test_an_agent_directory_that_never_got_a_record_goes_when_it_is_old(mngr: MngrProgram) -> None:
     make(mngr)
     empty = mngr.home / "agents" / "a-0123456789ab"
     (empty / "outputs").mkdir(parents=True)
-    assert mngr.agent("a-0123456789ab")["state"] == "UNKNOWN"
+    assert mngr.get_agent("a-0123456789ab")["state"] == "UNKNOWN"
     mngr("gc")
     assert empty.is_dir()  # somebody may just be making it
     (empty / "restoring").write_text("[]")
@@ -167,46 +167,44 @@ def test_an_agent_directory_that_never_got_a_record_goes_when_it_is_old(mngr: Mn
     assert damaged.is_dir()
 
 
-def test_a_work_dir_that_a_newer_agent_has_is_not_taken_from_it(mngr: Mngr) -> None:
+def test_a_work_dir_that_a_newer_agent_has_is_not_taken_from_it(mngr: MngrProgram) -> None:
     work = make(mngr)
     mngr("rename", "foo", "bar")
-    directory = mngr.dir("bar")
+    directory = mngr.get_agent_dir("bar")
     record = json.loads((directory / "agent.json").read_text())
     mngr("snapshot", "create", "bar", "saved")
     (mngr.home / "snapshots" / "saved").rename(mngr.home / "graveyard" / record["id"])
     (directory / "saved").write_text("")  # destroy had saved it and begun to take it away when it was killed
     (directory / "agent.json").write_text(json.dumps({**record, "phase": "destroying", "owner": None}) + "\n")
-    git(mngr.repo, "worktree", "remove", "--force", str(work))
-    git(mngr.repo, "branch", "-q", "-D", "mngr/foo")
+    run_git(mngr.repo, "worktree", "remove", "--force", str(work))
+    run_git(mngr.repo, "branch", "-q", "-D", "mngr/foo")
     assert make(mngr) == work
     (work / "new").write_text("new")
     assert "cleaned: interrupted destroy bar" in mngr("gc").out
-    assert (work / "new").read_text() == "new" and git(work, "rev-parse", "HEAD")
+    assert (work / "new").read_text() == "new" and run_git(work, "rev-parse", "HEAD")
 
 
-def test_a_name_that_an_interrupted_rename_left_goes(mngr: Mngr) -> None:
+def test_a_name_that_an_interrupted_rename_left_goes(mngr: MngrProgram) -> None:
     mngr("create", "foo", "--", "sleep", "1000")
-    (mngr.home / "names" / "old").symlink_to(mngr.agent("foo")["id"])
+    (mngr.home / "names" / "old").symlink_to(mngr.get_agent("foo")["id"])
     mngr("gc")
     assert not (mngr.home / "names" / "old").is_symlink()
-    assert mngr.agent("foo")["state"] == "RUNNING"
+    assert mngr.get_agent("foo")["state"] == "RUNNING"
 
 
-def test_an_agent_that_was_killed_before_it_was_one_is_no_agent_and_goes(mngr: Mngr) -> None:
+def test_an_agent_that_was_killed_before_it_was_one_is_no_agent_and_goes(mngr: MngrProgram) -> None:
     make(mngr)
     half = mngr.home / "agents" / ".new-a-0123456789ab"
     half.mkdir()
-    (half / "agent.json").write_text(
-        (mngr.home / "agents" / mngr.agent("foo")["id"] / "agent.json").read_text()
-    )
-    assert [agent["name"] for agent in mngr.agents()] == ["foo"]
-    assert mngr.json("gc")["results"] == []  # it may be in the making
+    (half / "agent.json").write_text((mngr.home / "agents" / mngr.get_agent("foo")["id"] / "agent.json").read_text())
+    assert [agent["name"] for agent in mngr.list_agents()] == ["foo"]
+    assert mngr.run_json("gc")["results"] == []  # it may be in the making
     os.utime(half, (0, 0))
-    assert [row["name"] for row in mngr.json("gc")["results"]] == [half.name]
-    assert not half.exists() and [agent["name"] for agent in mngr.agents()] == ["foo"]
+    assert [row["name"] for row in mngr.run_json("gc")["results"]] == [half.name]
+    assert not half.exists() and [agent["name"] for agent in mngr.list_agents()] == ["foo"]
 
 
-def test_what_a_program_that_is_not_there_could_not_make_is_nothing_to_clean_up(mngr: Mngr) -> None:
+def test_what_a_program_that_is_not_there_could_not_make_is_nothing_to_clean_up(mngr: MngrProgram) -> None:
     for verb, words in (
         ("create", ["{name}"]),
         ("exec", ["{name}", "{program}"]),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Mngr, git
+from tests.conftest import MngrProgram, run_git
 from tests.host.scripts.test_saving import age
 from tests.support.hosts.sshd import Farm
 
@@ -20,7 +20,7 @@ OWNER = {"pid": 1, "start": "none", "boot": "another machine's", "at": 0}
 
 
 @pytest.fixture
-def client(mngr: Mngr, farm: Farm) -> Mngr:
+def client(mngr: MngrProgram, farm: Farm) -> MngrProgram:
     mngr.env["MNGR__PROVIDERS__SSH__CONFIG"] = str(farm.config)
     return mngr
 
@@ -36,26 +36,26 @@ def change(farm: Farm, agent_id: str, **values: object) -> None:
     path.write_text(json.dumps(record, separators=(",", ":")) + "\n")
 
 
-def rows(client: Mngr, *words: str) -> list[tuple[str, str, str]]:
-    found = client.json("gc", *words)["results"]
+def rows(client: MngrProgram, *words: str) -> list[tuple[str, str, str]]:
+    found = client.run_json("gc", *words)["results"]
     return sorted((row["what"], row["name"], row["action"]) for row in found)
 
 
-def test_what_another_client_is_at_work_on_is_not_touched_for_an_hour(client: Mngr, farm: Farm) -> None:
+def test_what_another_client_is_at_work_on_is_not_touched_for_an_hour(client: MngrProgram, farm: Farm) -> None:
     client("create", "foo@h1", *RUN)
-    agent = client.agent("foo")
+    agent = client.get_agent("foo")
     for phase in ("creating", "destroying"):
         change(farm, agent["id"], phase=phase, owner={**OWNER, "at": int(time.time()) - 60})
         assert rows(client) == []
     change(farm, agent["id"], phase="destroying", owner=OWNER)
     assert rows(client) == [("interrupted destroy", "foo", "cleaned")]
-    assert client.agents() == [] and not Path(agent["work_dir"]).exists()
+    assert client.list_agents() == [] and not Path(agent["work_dir"]).exists()
     client("undestroy", "foo")
 
 
-def test_a_half_made_agent_of_another_client_goes_with_its_work_dir(client: Mngr, farm: Farm) -> None:
+def test_a_half_made_agent_of_another_client_goes_with_its_work_dir(client: MngrProgram, farm: Farm) -> None:
     client("create", "foo@h1", "--", "true")
-    agent = client.agent("foo")
+    agent = client.get_agent("foo")
     for name in ("proc", "exit"):
         (home(farm) / "agents" / agent["id"] / name).unlink(missing_ok=True)
     change(farm, agent["id"], phase="creating", owner=OWNER)
@@ -64,9 +64,9 @@ def test_a_half_made_agent_of_another_client_goes_with_its_work_dir(client: Mngr
     assert [list((home(farm) / place).iterdir()) for place in ("agents", "names", "work")] == [[], [], []]
 
 
-def test_names_sessions_and_leftovers(client: Mngr, farm: Farm) -> None:
+def test_names_sessions_and_leftovers(client: MngrProgram, farm: Farm) -> None:
     client("create", "foo@h1", *RUN)
-    agent_id = client.agent("foo")["id"]
+    agent_id = client.get_agent("foo")["id"]
     there = home(farm)
     socket = os.readlink(there / "tmux.socket")
     farm.ssh("h1", "tmux", "-S", socket, "new-session", "-d", "-s", "stray", "sleep 1000")
@@ -97,12 +97,12 @@ def test_names_sessions_and_leftovers(client: Mngr, farm: Farm) -> None:
     assert [row[0] for row in rows(client)] == ["unknown directory"]
     assert sorted(path.name for path in (there / "names").iterdir()) == ["foo"]
     assert sorted(path.name for path in (client.home / "names").glob("[a-z]*")) == ["far", "foo"]
-    assert (there / "work" / "whose").is_dir() and client.agent("foo")["state"] == "RUNNING"
+    assert (there / "work" / "whose").is_dir() and client.get_agent("foo")["state"] == "RUNNING"
     told = farm.ssh("h1", "tmux", "-S", socket, "list-sessions", "-F", "'#{session_name}'").stdout.split()
     assert sorted(told) == ["foo", "mine"]
 
 
-def test_a_host_that_does_not_answer_is_a_row_and_nothing_of_it_is_deleted(client: Mngr, farm: Farm) -> None:
+def test_a_host_that_does_not_answer_is_a_row_and_nothing_of_it_is_deleted(client: MngrProgram, farm: Farm) -> None:
     client("create", "foo@h1", *RUN)
     client("create", "bar@h2", *RUN)
     (client.home / "names" / "lost").symlink_to("a-0123456789ab@h1.ssh")
@@ -119,7 +119,7 @@ def test_a_host_that_does_not_answer_is_a_row_and_nothing_of_it_is_deleted(clien
     assert rows(client) == [("dangling name", "lost", "cleaned")]
 
 
-def test_a_host_without_agents_is_forgotten_after_a_day(client: Mngr, farm: Farm) -> None:
+def test_a_host_without_agents_is_forgotten_after_a_day(client: MngrProgram, farm: Farm) -> None:
     client("create", "foo@h1", "--", "true")
     client("destroy", "--force", "foo")
     known = client.home / "hosts" / "ssh" / "h1.json"
@@ -134,7 +134,7 @@ def test_a_host_without_agents_is_forgotten_after_a_day(client: Mngr, farm: Farm
     assert rows(client) == [] and known.exists()
 
 
-def test_copies_of_repositories_that_nobody_uses_go(client: Mngr, farm: Farm) -> None:
+def test_copies_of_repositories_that_nobody_uses_go(client: MngrProgram, farm: Farm) -> None:
     client("create", "foo@h1", "--", "true")
     (cache,) = (home(farm) / "cache" / "sources").iterdir()
     age(cache, 40)
@@ -142,7 +142,7 @@ def test_copies_of_repositories_that_nobody_uses_go(client: Mngr, farm: Farm) ->
     assert rows(client) == []
     age(cache, 40)
     assert rows(client) == [("unused source", f"h1:{cache.name}", "cleaned")]
-    assert not cache.exists() and git(Path(client.agent("foo")["work_dir"]), "fsck") == ""
+    assert not cache.exists() and run_git(Path(client.get_agent("foo")["work_dir"]), "fsck") == ""
     client("create", "baz@h1", "--", "true")
     client("create", "url", "--from", f"file://{client.repo}", "--transfer", "mirror", "--", "true")
     (repo,) = (path for path in (client.home / "cache" / "repos").iterdir() if path.suffix == ".git")
@@ -156,7 +156,7 @@ def test_copies_of_repositories_that_nobody_uses_go(client: Mngr, farm: Farm) ->
     assert rows(client) == [("unused repository", repo.name, "cleaned")] and not repo.exists()
 
 
-def test_what_a_killed_command_left_here_goes(client: Mngr) -> None:
+def test_what_a_killed_command_left_here_goes(client: MngrProgram) -> None:
     client("create", "foo", "--", "true")
     stage = client.home / "cache" / "stage" / "77-aabbccdd"
     (stage / "work" / "foo").mkdir(parents=True)

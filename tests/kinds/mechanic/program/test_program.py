@@ -7,15 +7,21 @@ import io
 import zipfile
 from pathlib import Path
 
-from mngr.kinds.mechanic.kind import archive
-from mngr.kinds.mechanic.program.sources import Sources
-from tests.conftest import git
+from mngr.kinds.mechanic.kind import build_archive
+from mngr.kinds.mechanic.program.project_sources import ProjectSources
+from tests.conftest import run_git
 
 
 def sources() -> dict[str, ast.Module]:
     """The modules in the archive; those that only tests of a project import are not run by the mechanic."""
-    apart = ("e2e/plugin.py", "e2e/expectation.py", "e2e/connect.py", "e2e/tree.py", "mechanic/probe.py")
-    with zipfile.ZipFile(io.BytesIO(archive())) as zipped:
+    apart = (
+        "e2e/plugin.py",
+        "e2e/expectation.py",
+        "e2e/connect.py",
+        "e2e/tree_comparison.py",
+        "mechanic/pytest_probe.py",
+    )
+    with zipfile.ZipFile(io.BytesIO(build_archive())) as zipped:
         names = [name for name in zipped.namelist() if not name.endswith(apart)]
         return {name: ast.parse(zipped.read(name), feature_version=(3, 9)) for name in names}
 
@@ -44,8 +50,8 @@ def test_what_the_code_of_a_project_says(repo: Path) -> None:
     for name, text in files.items():
         (repo / name).parent.mkdir(exist_ok=True)
         (repo / name).write_text(text)
-    git(repo, "add", ".")
+    run_git(repo, "add", ".")
     (repo / "new.py").write_text('"garden"\n')  # git does not know it
-    said = Sources(str(repo), "tutorial.sh")
+    said = ProjectSources(str(repo), "tutorial.sh")
     words = "the larder pantry kitchen NAME lard shelf cellar attic garden".split()
-    assert [word for word in words if said.say(word)] == ["the", "larder", "pantry", "kitchen"]
+    assert [word for word in words if said.has_word(word)] == ["the", "larder", "pantry", "kitchen"]

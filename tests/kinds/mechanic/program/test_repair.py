@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mngr.kinds.mechanic.program import repair as job
-from mngr.kinds.mechanic.program.desk import put
-from tests.conftest import git
+from mngr.kinds.mechanic.program.workspace_files import write_atomically
+from tests.conftest import run_git
 
 pytestmark = pytest.mark.agents
 
@@ -40,17 +40,17 @@ def project(repo: Path) -> Path:
 
 def repair(project: Path, body: str, **more: Any) -> dict[str, Any]:
     (project / "test_x.py").write_text(HEAD + body)
-    git(project, "add", ".")
-    git(project, "commit", "-qm", "tests")
+    run_git(project, "add", ".")
+    run_git(project, "commit", "-qm", "tests")
     return again(project, **more)
 
 
 def again(project: Path, **more: Any) -> dict[str, Any]:
     asked = {"test": "test_x.py::test_x", "command": [*PYTEST, "test_x.py::test_x"], "k": 1, **more}
     outputs = project.parent / "outputs"
-    made = job.repair(asked, str(project), str(outputs), lambda: None)
+    made = job.repair_tests(asked, str(project), str(outputs), lambda: None)
     assert json.loads((outputs / "result.json").read_text()) == made
-    assert git(project, "status", "--porcelain", "--untracked-files=no") == ""
+    assert run_git(project, "status", "--porcelain", "--untracked-files=no") == ""
     return made
 
 
@@ -68,7 +68,7 @@ def test_several_failures_one_after_the_other(project: Path) -> None:
     assert (made["outcome"], made["before"], made["after"]) == ("fixed", "fail", "pass"), made
     assert [one["kind"] for one in made["changes"]] == ["FIX_TEST", "IMPROVE_TEST"]
     assert (
-        git(project, "log", "-2", "--format=%H %s")
+        run_git(project, "log", "-2", "--format=%H %s")
         .split("\n")[1]
         .startswith(made["changes"][0]["commits"][0] + " [FIX_TEST]")
     )
@@ -127,17 +127,21 @@ def test_it_goes_on_after_being_cut_off(project: Path, monkeypatch: pytest.Monke
         raise CutOff
 
     with monkeypatch.context() as during, pytest.raises(CutOff):
-        during.setattr(job._Repair, "_conclude", cut_off)
+        during.setattr(job._TestRepair, "_build_outcome", cut_off)
         repair(project, body)
     assert "to_succeed" in (project / "test_x.py").read_text()
     with monkeypatch.context() as during, pytest.raises(CutOff):
-        during.setattr(job, "put", lambda path, text: cut_off() if '"done": [{' in text else put(path, text))
+        during.setattr(
+            job,
+            "write_atomically",
+            lambda path, text: cut_off() if '"done": [{' in text else write_atomically(path, text),
+        )
         again(project)
-    head = git(project, "rev-parse", "HEAD").strip()
+    head = run_git(project, "rev-parse", "HEAD").strip()
     made = again(project)
     assert made["outcome"] == "improved"
-    assert made["changes"][0]["commits"] == [head] == [git(project, "rev-parse", "HEAD").strip()]
-    assert git(project, "log", "--format=%s").count("[IMPROVE_TEST]") == 1
+    assert made["changes"][0]["commits"] == [head] == [run_git(project, "rev-parse", "HEAD").strip()]
+    assert run_git(project, "log", "--format=%s").count("[IMPROVE_TEST]") == 1
 
 
 def test_what_cannot_be_tried(project: Path) -> None:
@@ -151,14 +155,8 @@ def test_what_cannot_be_tried(project: Path) -> None:
 
 def test_the_probe_does_not_stay(project: Path) -> None:
     """What the mechanic needs in order to see goes in by the environment alone."""
-    made = repair(
-        project, 'def test_x(e2e: E2eSession) -> None:\n    expect(e2e.run("true; exit 3")).to_fail(3)\n'
-    )
+    made = repair(project, 'def test_x(e2e: E2eSession) -> None:\n    expect(e2e.run("true; exit 3")).to_fail(3)\n')
     assert made["outcome"] == "unchanged" and made["escalations"] == []
-    assert (
-        project.parent / "outputs" / "runs" / "before" / "transcript.txt"
-    ).read_text() == "$ true; exit 3\n? 3\n"
-    done = subprocess.run(
-        [*PYTEST, "--trace-config"], cwd=project, capture_output=True, text=True, check=True
-    )
+    assert (project.parent / "outputs" / "runs" / "before" / "transcript.txt").read_text() == "$ true; exit 3\n? 3\n"
+    done = subprocess.run([*PYTEST, "--trace-config"], cwd=project, capture_output=True, text=True, check=True)
     assert "mechanic" not in done.stdout

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mngr.kinds.mechanic.program import repair as job
-from tests.conftest import git
+from tests.conftest import run_git
 from tests.support.paths import ROOT
 
 SAMPLE = ROOT / "src" / "mngr" / "testkit" / "sample"
@@ -34,9 +34,7 @@ def told(test: str) -> str:
     name = test.rpartition("::")[2]
     rows = [row for row in README.split("\n") if re.search(rf"[:`]{name}`", row)]
     assert len(rows) == 1, name
-    return (
-        rows[0].rstrip(" |").rpartition("| ")[2].partition(":")[0] if rows[0].startswith("|") else "unchanged"
-    )
+    return rows[0].rstrip(" |").rpartition("| ")[2].partition(":")[0] if rows[0].startswith("|") else "unchanged"
 
 
 def test_every_test_is_told_of_once() -> None:
@@ -50,17 +48,17 @@ def test_every_test_is_told_of_once() -> None:
 @pytest.mark.parametrize("test", all_tests())
 def test_what_becomes_of_each(test: str, repo: Path) -> None:
     shutil.copytree(SAMPLE, repo, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", "e2e"))
-    git(repo, "add", ".")
-    git(repo, "commit", "-qm", "A pantry")
+    run_git(repo, "add", ".")
+    run_git(repo, "commit", "-qm", "A pantry")
     asked = {
         "test": test,
         "command": [*PYTEST, test],
         "tutorial": "tutorial.sh",
         "k": 8 if "suggest" in test else 2,
     }
-    made = job.repair(asked, str(repo), str(repo.parent / "outputs"), lambda: None)
+    made = job.repair_tests(asked, str(repo), str(repo.parent / "outputs"), lambda: None)
     assert made["outcome"] == told(test), made["summary"]
-    assert git(repo, "status", "--porcelain") == ""
-    made_kinds = re.findall(r"^\[(\w+)\]", git(repo, "log", "--reverse", "--format=%s"), re.MULTILINE)
+    assert run_git(repo, "status", "--porcelain") == ""
+    made_kinds = re.findall(r"^\[(\w+)\]", run_git(repo, "log", "--reverse", "--format=%s"), re.MULTILINE)
     assert made_kinds == [change["kind"] for change in made["changes"]]
     assert made["after"] == ("flaky" if "suggest" in test else "fail" if told(test) == "blocked" else "pass")

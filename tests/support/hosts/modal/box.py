@@ -51,9 +51,7 @@ class Box:
         for part in ("up", "work", "root"):
             (self._dir / part).mkdir(parents=True)
 
-    async def start(
-        self, argv: list[str], env: dict[str, str], cwd: str, size: tuple[int, int] | None = None
-    ) -> None:
+    async def start(self, argv: list[str], env: dict[str, str], cwd: str, size: tuple[int, int] | None = None) -> None:
         """Run its entry point; when that ends, so does everything else in it."""
         self.env = env
         ready_r, ready_w = os.pipe()

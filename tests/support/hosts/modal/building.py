@@ -119,9 +119,7 @@ class Building:
         elif word == "ENV":
             pairs = shlex.split(rest)
             named = "=" in pairs[0]
-            image.env |= (
-                dict(one.split("=", 1) for one in pairs) if named else {pairs[0]: " ".join(pairs[1:])}
-            )
+            image.env |= dict(one.split("=", 1) for one in pairs) if named else {pairs[0]: " ".join(pairs[1:])}
         elif word == "WORKDIR":
             image.workdir = rest
         elif word == "CMD":

@@ -124,9 +124,7 @@ class Hub:
         os.replace(fresh, self.state / "left.json")
 
     def sandbox(self, sandbox_id: str) -> Sandbox:
-        return self.sandboxes.get(sandbox_id) or fail(
-            Status.NOT_FOUND, f"Sandbox with ID {sandbox_id} not found"
-        )
+        return self.sandboxes.get(sandbox_id) or fail(Status.NOT_FOUND, f"Sandbox with ID {sandbox_id} not found")
 
     def image(self, image_id: str) -> Image:
         return self.images.get(image_id) or fail(Status.NOT_FOUND, f"Image {image_id} not found")
@@ -170,9 +168,7 @@ class Hub:
             fail(Status.RESOURCE_EXHAUSTED, f"workspace limit of {most} running containers reached")
         self._creates.append(now)
 
-    async def create(
-        self, app_id: str, definition: Any, tags: Any, given: dict[str, str], v2: bool
-    ) -> Sandbox:
+    async def create(self, app_id: str, definition: Any, tags: Any, given: dict[str, str], v2: bool) -> Sandbox:
         """A new sandbox; it runs when this returns."""
         if app_id not in self.apps:
             fail(Status.NOT_FOUND, f"App {app_id} not found")

@@ -84,9 +84,7 @@ class ControlPlane(Building):
         return api.SandboxGetCommandRouterAccessResponse(url=access.url, jwt=access.jwt)
 
     async def TaskGetCommandRouterAccess(self, asked: Any) -> Any:
-        access = self.hub.access(
-            self.hub.tasks.get(asked.task_id) or fail(Status.NOT_FOUND, "task not found")
-        )
+        access = self.hub.access(self.hub.tasks.get(asked.task_id) or fail(Status.NOT_FOUND, "task not found"))
         return api.TaskGetCommandRouterAccessResponse(url=access.url, jwt=access.jwt)
 
     async def SandboxTerminate(self, asked: Any) -> Any:

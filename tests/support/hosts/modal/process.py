@@ -84,9 +84,7 @@ class Output:
 class Process:
     """One process, with a terminal of that size if one is given."""
 
-    def __init__(
-        self, argv: list[str], size: tuple[int, int] | None = None, pass_fds: tuple[int, ...] = ()
-    ) -> None:
+    def __init__(self, argv: list[str], size: tuple[int, int] | None = None, pass_fds: tuple[int, ...] = ()) -> None:
         self.code: int | None = None
         self.taken = 0  # bytes of input
         self.input_closed = False

@@ -72,9 +72,7 @@ class CommandRouter:
 
     async def TaskExecStdinStatus(self, asked: Any) -> Any:
         process = self._process(asked)
-        return router.TaskExecStdinStatusResponse(
-            num_bytes_written=process.taken, closed=process.input_closed
-        )
+        return router.TaskExecStdinStatusResponse(num_bytes_written=process.taken, closed=process.input_closed)
 
     async def TaskExecPoll(self, asked: Any) -> Any:
         code = self._process(asked).code

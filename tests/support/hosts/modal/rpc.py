@@ -32,9 +32,7 @@ def service(module: Any, name: str, served: Any) -> Any:
     described = module.DESCRIPTOR.services_by_name[name]
     mapping = {}
     for method in described.methods:
-        asked, answered = (
-            message_factory.GetMessageClass(kind) for kind in (method.input_type, method.output_type)
-        )
+        asked, answered = (message_factory.GetMessageClass(kind) for kind in (method.input_type, method.output_type))
         shape = Cardinality((method.client_streaming, method.server_streaming))
         path = f"/{described.full_name}/{method.name}"
         mapping[path] = Handler(_handler(method.name, shape, served), shape, asked, answered)

@@ -19,9 +19,7 @@ def python(version: str = NEWEST) -> Path:
     """The Python that has a version of the library."""
     found = ROOT / ".engines" / version / "bin" / "python"
     if not found.exists():
-        raise RuntimeError(
-            f"there is no {found}: `make test-hosts` makes it, by scripts/engines.sh {version}"
-        )
+        raise RuntimeError(f"there is no {found}: `make test-hosts` makes it, by scripts/engines.sh {version}")
     return found
 
 

@@ -11,9 +11,7 @@ from mngr.tmr.verify.legacy.guard import Contract, weakened
 from tests.support.paths import ROOT
 
 TESTS = ROOT / "tests"
-FILES = sorted(
-    path for path in TESTS.rglob("*.py") if "corpus" not in path.parts and path.stat().st_size > 500
-)
+FILES = sorted(path for path in TESTS.rglob("*.py") if "corpus" not in path.parts and path.stat().st_size > 500)
 SOON = 2.0  # seconds of this process
 
 

@@ -44,10 +44,7 @@ def test_a_removed_check_is_found_in_the_old_file() -> None:
 
 
 def test_a_removal_that_the_contract_justifies_is_said_so() -> None:
-    old = (
-        OLD
-        + '    expect(result.stdout).not_to_contain("loyalty")\n    expect(result.stderr).to_contain("cached")\n'
-    )
+    old = OLD + '    expect(result.stdout).not_to_contain("loyalty")\n    expect(result.stderr).to_contain("cached")\n'
     new = OLD + '    expect(result.stdout).not_to_contain("loyalty")\n'
     found = _found(old, new, doc="The price of a thing is shown.")
     assert _levels(found) == {"assert-removed": "justified"}
@@ -64,9 +61,7 @@ def test_what_the_contract_leaves_open_may_be_loosened_and_that_is_said() -> Non
     new = OLD + '    expect(result.stderr).to_contain("rice")\n'
     doc = "The price of a thing is shown, and a warning on stderr. The wording of warnings is not promised."
     assert _levels(_found(old, new, doc=doc)) == {"loosened": "justified"}
-    assert _levels(_found(old, new, doc=doc.replace("is not promised", "never changes"))) == {
-        "loosened": "refuse"
-    }
+    assert _levels(_found(old, new, doc=doc.replace("is not promised", "never changes"))) == {"loosened": "refuse"}
 
 
 def test_an_easier_input_says_what_it_has_lost() -> None:
@@ -162,16 +157,12 @@ def test_an_outcome_is_not_for_a_hook_to_change() -> None:
 
 def test_nothing_of_the_file_is_run_and_a_bomb_ends() -> None:
     bomb = "def test_it(n=9 ** 9 ** 9):\n    assert 'a' * 10 ** 12 == price(n)\n"
-    nest = "def test_it():\n" + "".join(
-        f"{'    ' * (depth + 1)}for a{depth} in range(50):\n" for depth in range(8)
-    )
+    nest = "def test_it():\n" + "".join(f"{'    ' * (depth + 1)}for a{depth} in range(50):\n" for depth in range(8))
     for text in (bomb, nest + "    " * 9 + "assert price(a0) == 1\n"):
         assert isinstance(weakened(HEAD + OLD, HEAD + text, "tests/test_shop.py", contract=Contract()), list)
 
 
-@pytest.mark.parametrize(
-    "line", ['"true " + "x" * 5000', '"true " + "x" * 50_000_000_000', f'"true {"x " * 40_000}"']
-)
+@pytest.mark.parametrize("line", ['"true " + "x" * 5000', '"true " + "x" * 50_000_000_000', f'"true {"x " * 40_000}"'])
 def test_a_command_line_that_is_too_long_to_be_read_is_noted(line: str) -> None:
     found = _found(OLD, OLD.replace("    result", f"    e2e.run({line})\n    result", 1))
     assert _levels(found) == {"long-line": "note"}

@@ -80,13 +80,9 @@ def test_a_docstring_is_a_contract(kind: str) -> None:
 
 
 def test_a_cited_block_is_a_contract_but_its_indentation_is_not() -> None:
-    change = Change(
-        path="tests/test_it.py", old=TEST, new=TEST.replace("\n    shop price rice", "\n    shop price")
-    )
+    change = Change(path="tests/test_it.py", old=TEST, new=TEST.replace("\n    shop price rice", "\n    shop price"))
     assert _rules(change) == {"policy-block": "refuse"}
-    moved = TEST.replace("\n    # what", "\n        # what").replace(
-        "\n    shop price", "\n        shop price"
-    )
+    moved = TEST.replace("\n    # what", "\n        # what").replace("\n    shop price", "\n        shop price")
     assert _rules(change.replace(new=moved)) == {}
 
 
@@ -94,9 +90,7 @@ def test_words_of_the_implementation_are_documentation() -> None:
     old = '"""A shop."""\nRATE = 3\n'
     words = Change(path="src/shop.py", old=old, new=old.replace("A shop", "The shop"))
     assert _rules(words, kind="FIX_DOC") == {"policy-implementation": "note"}
-    assert _rules(words.replace(new=old.replace("3", "4")), kind="FIX_DOC") == {
-        "policy-implementation": "refuse"
-    }
+    assert _rules(words.replace(new=old.replace("3", "4")), kind="FIX_DOC") == {"policy-implementation": "refuse"}
 
 
 @pytest.mark.parametrize(
@@ -133,9 +127,7 @@ def test_what_comes_with_a_change(change: Change, rule: str, level: str) -> None
 
 
 def test_what_was_large_or_a_program_already_is_nobodys_offence() -> None:
-    change = Change(
-        path="tests/a.py", old_mode="100755", new_mode="100755", old_size=3_000_000, size=2_999_999
-    )
+    change = Change(path="tests/a.py", old_mode="100755", new_mode="100755", old_size=3_000_000, size=2_999_999)
     assert _rules(change) == {}
 
 
@@ -159,9 +151,7 @@ def test_a_project_extends_the_table() -> None:
     def rules(change: Change, kind: str) -> dict[str, str]:
         return {found.rule: found.level for found in offences([change], kind, policy)}
 
-    assert rules(Change(path="tests/golden/a.png", binary=True, size=11), "FIX_TEST") == {
-        "policy-large": "refuse"
-    }
+    assert rules(Change(path="tests/golden/a.png", binary=True, size=11), "FIX_TEST") == {"policy-large": "refuse"}
     assert rules(Change(path="etc/shop.ini"), "FIX_IMPL") == {"policy-config": "refuse"}
     assert rules(Change(path="third/a/b.c"), "FIX_IMPL") == {}
     assert rules(Change(path="third/a/b.c"), "FIX_TEST") == {"policy-vendored": "note"}

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from mngr.base.errors import UsageError
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.spec import NAME, Command, Option
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import NAME_ARGUMENT, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="capture",
     summary=COMMANDS["capture"][1],
     description="Of a stopped agent it is the screen as it was then. Text only; --ansi keeps colours, and nothing else.",
-    arguments=(NAME,),
+    arguments=(NAME_ARGUMENT,),
     options=(
         Option(flags=("--ansi",), help="keep colours, as escape sequences"),
         Option(flags=("--history",), metavar="N|all", help="so many lines that have scrolled away, too"),
@@ -30,17 +30,17 @@ COMMAND = Command(
 
 def run(cli: Cli, args: Args) -> int:
     """Print the screen."""
-    screen = cli.fleet.capture(args["name"], _history(args["history"]))
+    screen = cli.fleet.capture(args["name"], _parse_history(args["history"]))
     if not screen.live:
-        cli.say(f"{screen.name} is stopped; this is its screen as it was then")
+        cli.print_message(f"{screen.name} is stopped; this is its screen as it was then")
         if args["history"] is not None:
-            cli.say("what had scrolled away by then is gone")
+            cli.print_message("what had scrolled away by then is gone")
     text = terminal_text.clean_screen(screen.text, colours=args["ansi"])
-    render.one(cli, {**screen.to_dict(), "text": text}, text)
+    render.render_item(cli, {**screen.to_dict(), "text": text}, text)
     return 0
 
 
-def _history(text: str | None) -> int | None:
+def _parse_history(text: str | None) -> int | None:
     if text == "all":
         return None
     if text is None:

@@ -7,19 +7,19 @@ import sys
 
 from mngr.base.errors import UsageError
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.spec import NAME, Command, Option
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import NAME_ARGUMENT, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="diff",
     summary=COMMANDS["diff"][1],
     description="Committed, uncommitted and new files together; ignored files are left out.",
-    arguments=(NAME,),
+    arguments=(NAME_ARGUMENT,),
     options=(
         Option(flags=("--stat",), help="how many lines per file"),
         Option(flags=("--name-only",), help="the files only"),
@@ -38,19 +38,19 @@ def run(cli: Cli, args: Args) -> int:
     options = [flag for flag, key in (("--stat", "stat"), ("--name-only", "name_only")) if args[key]]
     if len(options) > 1:
         raise UsageError("--stat and --name-only exclude each other", "leave one of them out")
-    if on_terminal and terminal_text.coloured(sys.stdout):
+    if on_terminal and terminal_text.is_coloured(sys.stdout):
         options.append("--color=always")
     text = cli.fleet.diff(args["name"], committed=args["committed"], options=tuple(options))
     if cli.format != "human":
-        render.done(cli, args["name"], diff=text.decode("utf-8", "replace"))
+        render.render_agent_result(cli, args["name"], diff=text.decode("utf-8", "replace"))
     elif on_terminal:
-        cli.out(_tame(text.decode("utf-8", "replace")))
+        cli.print_data(_strip_controls(text.decode("utf-8", "replace")))
     else:
         sys.stdout.buffer.write(text)
     return 0
 
 
-def _tame(text: str) -> str:
+def _strip_controls(text: str) -> str:
     """Colours stay, every other control goes."""
     parts = re.split(r"(\x1b\[[0-9;]*m)", text)
-    return "".join(part if at % 2 else terminal_text.clean(part) for at, part in enumerate(parts))
+    return "".join(part if at % 2 else terminal_text.strip_controls(part) for at, part in enumerate(parts))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.run import names_of
-from mngr.cli.framework.spec import NAMES, Command, Option
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.run import read_names
+from mngr.cli.framework.spec import NAMES_ARGUMENT, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,18 +14,16 @@ if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="events",
     summary=COMMANDS["events"][1],
     description=(
         "Without NAME the events of all agents, in the order they happened. Times are UTC. A row has at, agent (its id),\n"
         "name (its name), type, source and data: --format '{name} {type}'."
     ),
-    arguments=(NAMES.replace(required=False),),
+    arguments=(NAMES_ARGUMENT.replace(required=False),),
     options=(
-        Option(
-            flags=("-f", "--follow"), help="go on as things happen (with --format human, jsonl or a template)"
-        ),
+        Option(flags=("-f", "--follow"), help="go on as things happen (with --format human, jsonl or a template)"),
         Option(
             flags=("--since",),
             metavar="TIME",
@@ -34,7 +32,7 @@ COMMAND = Command(
         Option(
             flags=("--type",),
             metavar="T",
-            many=True,
+            is_repeatable=True,
             help="only this type of event: created, message, waiting, exited, …",
         ),
     ),
@@ -47,23 +45,21 @@ COMMAND = Command(
 
 def run(cli: Cli, args: Args) -> int:
     """Print the events."""
-    rows = cli.fleet.events(
-        names_of(args), since=args["since"], types=tuple(args["type"]), follow=args["follow"]
-    )
+    rows = cli.fleet.events(read_names(args), since=args["since"], types=tuple(args["type"]), follow=args["follow"])
     if args["follow"]:
-        render.follow(cli, rows, _human)
+        render.render_stream(cli, rows, _format_event)
     else:
         found = list(rows)
-        render.rows(cli, "events", found, "".join(_human(row) for row in found))
+        render.render_rows(cli, "events", found, "".join(_format_event(row) for row in found))
     return 0
 
 
-def _human(row: dict[str, Any]) -> str:
+def _format_event(row: dict[str, Any]) -> str:
     at = row["at"][:23].replace("T", " ")
-    details = " ".join(f"{key}={_value(value)}" for key, value in row["data"].items() if value is not None)
+    details = " ".join(f"{key}={_format_value(value)}" for key, value in row["data"].items() if value is not None)
     line = f"{at}  {row['name']:12}  {row['type']:12}  {row['source']:8}  {details}"
-    return terminal_text.clean(line).rstrip()[: terminal_text.width()] + "\n"
+    return terminal_text.strip_controls(line).rstrip()[: terminal_text.get_width()] + "\n"
 
 
-def _value(value: Any) -> str:
-    return value if isinstance(value, str) and value and " " not in value else render.dump(value)
+def _format_value(value: Any) -> str:
+    return value if isinstance(value, str) and value and " " not in value else render.format_json(value)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mngr.base.errors import UsageError, closest
+from mngr.base.errors import UsageError, suggest_closest
 from mngr.base.model import STATES, AgentView
 from mngr.cli.framework import render
-from mngr.cli.framework.spec import Command, Option
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="list",
     summary=COMMANDS["list"][1],
     description=(
@@ -24,14 +24,18 @@ COMMAND = Command(
         "the others from being shown. `unpulled` and `dirty` are filled in only when asked for: they cost a git call each."
     ),
     options=(
-        Option(flags=("--state",), metavar="STATE", many=True, help="only these states", complete="states"),
-        Option(flags=("--label",), metavar="K[=V]", many=True, help="only agents with this label"),
+        Option(
+            flags=("--state",),
+            metavar="STATE",
+            is_repeatable=True,
+            help="only these states",
+            complete="states",
+        ),
+        Option(flags=("--label",), metavar="K[=V]", is_repeatable=True, help="only agents with this label"),
         Option(flags=("--project",), metavar="NAME", help="only agents of this project"),
         Option(flags=("--host",), metavar="HOST", help="only agents on this host"),
         Option(flags=("--provider",), metavar="NAME", help="only agents of this provider"),
-        Option(
-            flags=("--filter",), metavar="EXPR", help="FIELD OP VALUE with == != < <= > >= ~, and or not ()"
-        ),
+        Option(flags=("--filter",), metavar="EXPR", help="FIELD OP VALUE with == != < <= > >= ~, and or not ()"),
         Option(flags=("--fields",), metavar="A,B", help="these fields, in this order"),
         Option(flags=("--sort",), metavar="[-]FIELD", help="order by a field; - for descending"),
         Option(flags=("--ids",), help="ids only, one a line"),
@@ -47,64 +51,67 @@ COMMAND = Command(
     ),
 )
 
-_HUMAN = ("name", "state", "kind", "host", "project", "branch", "activity_at")
+_DEFAULT_FIELDS = ("name", "state", "kind", "host", "project", "branch", "activity_at")
 
 
 def run(cli: Cli, args: Args) -> int:
     """Show the agents once, or again on every change."""
-    _check(cli, args)
+    _check_options(cli, args)
     if args["hosts"]:
-        return _hosts(cli)
+        return _list_hosts(cli)
     if args["watch"]:
-        return _watch(cli, args)
+        return _watch_agents(cli, args)
     listing = cli.fleet.list()
-    _show(cli, args, _select(cli, args, listing), listing)
+    _show_items(cli, args, _select_items(cli, args, listing), listing)
     return 0
 
 
-def _check(cli: Cli, args: Args) -> None:
+def _check_options(cli: Cli, args: Args) -> None:
     if args["hosts"]:
         other = sorted(args.given & {option.key for option in COMMAND.options} - {"hosts"})
         if other:
             raise UsageError(f"--{other[0]} has no meaning with --hosts", "leave one of them out")
         return
-    for state in _states(args):
+    for state in _parse_states(args):
         if state not in STATES:
             raise UsageError(
-                f"there is no state {state!r}", closest(state, list(STATES)) or f"states: {', '.join(STATES)}"
+                f"there is no state {state!r}",
+                suggest_closest(state, list(STATES)) or f"states: {', '.join(STATES)}",
             )
-    for name in [*_fields(args), (args["sort"] or "name").removeprefix("-"), *render.fields(cli.format)]:
+    for name in [
+        *_parse_fields(args),
+        (args["sort"] or "name").removeprefix("-"),
+        *render.list_template_fields(cli.format),
+    ]:
         first = name.partition(".")[0]
         if first not in AgentView._fields:
-            hint = closest(first, list(AgentView._fields)) or "fields: " + ", ".join(AgentView._fields)
+            hint = suggest_closest(first, list(AgentView._fields)) or "fields: " + ", ".join(AgentView._fields)
             raise UsageError(f"there is no field {first!r}", hint)
 
 
-def _states(args: Args) -> set[str]:
+def _parse_states(args: Args) -> set[str]:
     return {state.strip().upper() for text in args["state"] for state in text.split(",")}
 
 
-def _fields(args: Args) -> list[str]:
+def _parse_fields(args: Args) -> list[str]:
     return [name.strip() for name in (args["fields"] or "").split(",") if name.strip()]
 
 
-def _select(cli: Cli, args: Args, listing: Listing) -> list[dict[str, Any]]:
+def _select_items(cli: Cli, args: Args, listing: Listing) -> list[dict[str, Any]]:
     agents = listing.agents
-    states = _states(args)
+    states = _parse_states(args)
     agents = [a for a in agents if (not states or a.state in states) and args["project"] in (None, a.project)]
     agents = [a for a in agents if args["host"] in (None, a.host) and args["provider"] in (None, a.provider)]
     for text in args["label"]:
         key, eq, value = text.partition("=")
         agents = [a for a in agents if key in a.labels and (not eq or a.labels[key] == value)]
-    wanted = {*_fields(args), (args["sort"] or "").removeprefix("-")}
-    asks = any(
-        word in (args["filter"] or "") or f"{{{word}}}" in cli.format for word in ("dirty", "unpulled")
-    )
+    wanted = {*_parse_fields(args), (args["sort"] or "").removeprefix("-")}
+    asks = any(word in (args["filter"] or "") or f"{{{word}}}" in cli.format for word in ("dirty", "unpulled"))
     if args["git"] or wanted & {"dirty", "unpulled"} or asks:
-        agents = cli.fleet.add_git(agents)
-    if "usage" in {name.partition(".")[0] for name in (*wanted, *render.fields(cli.format))} or "usage." in (
-        args["filter"] or ""
-    ):
+        agents = cli.fleet.add_git_state(agents)
+    if "usage" in {
+        name.partition(".")[0] for name in (*wanted, *render.list_template_fields(cli.format))
+    } or "usage." in (args["filter"] or ""):
         agents = cli.fleet.add_usage(agents)
     items = [a.to_dict() for a in agents]
     if args["filter"]:
@@ -114,56 +121,62 @@ def _select(cli: Cli, args: Args, listing: Listing) -> list[dict[str, Any]]:
         items = [item for item in items if test(item)]
     if args["sort"]:
         path = args["sort"].removeprefix("-")
-        items.sort(key=lambda item: _order(render.field(item, path)), reverse=args["sort"].startswith("-"))
+        items.sort(
+            key=lambda item: _build_sort_key(render.get_field(item, path)),
+            reverse=args["sort"].startswith("-"),
+        )
     return items
 
 
-def _order(value: Any) -> tuple[int, float, str]:
+def _build_sort_key(value: Any) -> tuple[int, float, str]:
     if isinstance(value, int | float):
         return (1, float(value), "")
     return (0, 0.0, "") if value is None else (2, 0.0, str(value))
 
 
-def _show(cli: Cli, args: Args, items: list[dict[str, Any]], listing: Listing) -> None:
-    chosen = ["id"] if args["ids"] else _fields(args)
+def _show_items(cli: Cli, args: Args, items: list[dict[str, Any]], listing: Listing) -> None:
+    chosen = ["id"] if args["ids"] else _parse_fields(args)
     if args["ids"] and cli.format == "human":
-        cli.out("".join(f"{item['id']}\n" for item in items))
+        cli.print_data("".join(f"{item['id']}\n" for item in items))
     elif chosen and cli.format in ("json", "jsonl"):
-        cut = [{name: render.field(item, name) for name in chosen} for item in items]
-        render.rows(cli, "agents", cut, errors=listing.errors)
+        cut = [{name: render.get_field(item, name) for name in chosen} for item in items]
+        render.render_rows(cli, "agents", cut, errors=listing.errors)
     else:
-        human = _table(items, chosen or ([*_HUMAN, "unpulled", "dirty"] if args["git"] else list(_HUMAN)))
-        render.rows(cli, "agents", items, human, errors=listing.errors)
+        human = _format_table(
+            items,
+            chosen or ([*_DEFAULT_FIELDS, "unpulled", "dirty"] if args["git"] else list(_DEFAULT_FIELDS)),
+        )
+        render.render_rows(cli, "agents", items, human, errors=listing.errors)
     if cli.format == "human" and not items and not args["ids"]:
-        cli.say("no agent matches" if listing.agents else "no agents; make one: mngr create NAME -- COMMAND")
+        cli.print_message("no agent matches" if listing.agents else "no agents; make one: mngr create NAME -- COMMAND")
     for error in listing.errors:
-        cli.say(f"{error['host']} ({error['provider']}) did not answer: {error['error']}")
+        cli.print_message(f"{error['host']} ({error['provider']}) did not answer: {error['error']}")
     for note in listing.notes:
-        cli.say(note)
+        cli.print_message(note)
 
 
-def _table(items: list[dict[str, Any]], fields: list[str]) -> str:
+def _format_table(items: list[dict[str, Any]], fields: list[str]) -> str:
     if not items:
         return ""
     import time
 
     now = time.time()
-    rows = [[_cell(item, name, now) for name in fields] for item in items]
+    rows = [[_format_cell(item, name, now) for name in fields] for item in items]
     heads = [{"activity_at": "ACTIVE"}.get(name, name.upper()) for name in fields]
-    return render.table(heads, rows, state_column=fields.index("state") if "state" in fields else None)
+    return render.format_table(heads, rows, state_column=fields.index("state") if "state" in fields else None)
 
 
-def _cell(item: dict[str, Any], name: str, now: float) -> str:
-    value = render.field(item, name)
+def _format_cell(item: dict[str, Any], name: str, now: float) -> str:
+    value = render.get_field(item, name)
     if value is None:
         return "-"
     if name == "state" and item["state_reason"]:
         return f"{value} ({item['state_reason']})"
     if name.endswith(("_at", "_since", "_until")):
-        from mngr.base.clock import age, parse_stamp
+        from mngr.base.clock import format_age, parse_timestamp
 
         try:
-            return age(now - parse_stamp(str(value)))
+            return format_age(now - parse_timestamp(str(value)))
         except ValueError:  # an agent may write what it likes
             return str(value)
     if isinstance(value, dict):
@@ -171,23 +184,23 @@ def _cell(item: dict[str, Any], name: str, now: float) -> str:
     return str(value).replace("\n", "?")
 
 
-def _hosts(cli: Cli) -> int:
+def _list_hosts(cli: Cli) -> int:
     hosts = cli.fleet.list_hosts()
     keys = ["host", "provider", "state", "agents"]
     if any(host["ends_at"] for host in hosts):
         keys.append("ends_at")
-    human = render.table(
+    human = render.format_table(
         tuple(key.upper().replace("_AT", "") for key in keys),
         [[str("-" if h[k] is None else h[k]) for k in keys] for h in hosts],
     )
-    render.rows(cli, "hosts", hosts, human)
+    render.render_rows(cli, "hosts", hosts, human)
     for host in hosts:
         if cli.format == "human" and host["state"] == "UNKNOWN":
-            cli.say(f"{host['host']} ({host['provider']}) did not answer: {host['error']}")
+            cli.print_message(f"{host['host']} ({host['provider']}) did not answer: {host['error']}")
     return 0
 
 
-def _watch(cli: Cli, args: Args) -> int:
+def _watch_agents(cli: Cli, args: Args) -> int:
     """Redraw a terminal; append elsewhere. Looks twice a second and speaks only when something changed."""
     import sys
     import time
@@ -197,18 +210,14 @@ def _watch(cli: Cli, args: Args) -> int:
     known: dict[str, dict[str, Any]] = {}
     while True:
         listing = cli.fleet.list()
-        items = _select(cli, args, listing)
+        items = _select_items(cli, args, listing)
         if screen:
             sys.stdout.write("\x1b[H\x1b[2J")
-            _show(cli, args, items, listing)
+            _show_items(cli, args, items, listing)
         elif items != last:
             changed = [item for item in items if known.get(item["id"]) != item]
-            gone = [
-                {**item, "state": "GONE"}
-                for key, item in known.items()
-                if key not in {i["id"] for i in items}
-            ]
-            _show(cli, args, items if cli.format == "human" else [*changed, *gone], listing)
+            gone = [{**item, "state": "GONE"} for key, item in known.items() if key not in {i["id"] for i in items}]
+            _show_items(cli, args, items if cli.format == "human" else [*changed, *gone], listing)
         last, known = items, {item["id"]: item for item in items}
         sys.stdout.flush()
         time.sleep(0.5)

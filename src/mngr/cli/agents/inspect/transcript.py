@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.spec import NAME, Command, Option
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import NAME_ARGUMENT, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="transcript",
     summary=COMMANDS["transcript"][1],
     description="One schema for all kinds of agents: who spoke (user, assistant, tool), when, and what was said or done.",
-    arguments=(NAME,),
+    arguments=(NAME_ARGUMENT,),
     options=(
         Option(
             flags=("-f", "--follow"),
@@ -35,23 +35,23 @@ def run(cli: Cli, args: Args) -> int:
     """Print the conversation."""
     rows = cli.fleet.transcript(args["name"], follow=args["follow"])
     if args["follow"]:
-        render.follow(cli, rows, _human)
+        render.render_stream(cli, rows, _format_row)
     else:
         found = list(rows)
-        render.rows(cli, "transcript", found, "".join(_human(row) for row in found))
+        render.render_rows(cli, "transcript", found, "".join(_format_row(row) for row in found))
     return 0
 
 
-def _human(row: dict[str, Any]) -> str:
+def _format_row(row: dict[str, Any]) -> str:
     """A heading with who and when, and the text under it."""
     at = str(row.get("at", ""))[:19].replace("T", " ")
     if row["role"] != "tool":
-        return f"{row['role']}  {terminal_text.clean(at)}\n{_indent(row['text'])}\n"
+        return f"{row['role']}  {terminal_text.strip_controls(at)}\n{_indent(row['text'])}\n"
     given, output = row.get("input"), row.get("output")
-    shown = given if isinstance(given, str) else render.dump(given)
+    shown = given if isinstance(given, str) else render.format_json(given)
     text = f"{row.get('tool')} {shown}" + (f"\n{output}" if isinstance(output, str) and output else "")
-    return f"tool  {terminal_text.clean(at)}\n{_indent(text)}\n"
+    return f"tool  {terminal_text.strip_controls(at)}\n{_indent(text)}\n"
 
 
 def _indent(text: str) -> str:
-    return "".join(f"  {line}".rstrip() + "\n" for line in terminal_text.clean(text).split("\n"))
+    return "".join(f"  {line}".rstrip() + "\n" for line in terminal_text.strip_controls(text).split("\n"))

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render
-from mngr.cli.framework.run import names_of
-from mngr.cli.framework.spec import NAMES, Command, Option
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.run import read_names
+from mngr.cli.framework.spec import NAMES_ARGUMENT, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mngr.agents.inspect.usage import Used
+    from mngr.agents.inspect.usage import UsageRow
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="usage",
     summary=COMMANDS["usage"][1],
     description=(
         "Counted from the agents' own conversations. A program that writes down what it costs is believed; for the others\n"
         "there is a table of prices, and what stands in neither is unknown. Your own: mngr config set usage.prices FILE."
     ),
-    arguments=(NAMES.replace(required=False, help="agents; all when none is named"),),
+    arguments=(NAMES_ARGUMENT.replace(required=False, help="agents; all when none is named"),),
     options=(
         Option(
             flags=("--by",),
@@ -40,15 +40,15 @@ COMMAND = Command(
 
 def run(cli: Cli, args: Args) -> int:
     """Print the sums."""
-    found = cli.fleet.usage(names_of(args), by=args["by"], destroyed=args["destroyed"])
+    found = cli.fleet.usage(read_names(args), by=args["by"], destroyed=args["destroyed"])
     items = [used.to_dict() for used in found]
-    render.rows(cli, "usage", items, _table(found, args["by"]))
+    render.render_rows(cli, "usage", items, _format_table(found, args["by"]))
     if cli.format == "human" and not items:
-        cli.say("no agent has used a model")
+        cli.print_message("no agent has used a model")
     return 0
 
 
-def _table(found: list[Used], by: str) -> str:
+def _format_table(found: list[UsageRow], by: str) -> str:
     if not found:
         return ""
     heads = [by.upper(), "INPUT", "CACHED", "OUTPUT", "COST"]
@@ -62,4 +62,4 @@ def _table(found: list[Used], by: str) -> str:
         ]
         for used in found
     ]
-    return render.table(heads, rows)
+    return render.format_table(heads, rows)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render
-from mngr.cli.framework.spec import Argument, Command
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import Argument, CommandSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="snapshot create",
     summary=COMMANDS["snapshot create"][1],
     description=(
@@ -21,9 +21,7 @@ COMMAND = Command(
     ),
     arguments=(
         Argument(name="AGENT", help="an agent's name or id, or @HOST", complete="agents"),
-        Argument(
-            name="NAME", help="what to call the snapshot (default: the agent and the time)", required=False
-        ),
+        Argument(name="NAME", help="what to call the snapshot (default: the agent and the time)", required=False),
     ),
     examples=(
         ("mngr snapshot create foo before-merge", "keep foo as it is now"),
@@ -36,6 +34,6 @@ def run(cli: Cli, args: Args) -> int:
     """Keep the agent's state."""
     snapshot = cli.fleet.create_snapshot(args["agent"], args["name"])
     if snapshot.was_running:
-        cli.say(f"{snapshot.agent} was running while its files were read")
-    render.rows(cli, "snapshots", [snapshot.to_dict()], f"{snapshot.name} is a snapshot of {snapshot.agent}")
+        cli.print_message(f"{snapshot.agent} was running while its files were read")
+    render.render_rows(cli, "snapshots", [snapshot.to_dict()], f"{snapshot.name} is a snapshot of {snapshot.agent}")
     return 0

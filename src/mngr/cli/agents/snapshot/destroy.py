@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render
-from mngr.cli.framework.run import names_of
-from mngr.cli.framework.spec import Argument, Command
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.run import read_names
+from mngr.cli.framework.spec import Argument, CommandSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="snapshot destroy",
     summary=COMMANDS["snapshot destroy"][1],
     description="A deleted snapshot cannot be brought back. Agents made from it stay.",
-    arguments=(Argument(name="NAME", help="a snapshot's name", many=True, complete="snapshots"),),
+    arguments=(Argument(name="NAME", help="a snapshot's name", is_repeatable=True, complete="snapshots"),),
     examples=(("mngr snapshot destroy before-merge", "delete it"),),
 )
 
 
 def run(cli: Cli, args: Args) -> int:
     """Delete the snapshots."""
-    outcomes = cli.fleet.destroy_snapshots(names_of(args))
-    return render.results(cli, outcomes, human=lambda outcome: f"deleted the snapshot {outcome.name}")
+    outcomes = cli.fleet.destroy_snapshots(read_names(args))
+    return render.render_outcomes(cli, outcomes, human=lambda outcome: f"deleted the snapshot {outcome.name}")

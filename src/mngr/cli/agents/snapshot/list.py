@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render
-from mngr.cli.framework.spec import Command
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import CommandSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="snapshot list",
     summary=COMMANDS["snapshot list"][1],
     examples=(("mngr snapshot list", "all snapshots, the latest last"),),
@@ -20,9 +20,9 @@ COMMAND = Command(
 
 def run(cli: Cli, args: Args) -> int:
     """Show the snapshots."""
-    snapshots = cli.fleet.snapshots()
+    snapshots = cli.fleet.list_snapshots()
     head = ("NAME", "AGENT", "KIND", "BRANCH", "MADE")
     lines = [(s.name, s.agent, s.kind or "?", s.branch or "-", s.created_at[:19]) for s in snapshots]
-    human = render.table(head, lines) if lines else "there are no snapshots"
-    render.rows(cli, "snapshots", [snapshot.to_dict() for snapshot in snapshots], human)
+    human = render.format_table(head, lines) if lines else "there are no snapshots"
+    render.render_rows(cli, "snapshots", [snapshot.to_dict() for snapshot in snapshots], human)
     return 0

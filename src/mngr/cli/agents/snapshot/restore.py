@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render
-from mngr.cli.framework.spec import Argument, Command, Option
-from mngr.cli.framework.table import COMMANDS
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import Argument, CommandSpec, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="snapshot restore",
     summary=COMMANDS["snapshot restore"][1],
     description=(
@@ -38,7 +38,7 @@ COMMAND = Command(
 def run(cli: Cli, args: Args) -> int:
     """Make the agent."""
     agent = cli.fleet.restore_snapshot(args["name"], args["address"], start=args["start"])
-    render.rows(
+    render.render_rows(
         cli, "agents", [agent.to_dict()], f"{agent.name} is {agent.state} on {agent.branch or agent.work_dir}"
     )
     return 0

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from mngr.base.errors import PartialFailure
 from mngr.cli.framework import render
-from mngr.cli.framework.spec import Command, Option
-from mngr.cli.framework.table import COMMANDS
-from mngr.cli.runs.tmr.shared import RUN, run_of
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import CommandSpec, Option
+from mngr.cli.runs.tmr.shared import RUN_ARGUMENT, get_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="tmr clean",
     summary=COMMANDS["tmr clean"][1],
     description=(
         "Its agents go to the graveyard, and the hosts that were made for it go. Its folder stays: results, receipts, transcripts\n"
         "and the commits themselves; delete that yourself when you are done with it."
     ),
-    arguments=(RUN,),
+    arguments=(RUN_ARGUMENT,),
     options=(Option(flags=("--dry-run",), help="say what there is, and change nothing"),),
     examples=(
         ("mngr tmr clean --dry-run", "what the latest run still has"),
@@ -31,15 +31,15 @@ COMMAND = Command(
 
 def run(cli: Cli, args: Args) -> int:
     """Clean up."""
-    from mngr.tmr.control import clean
+    from mngr.tmr.control import clean_run
 
-    place = run_of(cli, args)
-    found = clean(cli.fleet, place, dry_run=args["dry_run"])
+    place = get_run(cli, args)
+    found = clean_run(cli.fleet, place, dry_run=args["dry_run"])
     word = "there are" if args["dry_run"] else "gone:"
     size = f"{found.bytes / 1e6:.1f} MB"
     hosts = f" and {len(found.hosts)} hosts" if found.hosts else ""
     human = f"{word} {len(found.agents)} agents{hosts} of {place.name}; {size} in {place.path}"
-    render.one(cli, {"run": place.name, **found.to_dict()}, human)
+    render.render_item(cli, {"run": place.name, **found.to_dict()}, human)
     for problem in found.problems:
-        cli.say(problem)
+        cli.print_message(problem)
     return PartialFailure.exit_code if found.problems else 0

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from mngr.base.errors import NotFound, UsageError, closest
+from mngr.base.errors import NotFound, UsageError, suggest_closest
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.spec import Argument, Command
-from mngr.cli.framework.table import COMMANDS
-from mngr.cli.runs.shared import root_of
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import Argument, CommandSpec
+from mngr.cli.runs.run_options import get_project_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="tmr memory",
     summary=COMMANDS["tmr memory"][1],
     description=(
@@ -27,7 +27,7 @@ COMMAND = Command(
         Argument(
             name="NAME",
             help="tests, or changes whose reasons are meant (default: all)",
-            many=True,
+            is_repeatable=True,
             required=False,
         ),
     ),
@@ -44,90 +44,89 @@ def run(cli: Cli, args: Args) -> int:
     action = args["action"] or "list"
     if action not in _ACTIONS:
         raise UsageError(
-            f"memory cannot {action!r}", closest(action, list(_ACTIONS)) or "list, flaky, reasons or forget"
+            f"memory cannot {action!r}",
+            suggest_closest(action, list(_ACTIONS)) or "list, flaky, reasons or forget",
         )
     return _ACTIONS[action](cli, args["name"] or [])
 
 
-def _list(cli: Cli, tests: list[str]) -> int:
-    from mngr.tmr.prepare.history import Memory
+def _list_known(cli: Cli, tests: list[str]) -> int:
+    from mngr.tmr.prepare.history import RunHistory
 
-    known = [one for one in Memory(root_of(cli)).tests.values() if not tests or one.test in tests]
+    known = [one for one in RunHistory(get_project_root(cli)).tests.values() if not tests or one.test in tests]
     lines = [(one.outcome, one.verdict or "-", one.run, one.test) for one in known]
     human = (
-        render.table(("OUTCOME", "SEEN", "RUN", "TEST"), lines)
-        if lines
-        else "nothing is known of earlier runs"
+        render.format_table(("OUTCOME", "SEEN", "RUN", "TEST"), lines) if lines else "nothing is known of earlier runs"
     )
-    render.rows(cli, "tests", [one.to_dict() for one in known], human)
+    render.render_rows(cli, "tests", [one.to_dict() for one in known], human)
     return 0
 
 
-def _flaky(cli: Cli, tests: list[str]) -> int:
-    from mngr.tmr.prepare.flaky import FlakyList
+def _list_flaky(cli: Cli, tests: list[str]) -> int:
+    from mngr.tmr.prepare.flaky import FlakyTestFile
 
-    known = [one for one in FlakyList(root_of(cli)).read().values() if not tests or one.test in tests]
+    known = [one for one in FlakyTestFile(get_project_root(cli)).read().values() if not tests or one.test in tests]
     lines = [
-        (f"{one.rate:.0%} of {one.runs}", one.first_seen, ", ".join(one.suspects) or "-", one.test)
-        for one in known
+        (f"{one.rate:.0%} of {one.runs}", one.first_seen, ", ".join(one.suspects) or "-", one.test) for one in known
     ]
     human = (
-        render.table(("FAILED", "FIRST SEEN", "SUSPECTS", "TEST"), lines)
+        render.format_table(("FAILED", "FIRST SEEN", "SUSPECTS", "TEST"), lines)
         if lines
         else "no test was seen to pass only now and then"
     )
-    render.rows(cli, "tests", [{**one.to_dict(), "rate": round(one.rate, 3)} for one in known], human)
+    render.render_rows(cli, "tests", [{**one.to_dict(), "rate": round(one.rate, 3)} for one in known], human)
     return 0
 
 
-def _reasons(cli: Cli, names: list[str]) -> int:
-    from mngr.tmr.changes.rejections import Reasons
+def _list_reasons(cli: Cli, names: list[str]) -> int:
+    from mngr.tmr.changes.rejections import RejectionFile
 
-    known = sorted(Reasons(root_of(cli)).read().values(), key=lambda one: one.at)
-    known = [
-        one for one in known if not names or any(one.change.startswith(n) or n in one.tests for n in names)
-    ]
+    known = sorted(RejectionFile(get_project_root(cli)).read().values(), key=lambda one: one.at)
+    known = [one for one in known if not names or any(one.change.startswith(n) or n in one.tests for n in names)]
     lines = [
-        (one.change[:6], one.run, terminal_text.fit(one.reason, 80), terminal_text.fit(one.title, 80))
+        (
+            one.change[:6],
+            one.run,
+            terminal_text.fit_line(one.reason, 80),
+            terminal_text.fit_line(one.title, 80),
+        )
         for one in known
     ]
     human = (
-        render.table(("CHANGE", "RUN", "REASON", "TITLE"), lines)
+        render.format_table(("CHANGE", "RUN", "REASON", "TITLE"), lines)
         if lines
         else "nobody gave a reason against a change"
     )
-    render.rows(cli, "reasons", [one.to_dict() for one in known], human)
+    render.render_rows(cli, "reasons", [one.to_dict() for one in known], human)
     return 0
 
 
-def _forget(cli: Cli, names: list[str]) -> int:
-    from mngr.tmr.changes.rejections import Reasons
-    from mngr.tmr.prepare.flaky import FlakyList
-    from mngr.tmr.prepare.history import Memory
+def _forget_entries(cli: Cli, names: list[str]) -> int:
+    from mngr.tmr.changes.rejections import RejectionFile
+    from mngr.tmr.prepare.flaky import FlakyTestFile
+    from mngr.tmr.prepare.history import RunHistory
 
-    memory, flaky, reasons = (kept(root_of(cli)) for kept in (Memory, FlakyList, Reasons))
+    memory, flaky, reasons = (kept(get_project_root(cli)) for kept in (RunHistory, FlakyTestFile, RejectionFile))
     known = {*memory.read(), *flaky.read()}
-    keys = {name: _keys(list(reasons.read()), name) for name in names if name not in known}
+    keys = {name: _match_keys(list(reasons.read()), name) for name in names if name not in known}
     for name, some in keys.items():
         if len(some) != 1:
-            near = closest(name, sorted(known)) or "see: mngr tmr memory list, and mngr tmr memory reasons"
+            near = suggest_closest(name, sorted(known)) or "see: mngr tmr memory list, and mngr tmr memory reasons"
             raise NotFound(
                 f"nothing is known of {name}" if not some else f"{name} may be {len(some)} changes",
                 near if not some else "give more of its digits",
             )
     changes = [some[0] for some in keys.values()]
-    gone = list(dict.fromkeys([*memory.forget(names or None), *flaky.forget(names or None)]))
-    refused = reasons.forget(changes if names else None)
-    rows = [{"test": test, "change": None} for test in gone] + [
-        {"test": None, "change": key} for key in refused
-    ]
-    render.rows(cli, "tests", rows, f"{len(rows)} forgotten")
+    gone = list(dict.fromkeys([*memory.delete_rows(names or None), *flaky.delete_rows(names or None)]))
+    refused = reasons.delete_rows(changes if names else None)
+    rows = [{"test": test, "change": None} for test in gone] + [{"test": None, "change": key} for key in refused]
+    render.render_rows(cli, "tests", rows, f"{len(rows)} forgotten")
     return 0
 
 
-def _keys(known: list[str], name: str) -> list[str]:
+def _match_keys(known: list[str], name: str) -> list[str]:
     """The changes that begin so."""
     return [key for key in known if len(name) >= 6 and key.startswith(name)]
 
 
-_ACTIONS = {"list": _list, "flaky": _flaky, "reasons": _reasons, "forget": _forget}
+_ACTIONS = {"list": _list_known, "flaky": _list_flaky, "reasons": _list_reasons, "forget": _forget_entries}

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from mngr.base.errors import UsageError
-from mngr.cli.framework.spec import Argument, Command, Option
-from mngr.cli.framework.table import COMMANDS
-from mngr.cli.runs.shared import BOUNDS, NOTIFY, Progress, parked, root_of
-from mngr.cli.runs.tmr.resume import kept_limits
-from mngr.cli.runs.tmr.shared import BAD, put_back
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import Argument, CommandSpec, Option
+from mngr.cli.runs.run_options import (
+    LIMIT_OPTIONS,
+    NOTIFY_OPTION,
+    RunProgress,
+    build_parked_error,
+    get_project_root,
+)
+from mngr.cli.runs.tmr.resume import load_limits
+from mngr.cli.runs.tmr.shared import BAD_OUTCOMES, restore_failed_redos
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +21,7 @@ if TYPE_CHECKING:
     from mngr.cli.framework.parse import Args
     from mngr.mapreduce.run_dir import RunDir
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="tmr redo",
     summary=COMMANDS["tmr redo"][1],
     description=(
@@ -33,8 +39,8 @@ COMMAND = Command(
     options=(
         Option(flags=("-m", "--message"), metavar="TEXT", help="what you want otherwise"),
         Option(flags=("--run",), metavar="RUN", help="which run (default: the latest)", complete="runs"),
-        NOTIFY,
-        *BOUNDS,
+        NOTIFY_OPTION,
+        *LIMIT_OPTIONS,
     ),
     examples=(("mngr tmr redo 3fa9c1 -m 'keep the old name, too'", "one change, otherwise"),),
 )
@@ -43,38 +49,38 @@ COMMAND = Command(
 def run(cli: Cli, args: Args) -> int:
     """Tell the agent, see its task through, and make the branch again."""
     from mngr.mapreduce.journal import read_journal
-    from mngr.mapreduce.run_dir import find_run
-    from mngr.tmr.changes.gather import gather, integration
-    from mngr.tmr.changes.selection import find
-    from mngr.tmr.redo import redo
-    from mngr.tmr.run import go
+    from mngr.mapreduce.run_dir import get_run
+    from mngr.tmr.changes.gather import find_integration, gather_changes
+    from mngr.tmr.changes.selection import get_changes
+    from mngr.tmr.redo import request_redo
+    from mngr.tmr.run import execute_run
 
     if not (args["message"] or "").strip():
         raise UsageError("mngr tmr redo needs -m", "say what you want otherwise: -m 'keep the old name, too'")
-    place = find_run(root_of(cli), args["run"], "tmr")
-    limits = kept_limits(place, args)
-    commits = (integration(place) or {}).get("commits") or []
-    changes = find(gather(cli.context.local, place).changes, args["change"], commits)
-    asked = redo(cli.fleet, place, changes, args["message"])
+    place = get_run(get_project_root(cli), args["run"], "tmr")
+    limits = load_limits(place, args)
+    commits = (find_integration(place) or {}).get("commits") or []
+    changes = get_changes(gather_changes(cli.context.local_host, place).changes, args["change"], commits)
+    asked = request_redo(cli.fleet, place, changes, args["message"])
     slug = asked.slug
-    beside = f", and not {', '.join(asked.others)}, who made the same" if asked.others else ""
-    cli.say(f"run {place.name}: {slug} is for {asked.agent} again{beside}")
-    say = Progress(cli, notify=args["notify"], rows=read_journal(place.journal))
+    beside = f", and not {', '.join(asked.other_agents)}, who made the same" if asked.other_agents else ""
+    cli.print_message(f"run {place.name}: {slug} is for {asked.agent} again{beside}")
+    say = RunProgress(cli, notify=args["notify"], rows=read_journal(place.journal))
     try:
-        state = go(cli.fleet, place, limits, say)
+        state = execute_run(cli.fleet, place, limits, say)
         one = state.tasks[slug]
     finally:
         say.close()
     if one.state != "settled":
-        raise parked(f"mngr tmr resume {place.name}", state)
-    nothing = put_back(cli, place)
-    return max(integrate_again(cli, place), 4 if slug in nothing or one.outcome in BAD else 0)
+        raise build_parked_error(f"mngr tmr resume {place.name}", state)
+    nothing = restore_failed_redos(cli, place)
+    return max(integrate_again(cli, place), 4 if slug in nothing or one.outcome in BAD_OUTCOMES else 0)
 
 
 def integrate_again(cli: Cli, place: RunDir) -> int:
     """Make the branch of a run with the wishes of before."""
-    from mngr.cli.runs.tmr.integrate import code_of, integrate_run
-    from mngr.tmr.integrate.order import Order
+    from mngr.cli.runs.tmr.integrate import compute_exit_code, integrate_run
+    from mngr.tmr.integrate.request import IntegrateRequest
     from mngr.tmr.plan import load_plan
 
-    return code_of(integrate_run(cli, place, Order(agent=load_plan(place).integrator)))
+    return compute_exit_code(integrate_run(cli, place, IntegrateRequest(agent=load_plan(place).integrator)))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.spec import Command, Option
-from mngr.cli.framework.table import COMMANDS
-from mngr.cli.runs.tmr.shared import RUN, run_of
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import CommandSpec, Option
+from mngr.cli.runs.tmr.shared import RUN_ARGUMENT, get_run
 from mngr.cli.runs.web import open_page
 
 TYPE_CHECKING = False
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="tmr report",
     summary=COMMANDS["tmr report"][1],
     description=(
@@ -21,7 +21,7 @@ COMMAND = Command(
         "task the claim beside the receipt, the diff by commit, transcripts and terminals, and the conversation. tmr run writes\n"
         "them as it goes on, and a page that is open loads itself again until the run is settled."
     ),
-    arguments=(RUN,),
+    arguments=(RUN_ARGUMENT,),
     options=(
         Option(flags=("--export",), metavar="FILE", help="a zip of it as well, to send to somebody", complete="files"),
         Option(flags=("--open",), help="open the first page in a browser"),
@@ -37,14 +37,14 @@ def run(cli: Cli, args: Args) -> int:
     """Write it, and say where it is."""
     from mngr.web.report.report import export_report, write_report
 
-    place = run_of(cli, args)
-    first = write_report(cli.context.local, place)
+    place = get_run(cli, args)
+    first = write_report(cli.context.local_host, place)
     found, human = {"run": place.name, "path": first}, first
     if args["export"] is not None:
-        target = cli.context.path(args["export"])
+        target = cli.context.resolve_path(args["export"])
         export_report(first, target, place.name)
         found, human = {**found, "export": target}, target
-    render.one(cli, found, terminal_text.clean(human))
+    render.render_item(cli, found, terminal_text.strip_controls(human))
     if args["open"]:
         open_page(f"file://{first}")
     return 0

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from mngr.base.errors import MngrError, UsageError
-from mngr.cli.framework.spec import Argument, Command, Option
-from mngr.cli.framework.table import COMMANDS
-from mngr.cli.runs.shared import BOUNDS, NOTIFY, Progress, root_of
-from mngr.cli.runs.tmr.resume import kept_limits
-from mngr.cli.runs.tmr.shared import finish
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import Argument, CommandSpec, Option
+from mngr.cli.runs.run_options import LIMIT_OPTIONS, NOTIFY_OPTION, RunProgress, get_project_root
+from mngr.cli.runs.tmr.resume import load_limits
+from mngr.cli.runs.tmr.shared import complete_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="tmr retry",
     summary=COMMANDS["tmr retry"][1],
     description="Without TASK, everything that came to nothing: blocked, failed, refuted, flaky or unverified. Each gets a new agent.",
-    arguments=(Argument(name="TASK", help="a test, or a task's slug", many=True, required=False),),
+    arguments=(Argument(name="TASK", help="a test, or a task's slug", is_repeatable=True, required=False),),
     options=(
         Option(flags=("--blocked",), help="only those whose agent said that it is blocked"),
         Option(flags=("--run",), metavar="RUN", help="which run (default: the latest)", complete="runs"),
@@ -27,11 +27,11 @@ COMMAND = Command(
         Option(
             flags=("--agent-arg",),
             metavar="WORD",
-            many=True,
+            is_repeatable=True,
             help="a word for the agent's program, instead of those of before",
         ),
-        NOTIFY,
-        *BOUNDS,
+        NOTIFY_OPTION,
+        *LIMIT_OPTIONS,
     ),
     examples=(
         ("mngr tmr retry", "all that came to nothing"),
@@ -47,17 +47,17 @@ COMMAND = Command(
 def run(cli: Cli, args: Args) -> int:
     """Put them back and go on."""
     from mngr.mapreduce.journal import read_journal
-    from mngr.mapreduce.run_dir import find_run
-    from mngr.tmr.control import AGAIN, again
+    from mngr.mapreduce.run_dir import get_run
+    from mngr.tmr.control import RETRYABLE_OUTCOMES, retry_tasks
 
-    place = find_run(root_of(cli), args["run"], "tmr")
-    limits = kept_limits(place, args)
+    place = get_run(get_project_root(cli), args["run"], "tmr")
+    limits = load_limits(place, args)
     if args["agent"] is not None:
-        cli.context.kind(args["agent"])
+        cli.context.get_kind(args["agent"])
     if args["blocked"] and args["task"]:
         raise UsageError("--blocked and a task", "one or the other")
-    outcomes = ("blocked",) if args["blocked"] else AGAIN
-    slugs = again(
+    outcomes = ("blocked",) if args["blocked"] else RETRYABLE_OUTCOMES
+    slugs = retry_tasks(
         place, args["task"] or [], outcomes=outcomes, hint=args["message"] or "", agent=args["agent"], args=args["agent_arg"] or ()
     )  # fmt: skip
     if not slugs:
@@ -65,6 +65,6 @@ def run(cli: Cli, args: Args) -> int:
             f"nothing of the run {place.name} {'is blocked' if args['blocked'] else 'came to nothing'}",
             "name tasks to do them again all the same",
         )
-    cli.say(f"run {place.name}: {len(slugs)} again")
-    say = Progress(cli, notify=args["notify"], rows=read_journal(place.journal))
-    return finish(cli, place, limits, say)
+    cli.print_message(f"run {place.name}: {len(slugs)} again")
+    say = RunProgress(cli, notify=args["notify"], rows=read_journal(place.journal))
+    return complete_run(cli, place, limits, say)

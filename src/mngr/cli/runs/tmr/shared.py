@@ -5,7 +5,7 @@ from __future__ import annotations
 from mngr.base.errors import MngrError
 from mngr.cli.framework import render, terminal_text
 from mngr.cli.framework.spec import Argument
-from mngr.cli.runs.shared import exit_code, parked, root_of, summary
+from mngr.cli.runs.run_options import build_parked_error, compute_exit_code, format_summary, get_project_root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,71 +14,75 @@ if TYPE_CHECKING:
 
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
-    from mngr.cli.runs.shared import Progress
-    from mngr.mapreduce.governor import Limits
+    from mngr.cli.runs.run_options import RunProgress
+    from mngr.mapreduce.governor import RunLimits
     from mngr.mapreduce.run_dir import RunDir
     from mngr.tmr.prepare.estimate import Estimate
 
-RUN = Argument(name="RUN", help="a run (default: the latest)", required=False, complete="runs")
-BAD = ("failed", "blocked", "refuted", "flaky", "unverified")
+RUN_ARGUMENT = Argument(name="RUN", help="a run (default: the latest)", required=False, complete="runs")
+BAD_OUTCOMES = ("failed", "blocked", "refuted", "flaky", "unverified")
 
 
-def finish(
-    cli: Cli, place: RunDir, limits: Limits, say: Progress, agree: Callable[[Estimate], bool] | None = None
+def complete_run(
+    cli: Cli,
+    place: RunDir,
+    limits: RunLimits,
+    say: RunProgress,
+    agree: Callable[[Estimate], bool] | None = None,
 ) -> int:
     """See a run through, and say how it ended; `agree` is asked before the first agent is made."""
-    from mngr.tmr.changes.excluded import held
-    from mngr.tmr.run import go
-    from mngr.tmr.status import status
-    from mngr.web.report.report import Live
+    from mngr.tmr.changes.excluded import list_unrepaired_causes
+    from mngr.tmr.run import execute_run
+    from mngr.tmr.status import build_status
+    from mngr.web.report.report import LiveReport
 
-    pages = Live(cli.context.local, place)
+    pages = LiveReport(cli.context.local_host, place)
 
     def hear(row: dict[str, Any]) -> None:
         say(row)
-        pages.hear()
+        pages.request_update()
 
     try:
-        state = go(cli.fleet, place, limits, hear, agree)
+        state = execute_run(cli.fleet, place, limits, hear, agree)
     except KeyboardInterrupt:
         say.close()
-        cli.say(
+        cli.print_message(
             f"no more launches; agents go on. Go on: mngr tmr resume {place.name}; end it: mngr tmr stop {place.name}"
         )
         raise
     finally:
         say.close()
         pages.close()
-    nothing = put_back(cli, place)
-    made = _integrated(cli, place) if state.is_over else None
+    nothing = restore_failed_redos(cli, place)
+    made = _integrate_if_asked(cli, place) if state.is_finished else None
     if cli.format != "jsonl":
-        report = status(place, cli.context.local)
-        lines = [f"{summary(state)}: {place.path}"]
+        report = build_status(place, cli.context.local_host)
+        lines = [f"{format_summary(state)}: {place.path}"]
         lines += [made["summary"]] if made else []
         lines += [f"look at it: {pages.first}"] if pages.first else []
         more = {key: value for key, value in report.items() if key != "tasks"}
-        render.rows(cli, "tasks", report["tasks"], "\n".join(lines), **more, integration=made)
-    code = max(exit_code(state, BAD), 4 if nothing or held(state) else 0)
+        render.render_rows(cli, "tasks", report["tasks"], "\n".join(lines), **more, integration=made)
+    code = max(compute_exit_code(state, BAD_OUTCOMES), 4 if nothing or list_unrepaired_causes(state) else 0)
     code = max(code, 0 if made is None or made["is_whole"] else 4)
     if code == 5:
-        raise parked(f"mngr tmr resume {place.name}", state)
+        raise build_parked_error(f"mngr tmr resume {place.name}", state)
     return code
 
 
-def put_back(cli: Cli, place: RunDir) -> dict[str, str]:
+def restore_failed_redos(cli: Cli, place: RunDir) -> dict[str, str]:
     """Restore what nothing came of when it was to be done again, and say so."""
-    from mngr.tmr.redo import restore
+    from mngr.tmr.redo import restore_unanswered
 
-    found = restore(cli.context.local, place)
+    found = restore_unanswered(cli.context.local_host, place)
     for slug, why in found.items():
-        cli.say(f"{slug}: all stays as it was: {terminal_text.clean(why)}")
+        cli.print_message(f"{slug}: all stays as it was: {terminal_text.strip_controls(why)}")
     return found
 
 
-def _integrated(cli: Cli, place: RunDir) -> dict[str, Any] | None:
+def _integrate_if_asked(cli: Cli, place: RunDir) -> dict[str, Any] | None:
     """What came of putting it all together, in short; None when that was not asked for."""
-    from mngr.tmr.integrate.integrate import integrate, is_whole
-    from mngr.tmr.integrate.order import Order
+    from mngr.tmr.integrate.integrate import integrate, is_complete
+    from mngr.tmr.integrate.request import IntegrateRequest
     from mngr.tmr.plan import load_plan
     from mngr.web.report.report import write_report
 
@@ -86,28 +90,28 @@ def _integrated(cli: Cli, place: RunDir) -> dict[str, Any] | None:
     if not plan.integrate:
         return None
     try:
-        data = integrate(cli.fleet, place, Order(agent=plan.integrator), cli.say)
-        write_report(cli.context.local, place)
+        data = integrate(cli.fleet, place, IntegrateRequest(agent=plan.integrator), cli.print_message)
+        write_report(cli.context.local_host, place)
     except MngrError as error:
         said = f"{error.message} ({error.hint})" if error.hint else error.message
-        why = f"not integrated: {terminal_text.clean(said)}"
+        why = f"not integrated: {terminal_text.strip_controls(said)}"
         return {
             "verdict": None,
             "is_whole": False,
             "summary": f"{why}; again: mngr tmr integrate {place.name}",
         }
     kept = {key: data[key] for key in ("branch", "head", "verdict", "left_out", "red", "red_before")}
-    return {**kept, "is_whole": is_whole(data), "summary": integration_summary(data)}
+    return {**kept, "is_whole": is_complete(data), "summary": format_integration(data)}
 
 
-def run_of(cli: Cli, args: Args, kind: str | None = None) -> RunDir:
+def get_run(cli: Cli, args: Args, kind: str | None = None) -> RunDir:
     """The run that is meant, by default the latest of its kind; raises NotFound."""
-    from mngr.mapreduce.run_dir import find_run
+    from mngr.mapreduce.run_dir import get_run
 
-    return find_run(root_of(cli), args["run"], kind)
+    return get_run(get_project_root(cli), args["run"], kind)
 
 
-def integration_summary(data: dict[str, Any]) -> str:
+def format_integration(data: dict[str, Any]) -> str:
     """Return the result of an integration as one line."""
     ids = [name for row in data["commits"] for name in row["changes"]]
     fixes = sum(row["kind"] == "fix" for row in data["commits"])
@@ -117,8 +121,8 @@ def integration_summary(data: dict[str, Any]) -> str:
     some = f", {fixes} of them {'a fix' if fixes == 1 else 'fixes'}" if fixes else ""
     word = "green" if data["verdict"] == "green" else "RED, and not delivered"
     still = f" (but for {len(data['red_before'])} that were red before)" if data["red_before"] else ""
-    return f"{data['branch']}: {word}{still}: {count_of(len(ids), 'change')} in {count_of(len(data['commits']), 'commit')}{some}{left}"
+    return f"{data['branch']}: {word}{still}: {format_count(len(ids), 'change')} in {format_count(len(data['commits']), 'commit')}{some}{left}"
 
 
-def count_of(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mngr.base.errors import MngrError
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.spec import Command
-from mngr.cli.framework.table import COMMANDS
-from mngr.cli.runs.tmr.shared import RUN, run_of
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import CommandSpec
+from mngr.cli.runs.tmr.shared import RUN_ARGUMENT, get_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 _PLACES, _NAMES = 5, 4  # that are shown
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="tmr status",
     summary=COMMANDS["tmr status"][1],
     description=(
         "What is claimed and what we saw stand side by side, and who works on the same lines of a file as others, by what was\n"
         "brought home so far. Everything is read from the run's folder, so it costs nothing."
     ),
-    arguments=(RUN,),
+    arguments=(RUN_ARGUMENT,),
     examples=(
         ("mngr tmr status", "how the latest run stands"),
         ("mngr tmr status --format '{task} {claimed} {verdict}'", "claims and receipts"),
@@ -35,16 +35,16 @@ COMMAND = Command(
 
 def run(cli: Cli, args: Args) -> int:
     """Show it."""
-    from mngr.tmr.status import status
+    from mngr.tmr.status import build_status
 
-    place = run_of(cli, args)
-    found = status(place, cli.context.local)
+    place = get_run(cli, args)
+    found = build_status(place, cli.context.local_host)
     rest = {key: value for key, value in found.items() if key != "tasks"}
-    render.rows(cli, "tasks", found["tasks"], _human(place, found), **rest)
+    render.render_rows(cli, "tasks", found["tasks"], _format_status(place, found), **rest)
     return 0
 
 
-def _go_on(place: RunDir) -> str:
+def _format_resume_hint(place: RunDir) -> str:
     """How to take it up again."""
     from mngr.tmr.plan import load_plan
 
@@ -55,13 +55,11 @@ def _go_on(place: RunDir) -> str:
     return f"go on: mngr tmr resume {place.name}"
 
 
-def _human(place: RunDir, found: dict[str, Any]) -> str:
-    counts = (
-        ", ".join(f"{number} {word}" for word, number in sorted(found["counts"].items())) or "no tasks yet"
-    )
+def _format_status(place: RunDir, found: dict[str, Any]) -> str:
+    counts = ", ".join(f"{number} {word}" for word, number in sorted(found["counts"].items())) or "no tasks yet"
     text = f"{found['run']} is {found['state']}: {counts}\n"
     if found["state"] == "interrupted":
-        text += f"{_go_on(place)}\n"
+        text += f"{_format_resume_hint(place)}\n"
     if found["skipped"]:
         text += f"{len(found['skipped'])} tests skipped, the first: {found['skipped'][0]['why']}\n"
     for cluster in found["clusters"]:
@@ -79,17 +77,21 @@ def _human(place: RunDir, found: dict[str, Any]) -> str:
         text += f" ({', '.join(shares)})" if len(shares) > 1 else ""
         before = found["budget"]["before_edit"]
         text += f", {before} before the first edit on average\n" if before is not None else "\n"
-    text += _hosts(found["budget"]["hosts"])
+    text += _format_hosts(found["budget"]["hosts"])
     rows = [
         (one["outcome"] or one["state"], one["claimed"] or "-", one["verdict"] or "-", f"{one['seconds'] or 0:.0f}s",
          one["task"], one["reason"] or "")
         for one in found["tasks"]
     ]  # fmt: skip
-    table = render.table(("STATE", "CLAIMED", "SEEN", "TIME", "TASK", "WHY"), rows) if rows else ""
-    return terminal_text.clean(text) + table + terminal_text.clean(_converging(found["converging"]))
+    table = render.format_table(("STATE", "CLAIMED", "SEEN", "TIME", "TASK", "WHY"), rows) if rows else ""
+    return (
+        terminal_text.strip_controls(text)
+        + table
+        + terminal_text.strip_controls(_format_shared_locations(found["converging"]))
+    )
 
 
-def _hosts(bill: dict[str, Any]) -> str:
+def _format_hosts(bill: dict[str, Any]) -> str:
     """A line on what was rented."""
     if not bill["made"]:
         return ""
@@ -98,15 +100,15 @@ def _hosts(bill: dict[str, Any]) -> str:
     return f"{hosts}, {bill['running']} running, {bill['hours']:.2f} host-hours{cost}\n"
 
 
-def _converging(rows: list[dict[str, Any]]) -> str:
+def _format_shared_locations(rows: list[dict[str, Any]]) -> str:
     """A line for each place that several work at, the busiest first."""
     lines = [
-        f"{len(row['who'])} at the same lines, {row['path']}:{row['first']}-{row['last']}: {_some(row['who'])}"
+        f"{len(row['who'])} at the same lines, {row['path']}:{row['first']}-{row['last']}: {_format_names(row['who'])}"
         for row in rows[:_PLACES]
     ]
     more = len(rows) - len(lines)
     return "\n".join([*lines, f"and at {more} more places: --format json"] if more else lines)
 
 
-def _some(names: list[str]) -> str:
+def _format_names(names: list[str]) -> str:
     return ", ".join(names[:_NAMES]) + (" …" if len(names) > _NAMES else "")

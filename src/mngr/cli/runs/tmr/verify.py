@@ -7,9 +7,15 @@ import os
 
 from mngr.base.errors import MngrError, UsageError
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.spec import Argument, Command, Option
-from mngr.cli.framework.table import COMMANDS
-from mngr.cli.runs.shared import WALLS, at_host, from_root, pytest_of, root_of
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import Argument, CommandSpec, Option
+from mngr.cli.runs.run_options import (
+    ISOLATION_OPTION,
+    build_pytest_command,
+    format_host_suffix,
+    get_project_root,
+    to_root_path,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,13 +23,13 @@ if TYPE_CHECKING:
 
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
-    from mngr.tmr.cleanroom.sandbox import Walls
-    from mngr.tmr.verify.branch import Branch
+    from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
+    from mngr.tmr.verify.branch import BranchReceipts
     from mngr.tmr.verify.legacy.policy import Policy
     from mngr.tmr.verify.receipt import Receipt
 
-_SOME = 4  # the exit code when some of several failed
-COMMAND = Command(
+_SOME_FAILED_CODE = 4  # the exit code when some of several failed
+COMMAND = CommandSpec(
     name="tmr verify",
     summary=COMMANDS["tmr verify"][1],
     description=(
@@ -40,7 +46,7 @@ COMMAND = Command(
     ),
     arguments=(
         Argument(name="REF", help="a branch or commit", required=False),
-        Argument(name="TEST", help="the tests to run, as for pytest (default: those that the branch has changed)", many=True, required=False, complete="files"),
+        Argument(name="TEST", help="the tests to run, as for pytest (default: those that the branch has changed)", is_repeatable=True, required=False, complete="files"),
     ),
     options=(
         Option(flags=("--base",), metavar="REF", help="since when (default: where it left your branch, its upstream or main)"),
@@ -51,13 +57,13 @@ COMMAND = Command(
         Option(flags=("--pytest",), metavar="CMD", help="the command that runs pytest (default: [project] pytest)"),
         Option(flags=("--test-timeout",), metavar="TIME", kind="length", default=600.0, help="how long one run may take"),
         Option(flags=("--on",), metavar="ADDRESS", help="where the rooms are (default: here)"),
-        WALLS,
+        ISOLATION_OPTION,
         Option(flags=("--trust-setup",), help="run [project] setup as the branch has it, also where the branch has changed that"),
         Option(flags=("--fresh",), help="run everything, also what was run before"),
         Option(flags=("--junit",), metavar="FILE", help="write a report for CI"),
         Option(flags=("--output",), metavar="DIR", help="write each receipt there"),
     ),
-    rest="PYTEST ARGS",
+    trailing_help="PYTEST ARGS",
     examples=(
         ("mngr tmr verify feature", "is what this branch does to the tests honest, and do they pass?"),
         ("mngr tmr verify HEAD --base origin/main --verify full --junit report.xml", "in CI"),
@@ -68,36 +74,38 @@ COMMAND = Command(
 
 def run(cli: Cli, args: Args) -> int:
     """Verify, show, and fail unless everything is confirmed."""
-    from mngr.tmr.cleanroom.sandbox import walls_of
-    from mngr.tmr.result_cache import Shelf
+    from mngr.tmr.cleanroom.sandbox import parse_isolation
+    from mngr.tmr.result_cache import ResultCache
     from mngr.tmr.verify.legacy.policy import DEFAULT, merged
-    from mngr.tmr.verify.request import How
+    from mngr.tmr.verify.request import VerifyOptions
 
-    root = root_of(cli)
-    policy = merged(DEFAULT, cli.context.settings.table("policy"))
-    pytest = pytest_of(cli, args)
-    walls = walls_of(args["walls"], pytest[0], cli.context.settings.get("sandbox.show") or [])
+    root = get_project_root(cli)
+    policy = merged(DEFAULT, cli.context.settings.get_table("policy"))
+    pytest = build_pytest_command(cli, args)
+    walls = parse_isolation(args["walls"], pytest[0], cli.context.settings.get("sandbox.show") or [])
     if args["receipt"]:
-        return _again(cli, args, root, policy, walls)
+        return _verify_again(cli, args, root, policy, walls)
     if not args["ref"]:
         raise UsageError("which branch?", "for example: mngr tmr verify HEAD, or --receipt FILE")
     if args["runs"] < 1:
         raise UsageError("--runs must be at least 1", "leave it out for the default")
     from mngr.tmr.verify.branch import verify_branch
 
-    how = How(
-        pytest=pytest, args=args.rest or [], k=args["runs"], timeout=args["test_timeout"],
+    how = VerifyOptions(
+        pytest=pytest, args=args.rest or [], runs=args["runs"], timeout=args["test_timeout"],
         program=cli.context.settings.get("project.program"), level=args["verify"], seed=args["seed"], policy=policy,
         trusts_setup=args["trust_setup"],
     )  # fmt: skip
-    paths = [from_root(cli, root, path) for path in args["test"] or []]
-    shelf = None if args["fresh"] else Shelf(root, "verify")
+    paths = [to_root_path(cli, root, path) for path in args["test"] or []]
+    shelf = None if args["fresh"] else ResultCache(root, "verify")
 
     def say(receipt: Receipt) -> None:
         if cli.format == "jsonl":
-            print(render.dump(receipt.to_dict()), flush=True)
+            print(render.format_json(receipt.to_dict()), flush=True)
         else:
-            cli.say(terminal_text.clean(f"{receipt.test} {receipt.verdict.upper()}: {receipt.reason}"))
+            cli.print_message(
+                terminal_text.strip_controls(f"{receipt.test} {receipt.verdict.upper()}: {receipt.reason}")
+            )
 
     found = verify_branch(
         cli.fleet,
@@ -107,15 +115,15 @@ def run(cli: Cli, args: Args) -> int:
         paths,
         how,
         walls=walls,
-        on=at_host(args["on"]),
+        on=format_host_suffix(args["on"]),
         shelf=shelf,
         say=say,
     )
     if args["output"]:
-        _write(cli.context.path(args["output"]), found.receipts)
+        _write_receipts(cli.context.resolve_path(args["output"]), found.receipts)
     if args["junit"]:
-        with open(cli.context.path(args["junit"]), "w", encoding="utf-8") as file:
-            file.write(junit(found))
+        with open(cli.context.resolve_path(args["junit"]), "w", encoding="utf-8") as file:
+            file.write(format_junit(found))
     if cli.format != "jsonl":
         about = {
             "ref": found.ref,
@@ -124,12 +132,12 @@ def run(cli: Cli, args: Args) -> int:
             "verdict": found.verdict,
             "findings": found.findings,
         }
-        render.rows(cli, "receipts", [one.to_dict() for one in found.receipts], _text(found), **about)
-    return 0 if found.verdict == "confirmed" else _SOME
+        render.render_rows(cli, "receipts", [one.to_dict() for one in found.receipts], _format_branch(found), **about)
+    return 0 if found.verdict == "confirmed" else _SOME_FAILED_CODE
 
 
-def _text(found: Branch) -> str:
-    lines = [f"{place(row)}{row['level']} {row['rule']}: {row['what']}" for row in found.findings]
+def _format_branch(found: BranchReceipts) -> str:
+    lines = [f"{format_location(row)}{row['level']} {row['rule']}: {row['what']}" for row in found.findings]
     counts = {
         word: sum(one.verdict == word for one in found.receipts)
         for word in ("confirmed", "refuted", "flaky", "unverified")
@@ -139,18 +147,18 @@ def _text(found: Branch) -> str:
     lines.append(
         f"{found.ref} since {found.base[:10]}: {said or 'nothing to run'}; {len(found.findings)} findings, {seconds:.1f} s of tests"
     )
-    return "\n".join(map(terminal_text.clean, lines))
+    return "\n".join(map(terminal_text.strip_controls, lines))
 
 
-def place(row: dict[str, Any]) -> str:
+def format_location(row: dict[str, Any]) -> str:
     """Where a finding is, as editors understand it."""
     return f"{row['path']}:{row['line']} " if row["line"] else f"{row['path']} " if row["path"] else ""
 
 
-def _again(cli: Cli, args: Args, root: str, policy: Policy, walls: Walls | None) -> int:
-    from mngr.tmr.verify.branch import verify_again
+def _verify_again(cli: Cli, args: Args, root: str, policy: Policy, walls: CleanRoomSandbox | None) -> int:
+    from mngr.tmr.verify.branch import recheck_receipt
 
-    path = cli.context.path(args["receipt"])
+    path = cli.context.resolve_path(args["receipt"])
     try:
         with open(path, encoding="utf-8") as file:
             data = json.load(file)
@@ -158,7 +166,7 @@ def _again(cli: Cli, args: Args, root: str, policy: Policy, walls: Walls | None)
         raise MngrError(f"{args['receipt']} cannot be read: {error}", "a receipt.json of a task") from None
     if not isinstance(data, dict):
         raise MngrError(f"{args['receipt']} is no receipt", "a receipt.json of a task")
-    found = verify_again(cli.fleet, root, path, data, walls=walls, on=at_host(args["on"]), policy=policy)
+    found = recheck_receipt(cli.fleet, root, path, data, walls=walls, on=format_host_suffix(args["on"]), policy=policy)
     same = not found.differences
     human = (
         f"the same again: {found.after.verdict}, {found.after.reason}"
@@ -171,30 +179,28 @@ def _again(cli: Cli, args: Args, root: str, policy: Policy, walls: Walls | None)
         "before": found.before.to_dict(),
         "after": found.after.to_dict(),
     }
-    render.one(cli, row, terminal_text.clean(human))
-    return 0 if same else _SOME
+    render.render_item(cli, row, terminal_text.strip_controls(human))
+    return 0 if same else _SOME_FAILED_CODE
 
 
-def _write(place: str, receipts: list[Receipt]) -> None:
-    from mngr.mapreduce.run_dir import slug_of
+def _write_receipts(place: str, receipts: list[Receipt]) -> None:
+    from mngr.mapreduce.run_dir import make_slug
 
     os.makedirs(place, exist_ok=True)
     for receipt in receipts:
-        with open(os.path.join(place, f"{slug_of(receipt.test)}.json"), "w", encoding="utf-8") as file:
+        with open(os.path.join(place, f"{make_slug(receipt.test)}.json"), "w", encoding="utf-8") as file:
             json.dump(receipt.to_dict(), file, indent=1)
 
 
-def junit(found: Branch) -> str:
+def format_junit(found: BranchReceipts) -> str:
     """The receipts as CI systems read results of tests."""
     from xml.sax.saxutils import escape, quoteattr
 
     def safe(text: str) -> str:
-        return terminal_text.clean(text)
+        return terminal_text.strip_controls(text)
 
     bad = [one for one in found.receipts if one.verdict != "confirmed"]
-    rows = [
-        f'<testsuite name="mngr tmr verify" tests="{len(found.receipts)}" failures="{len(bad)}" errors="0">'
-    ]
+    rows = [f'<testsuite name="mngr tmr verify" tests="{len(found.receipts)}" failures="{len(bad)}" errors="0">']
     for one in found.receipts:
         path, _, name = one.test.partition("::")
         rows.append(
@@ -202,6 +208,6 @@ def junit(found: Branch) -> str:
         )
         if one.verdict != "confirmed":
             rows.append(f"<failure type={quoteattr(one.verdict)} message={quoteattr(safe(one.reason))}/>")
-        told = "\n".join(f"{place(row)}{row['rule']}: {row['what']}" for row in one.all_findings)
+        told = "\n".join(f"{format_location(row)}{row['rule']}: {row['what']}" for row in one.all_findings)
         rows.append(f"<system-out>{escape(safe(told))}</system-out></testcase>" if told else "</testcase>")
     return '<?xml version="1.0" encoding="utf-8"?>\n' + "\n".join([*rows, "</testsuite>"]) + "\n"

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render, terminal_text
-from mngr.cli.framework.spec import Argument, Command
-from mngr.cli.framework.table import COMMANDS
-from mngr.cli.settings.shared import show
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import Argument, CommandSpec
+from mngr.cli.settings.scopes import format_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="config get",
     summary=COMMANDS["config get"][1],
     arguments=(Argument(name="KEY", help="a setting, for example project.setup", complete="settings"),),
@@ -26,5 +26,5 @@ COMMAND = Command(
 def run(cli: Cli, args: Args) -> int:
     """Print one value."""
     setting = cli.fleet.get_setting(args["key"])
-    render.one(cli, setting.to_dict(), terminal_text.clean(show(setting.value)))
+    render.render_item(cli, setting.to_dict(), terminal_text.strip_controls(format_value(setting.value)))
     return 0

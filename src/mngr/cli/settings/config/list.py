@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render
-from mngr.cli.framework.spec import Command
-from mngr.cli.framework.table import COMMANDS
-from mngr.cli.settings.shared import show
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import CommandSpec
+from mngr.cli.settings.scopes import format_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="config list",
     summary=COMMANDS["config list"][1],
     description=(
@@ -29,8 +29,11 @@ COMMAND = Command(
 def run(cli: Cli, args: Args) -> int:
     """Show what is set."""
     settings = cli.fleet.list_settings()
-    lines = [(s.key, show(s.value), f"{s.source} ({s.path})" if s.path else s.source) for s in settings]
-    render.rows(
-        cli, "settings", [s.to_dict() for s in settings], render.table(("KEY", "VALUE", "SOURCE"), lines)
+    lines = [(s.key, format_value(s.value), f"{s.source} ({s.path})" if s.path else s.source) for s in settings]
+    render.render_rows(
+        cli,
+        "settings",
+        [s.to_dict() for s in settings],
+        render.format_table(("KEY", "VALUE", "SOURCE"), lines),
     )
     return 0

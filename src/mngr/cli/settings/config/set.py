@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from mngr.base import config
 from mngr.cli.framework import render
-from mngr.cli.framework.spec import Argument, Command
-from mngr.cli.framework.table import COMMANDS
-from mngr.cli.settings.shared import SCOPES, check_option, scope_of
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import Argument, CommandSpec
+from mngr.cli.settings.scopes import SCOPE_OPTIONS, check_option, find_scope
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="config set",
     summary=COMMANDS["config set"][1],
     description=(
@@ -21,12 +21,10 @@ COMMAND = Command(
         "scope is given. A value is TOML where it reads as such, else text. Comments in the file stay."
     ),
     arguments=(
-        Argument(
-            name="KEY", help="a setting; KEY+= extends a list; KEY=VALUE is one word", complete="settings"
-        ),
+        Argument(name="KEY", help="a setting; KEY+= extends a list; KEY=VALUE is one word", complete="settings"),
         Argument(name="VALUE", help="its value", required=False),
     ),
-    options=SCOPES,
+    options=SCOPE_OPTIONS,
     examples=(
         ("mngr config set project.setup 'uv sync'", "how a fresh copy of this project is made runnable"),
         ("mngr config set project.carry+=.env", "one more ignored file that agents need"),
@@ -40,6 +38,6 @@ def run(cli: Cli, args: Args) -> int:
     text = args["key"] if args["value"] is None else f"{args['key'].removesuffix('=')}={args['value']}"
     key, value = config.parse_assignment(text)
     check_option(cli.context, key, value)
-    path = cli.fleet.set_setting(key, value, scope_of(args))
-    render.one(cli, {"key": key, "value": value, "path": path}, f"{key.removesuffix('+=')} is set in {path}")
+    path = cli.fleet.set_setting(key, value, find_scope(args))
+    render.render_item(cli, {"key": key, "value": value, "path": path}, f"{key.removesuffix('+=')} is set in {path}")
     return 0

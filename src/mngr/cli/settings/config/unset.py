@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from mngr.cli.framework import render
-from mngr.cli.framework.spec import Argument, Command
-from mngr.cli.framework.table import COMMANDS
-from mngr.cli.settings.shared import SCOPES, scope_of
+from mngr.cli.framework.command_table import COMMANDS
+from mngr.cli.framework.spec import Argument, CommandSpec
+from mngr.cli.settings.scopes import SCOPE_OPTIONS, find_scope
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mngr.cli.framework.command_line import Cli
     from mngr.cli.framework.parse import Args
 
-COMMAND = Command(
+COMMAND = CommandSpec(
     name="config unset",
     summary=COMMANDS["config unset"][1],
     description="Without a scope it is removed from the file that is in effect. A key that mngr does not know can be removed too.",
     arguments=(Argument(name="KEY", help="a setting", complete="settings"),),
-    options=SCOPES,
+    options=SCOPE_OPTIONS,
     examples=(("mngr config unset project.setup", "take a setting away again"),),
-    mends=True,
+    can_run_without_settings=True,
 )
 
 
 def run(cli: Cli, args: Args) -> int:
     """Remove one value."""
-    path = cli.fleet.unset_setting(args["key"], scope_of(args))
-    render.one(cli, {"key": args["key"], "path": path}, f"{args['key']} is no longer set in {path}")
+    path = cli.fleet.unset_setting(args["key"], find_scope(args))
+    render.render_item(cli, {"key": args["key"], "path": path}, f"{args['key']} is no longer set in {path}")
     return 0

@@ -15,16 +15,12 @@ _COMPARE = re.compile(r"(?:^|[;&|]\s*)(?:cmp|diff|sdiff|colordiff|git diff --no-
 _MADE = re.compile(r"(?<![0-9&>])>{1,2}\s*['\"]?([\w./~$-]+)")
 _TEE = re.compile(r"\s*tee\s+(?:-a\s+)?([\w./~$-]+)")
 _COPIED = re.compile(r"(?:^|[;&|]\s*)(?:cp|mv|ln)\s+(?:-\w+\s+)*(\S+)\s+(\S+)")
-_ACCEPTS = re.compile(
-    r"--(?:\w+-)*(?:update|accept|regenerate|regen|rebaseline|bless|approve)(?:-[\w-]+)?(?![\w-])"
-)
+_ACCEPTS = re.compile(r"--(?:\w+-)*(?:update|accept|regenerate|regen|rebaseline|bless|approve)(?:-[\w-]+)?(?![\w-])")
 _REWRITES = re.compile(
     r"--(?:write|fix|in-place|generate|overwrite|refresh|record|save|sync)(?![\w-])|\s-[uwi](?=\s|$)"
     r"|\s(?:update|accept|generate|regen|regenerate|approve|bless|fix|write|record|sync)(?=\s|$)"
 )
-_CHECKS = re.compile(
-    r"--(?:check|verify|diff|dry-run|frozen|locked|exit-code)\b|\s(?:check|verify|diff|status)\b"
-)
+_CHECKS = re.compile(r"--(?:check|verify|diff|dry-run|frozen|locked|exit-code)\b|\s(?:check|verify|diff|status)\b")
 _TAKES = re.compile(r"(?:update|accept|regen|regenerate|bless|approve|force_regen)(?:_\w+)?")
 _LONG = 2_000  # characters of a command line that are looked at
 Found = tuple[int, str, str]  # line or 0, what, shown
@@ -33,9 +29,7 @@ Found = tuple[int, str, str]  # line or 0, what, shown
 class Side:
     """What one version of a test does, as far as it bears on its answers."""
 
-    def __init__(
-        self, actions: Sequence[ast.Call], checks: Sequence[Check], around: Sequence[Escape]
-    ) -> None:
+    def __init__(self, actions: Sequence[ast.Call], checks: Sequence[Check], around: Sequence[Escape]) -> None:
         self.actions = actions
         self.checks = checks
         self.set = {e.what for e in around if e.rule in {"environment", "program-replaced"}}
@@ -43,9 +37,7 @@ class Side:
         whole = list(dict.fromkeys(c for part in self.calls if (c := escapes.command_of(part))))
         self.commands = list(dict.fromkeys(command[:_LONG] for command in whole))
         self.unread = [command for command in whole if len(command) > _LONG]
-        self.unread += [
-            values.text(part.args[0]) for part in self.calls if part.args and _is_many(part.args[0])
-        ]
+        self.unread += [values.text(part.args[0]) for part in self.calls if part.args and _is_many(part.args[0])]
         self.made = _made(self.commands)
 
 
@@ -123,11 +115,7 @@ def _printed(actions: list[ast.Call], checks: Sequence[Check]) -> Iterator[Found
 
 def _shown(old: Side, new: Side) -> Iterator[Found]:
     """A shell line that shows a file that the test wrote, and that no program has touched."""
-    wrote = [
-        c.func.value
-        for c in new.calls
-        if isinstance(c.func, ast.Attribute) and c.func.attr.startswith("write")
-    ]
+    wrote = [c.func.value for c in new.calls if isinstance(c.func, ast.Attribute) and c.func.attr.startswith("write")]
     names = {_base(item) for place in wrote for item in values.literals(place) if isinstance(item, str)}
     parts = [part.strip() for command in new.commands for part in re.split(r"&&|\|\||[;|\n]", command)]
     for command in new.commands:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from mngr.base.model import Record
+from mngr.base.model import Struct
 from mngr.tmr.verify.legacy import examples, warned
 from mngr.tmr.verify.legacy.checks import Check
 from mngr.tmr.verify.legacy.resolve import Escape
@@ -34,15 +34,13 @@ _NOTED = frozenset(
         "warnings-passed",
     )
 )
-_KEPT_BY_COUNT = frozenset(
-    ("mock", "writes-program", "shell-ignores-failure", "program-replaced", "output-hidden")
-)
+_KEPT_BY_COUNT = frozenset(("mock", "writes-program", "shell-ignores-failure", "program-replaced", "output-hidden"))
 _APART = frozenset(("timeout", "sleep", "retry", "warnings-checked", "given", "example"))
 _LOGS = re.compile(r"\b(?:caplog|recwarn|logs?|records|capsys|capfd)\b|\.(?:stderr|err)\b")
 _DEFAULT_TIMEOUT = 60.0
 
 
-class Added(Record):
+class Added(Struct):
     """A way around that was not there."""
 
     rule: str
@@ -102,9 +100,7 @@ def _times(old: list[Escape], new: list[Escape]) -> list[Added]:
     found = []
     for what, escapes in after.items():
         most = max(escapes, key=lambda e: e.amount or 0.0)
-        limit = (
-            max((e.amount or 0.0 for e in before[what]), default=0.0) if what in before else _DEFAULT_TIMEOUT
-        )
+        limit = max((e.amount or 0.0 for e in before[what]), default=0.0) if what in before else _DEFAULT_TIMEOUT
         if (most.amount or 0.0) > limit and (what in before or (most.amount or 0.0) < 1e9):
             found.append(_made("timeout-raised", "refuse" if what in before else "note", most))
     for what, escapes in before.items():

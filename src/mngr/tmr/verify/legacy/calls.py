@@ -13,13 +13,9 @@ from mngr.tmr.verify.legacy.said import QUIET, Said
 from mngr.tmr.verify.legacy.source import Function
 from mngr.tmr.verify.legacy.views import UNKEPT
 
-_MUTATE = frozenset(
-    "append extend insert update setdefault add discard remove pop clear sort reverse".split()
-)
+_MUTATE = frozenset("append extend insert update setdefault add discard remove pop clear sort reverse".split())
 _EMPTIES = frozenset(("clear", "pop", "popitem", "remove", "discard"))
-_COPIES = frozenset(
-    ("shutil.copy", "shutil.copyfile", "shutil.copy2", "shutil.move", "os.replace", "os.rename")
-)
+_COPIES = frozenset(("shutil.copy", "shutil.copyfile", "shutil.copy2", "shutil.move", "os.replace", "os.rename"))
 _STREAMS = frozenset(("io.StringIO()", "io.BytesIO()"))
 _KEEPS = frozenset(("capture_output", "stdout", "stderr", None))  # by which the streams of a process are kept
 _READS = frozenset(("read_text", "read_bytes"))
@@ -42,15 +38,9 @@ class Calls(Said):
             held = self._held(function, node)
             if (made := self.inline(function, given, node.keywords, bound, held=held)) is not None:
                 return call("endless", made) if driven.has_no_end(function) else made
-        func = (
-            node.func
-            if isinstance(node.func, ast.Name) and node.func.id in self.nested
-            else self.resolve(node.func)
-        )
+        func = node.func if isinstance(node.func, ast.Name) and node.func.id in self.nested else self.resolve(node.func)
         match func:
-            case ast.Attribute(
-                value=ast.Call(func=ast.Name(id="re.compile"), args=[pattern, *flags]), attr=attr
-            ):
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="re.compile"), args=[pattern, *flags]), attr=attr):
                 more = [ast.keyword(arg="flags", value=flags[0])] if flags else []
                 func, node = (
                     _name(f"re.{attr}"),
@@ -168,11 +158,7 @@ class Calls(Said):
 
     def _indirect(self, func: ast.expr, name: str, args: list[ast.expr], node: ast.Call) -> ast.expr | None:
         """A function of the file that is run by way of another."""
-        if (
-            name.rsplit(".", 1)[-1] == "map"
-            and len(args) == 2
-            and id(node) in self.module.driven("generator")
-        ):
+        if name.rsplit(".", 1)[-1] == "map" and len(args) == 2 and id(node) in self.module.driven("generator"):
             return self._mapped(args[0], args[1])
         found = driven.indirect(func, name, args)
         function = (self.nested.get(found[0]) or self.module.functions.get(found[0])) if found else None
@@ -200,9 +186,7 @@ class Calls(Said):
         held: str = "",
     ) -> ast.expr | None:
         """Walk through a function of the file in place of its call; None where that cannot be done."""
-        if self.depth > 5 or (
-            any(isinstance(arg, ast.Starred) for arg in given) and function.args.vararg is None
-        ):
+        if self.depth > 5 or (any(isinstance(arg, ast.Starred) for arg in given) and function.args.vararg is None):
             return None
         inner = self._bound(function, [self.resolve(arg) for arg in given], named, bound)
         if instance is not None:
@@ -293,14 +277,10 @@ class Calls(Said):
     def _file(self, name: str, made: ast.Call) -> ast.expr | None:
         """The content of a file, where the test wrote it and nothing else has touched it."""
         match made:
-            case ast.Call(
-                func=ast.Attribute(value=place, attr="write_text" | "write_bytes"), args=[content, *_]
-            ):
+            case ast.Call(func=ast.Attribute(value=place, attr="write_text" | "write_bytes"), args=[content, *_]):
                 self.files[values.text(place)] = content
                 return None
-            case ast.Call(
-                func=ast.Attribute(value=ast.Call(func=ast.Name(id="open"), args=[place, *_]), attr="write")
-            ):
+            case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="open"), args=[place, *_]), attr="write")):
                 self.files[values.text(place)] = made.args[0] if made.args else ast.Constant(value="")
                 return None
             case ast.Call(func=ast.Attribute(value=place, attr="touch" | "mkdir")):
@@ -310,9 +290,7 @@ class Calls(Said):
                 return ast.Constant(value=True) if values.text(place) in self.files else None
             case ast.Call(func=ast.Attribute(value=place, attr=attr)) if attr in _READS:
                 return self.files.get(values.text(place))
-            case ast.Call(
-                func=ast.Attribute(value=ast.Call(func=ast.Name(id="open"), args=[place, *_]), attr="read")
-            ):
+            case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="open"), args=[place, *_]), attr="read")):
                 return self.files.get(values.text(place))
             case ast.Call(func=ast.Name(id=copy), args=[source, place, *_]) if copy in _COPIES:
                 self.files[values.text(place)] = self.files.get(values.text(source), _read(source))
@@ -323,11 +301,7 @@ class Calls(Said):
             case ast.Call(func=ast.Name(id="filecmp.cmp"), args=[one, two, *_]):
                 sides = [self.files.get(values.text(side), _read(side)) for side in (one, two)]
                 return ast.Compare(left=sides[0], ops=[ast.Eq()], comparators=[sides[1]])
-        if (
-            self.files
-            and self.module.traces(made)
-            and not name.endswith(("mkdir", "touch", "chmod", "expect"))
-        ):
+        if self.files and self.module.traces(made) and not name.endswith(("mkdir", "touch", "chmod", "expect")):
             roots = values.names(made)
             for written in list(self.files):
                 own = not self.module.traces(self.files[written])  # what the program said stays what it said

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Callable
 
-from mngr.base.model import Record
+from mngr.base.model import Struct
 from mngr.tmr.verify.legacy import values
 from mngr.tmr.verify.legacy.values import UNKNOWN
 from mngr.tmr.verify.legacy.views import is_thrown_away, leaks, loop, peel
@@ -23,7 +23,7 @@ _FLIP = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 _ANY = frozenset(("unittest.mock.ANY", "mock.ANY"))
 
 
-class Check(Record):
+class Check(Struct):
     """One thing that must hold for the test to pass."""
 
     kind: str
@@ -65,9 +65,7 @@ def _plain(node: ast.expr) -> str:
 class Reader:
     """Turns the expression of an assertion into checks. Names in it were resolved already."""
 
-    def __init__(
-        self, traces: Callable[[ast.AST], bool], odd: frozenset[str], functions: frozenset[str]
-    ) -> None:
+    def __init__(self, traces: Callable[[ast.AST], bool], odd: frozenset[str], functions: frozenset[str]) -> None:
         self.traces = traces
         self.odd = odd  # classes of the file with a comparison of their own
         self.functions = functions
@@ -103,9 +101,7 @@ class Reader:
         if not (isinstance(node, ast.Call) and _is_call(node, "listof") and len(node.args) == 2):
             return []
         each = tuple(loop(part.args[0]) for part in _eaches(node.args[1]))
-        return [
-            check.replace(conditions=(*check.conditions, *each)) for check in self.read(node.args[1], False)
-        ]
+        return [check.replace(conditions=(*check.conditions, *each)) for check in self.read(node.args[1], False)]
 
     def _truth(self, node: ast.expr, holds: bool) -> Check:
         why = ""
@@ -169,16 +165,10 @@ class Reader:
             return "what is expected is equal to anything"
         for side in (base, expected):
             for part in ast.walk(side):
-                if (
-                    isinstance(part, ast.Call)
-                    and isinstance(part.func, ast.Name)
-                    and part.func.id in self.odd
-                ):
+                if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in self.odd:
                     return "it compares with an object that decides itself what is equal"
         if isinstance(expected, ast.List | ast.Tuple | ast.Dict) and any(
-            values.text(part) in _ANY
-            for part in ast.walk(expected)
-            if isinstance(part, ast.Name | ast.Attribute)
+            values.text(part) in _ANY for part in ast.walk(expected) if isinstance(part, ast.Name | ast.Attribute)
         ):
             inside = [part for part in ast.walk(expected) if isinstance(part, ast.Constant)]
             if not inside:
@@ -206,16 +196,12 @@ class Reader:
     def _call(self, node: ast.Call, holds: bool) -> list[Check]:
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         match node:
-            case ast.Call(
-                func=ast.Attribute(value=inner, attr="startswith" | "endswith" as side), args=[what, *_]
-            ):
+            case ast.Call(func=ast.Attribute(value=inner, attr="startswith" | "endswith" as side), args=[what, *_]):
                 if self.traces(inner):
                     base, views = peel(inner)
                     kind = "starts" if holds else "ne"
                     hollow = "every text begins so" if values.value(what) == "" else ""
-                    return [
-                        Check(kind=kind, node=base, views=views, expected=what, option=side, empty=hollow)
-                    ]
+                    return [Check(kind=kind, node=base, views=views, expected=what, option=side, empty=hollow)]
             case ast.Call(func=ast.Attribute(attr="issuperset" | "issubset" as side, value=a), args=[b]):
                 whole, part = (a, b) if side == "issuperset" else (b, a)
                 return [self._within(part, whole, holds)]
@@ -306,14 +292,10 @@ def _tolerant(check: Check) -> Check:
         absolute = named.get("abs", extra[1] if len(extra) > 1 else None)
         return check.replace(kind="near", expected=found.args[0], option=_slack(rel, absolute))
     match check.node:
-        case ast.BinOp(op=ast.Sub(), left=left, right=right) if check.kind == "lt" and check.views[:1] == (
-            "abs",
-        ):
+        case ast.BinOp(op=ast.Sub(), left=left, right=right) if check.kind == "lt" and check.views[:1] == ("abs",):
             base, views = peel(left)
             bound = values.value(found)
-            return check.replace(
-                kind="near", node=base, views=views, expected=right, option=_slack(0.0, bound)
-            )
+            return check.replace(kind="near", node=base, views=views, expected=right, option=_slack(0.0, bound))
     return check
 
 
@@ -329,14 +311,8 @@ def _simple(check: Check) -> Check:
             return check.replace(kind="empty", views=rest, expected=None)
         if check.kind == "gt" and isinstance(found, int) and found <= (-1 if check.option else 0):
             return check.replace(empty="a length is never less than that")
-    if (
-        check.kind == "ne"
-        and (found is None or found in ("", b"", [], {}, (), False))
-        and found is not UNKNOWN
-    ):
-        return (
-            check if found == 0 and not isinstance(found, bool) else check.replace(kind="true", expected=None)
-        )
+    if check.kind == "ne" and (found is None or found in ("", b"", [], {}, (), False)) and found is not UNKNOWN:
+        return check if found == 0 and not isinstance(found, bool) else check.replace(kind="true", expected=None)
     if check.kind == "eq" and found in ("", b"", [], {}, ()):
         return check.replace(kind="empty", expected=None)
     return check

@@ -14,18 +14,14 @@ _PLAIN = frozenset(
     "the and for with that are was has have not its this from stdout stderr output out err text value result results "
     "data exit_code json get items read_text exists is_file is_dir run lines args none true false".split()
 )
-_ASIDE = re.compile(
-    r"\b(?:stderr|errors?|warns?|warning|progress|messages?|fails?|seconds?|quick|fast)\b", re.I
-)
+_ASIDE = re.compile(r"\b(?:stderr|errors?|warns?|warning|progress|messages?|fails?|seconds?|quick|fast)\b", re.I)
 _SAID = re.compile(r"\b(?:stderr|standard error|messages?|warns?|warnings?|complains?)\b", re.I)
 _COUNTED = re.compile(
     r"\b(?:lines?|rows?|wide|width|long|length|short|size|columns?|count\w*|numbers?|many|only|exactly|each|every|all|"
     r"no|nothing|none|empty|blank|once|twice|one|two|three|four|five|six|seven|eight|nine|ten|most|least)\b",
     re.I,
 )
-_SHOWN = re.compile(
-    r"\b(?:shown?|shows|prints?|printed|displays?|displayed|text|written|format\w*|repr\w*)\b", re.I
-)
+_SHOWN = re.compile(r"\b(?:shown?|shows|prints?|printed|displays?|displayed|text|written|format\w*|repr\w*)\b", re.I)
 _PRIVATE = re.compile(r"\._(?!_)\w|\bcall_count\b")
 _WHOLE = frozenset(("eq", "full", "near"))
 _LAYOUT = 10  # a number of lines or characters from which on nobody counts things
@@ -41,11 +37,7 @@ def promised(check: Check, scene: Scene, beside: list[Check]) -> bool:
         return True
     same = [one for one in beside if one.subject == check.subject and one.moment == check.moment]
     same = [one for one in same if not one.empty and not one.conditions and one.kind not in NEGATIVE]
-    if (
-        _aside(check.node)
-        and _SAID.search(scene.doc)
-        and not any(one.subject == check.subject for one in beside)
-    ):
+    if _aside(check.node) and _SAID.search(scene.doc) and not any(one.subject == check.subject for one in beside):
         return True  # that something is said there at all
     inner = _aside(check.node) or _PRIVATE.search(check.subject)
     if check.kind in _WHOLE and not inner and not any(_near(one, check) for one in beside):
@@ -56,9 +48,7 @@ def promised(check: Check, scene: Scene, beside: list[Check]) -> bool:
     if not said:
         return not (check.kind in {"in", "search"} and _aside(check.node) and not _ASIDE.search(scene.doc))
     known = values.words(scene.doc, scene.inputs)
-    pieces = {
-        piece for word in said for piece in (word, *word.split("_")) if len(piece) > 2 and piece not in _PLAIN
-    }
+    pieces = {piece for word in said for piece in (word, *word.split("_")) if len(piece) > 2 and piece not in _PLAIN}
     return any(_alike(piece, word) for piece in pieces for word in known)
 
 
@@ -111,6 +101,4 @@ def _words(check: Check) -> set[str]:
 
 
 def _alike(a: str, b: str) -> bool:
-    return a == b or (
-        min(len(a), len(b)) >= 4 and (a.startswith(b[: max(4, len(b) - 3)]) and b.startswith(a[:4]))
-    )
+    return a == b or (min(len(a), len(b)) >= 4 and (a.startswith(b[: max(4, len(b) - 3)]) and b.startswith(a[:4])))

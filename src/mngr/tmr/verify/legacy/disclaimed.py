@@ -32,12 +32,8 @@ _ORDERED = re.compile(
     r"(?:\w+ )?order\b|order\b[^.;]*\b(?:kept|preserved|same|stable|as given|that of|matters))\b",
     re.I,
 )
-_WHOSE = re.compile(
-    r"\border\b (?:of|in which|that)\s+(?:the |its |their |all )?(\w+)|\b(\w+)(?:'s|s')? order\b", re.I
-)
-_WORDS = re.compile(
-    r"\b(?:wording|phras\w+|words|text|messages?|formulation|punctuation|formatting|layout)\b", re.I
-)
+_WHOSE = re.compile(r"\border\b (?:of|in which|that)\s+(?:the |its |their |all )?(\w+)|\b(\w+)(?:'s|s')? order\b", re.I)
+_WORDS = re.compile(r"\b(?:wording|phras\w+|words|text|messages?|formulation|punctuation|formatting|layout)\b", re.I)
 _ASIDE = re.compile(
     r"\b(?:stderr|standard error|errors?|warn\w*|diagnostic\w*|logs?|logged|exceptions?|complain\w*)\b", re.I
 )
@@ -50,11 +46,7 @@ _SUBJECT_ASIDE = re.compile(r"\.(?:stderr|err)\b|\braised\(|\bcaplog\b|\brecwarn
 
 def clauses(doc: str, topic: re.Pattern[str]) -> list[str]:
     """The clauses that say of a topic that nothing is promised of it."""
-    plain = [
-        re.sub(r"\s+", " ", part).strip()
-        for part in _CLAUSES.split(doc[:_LONG])
-        if part and topic.search(part)
-    ]
+    plain = [re.sub(r"\s+", " ", part).strip() for part in _CLAUSES.split(doc[:_LONG]) if part and topic.search(part)]
     return [clause for clause in plain if any(map(_denies, _about_it(clause, topic)))]
 
 
@@ -78,9 +70,7 @@ def order(doc: str, check: Check) -> bool:
     free = clauses(doc, _ORDER)
     if not free:
         return False
-    kept = [
-        part for part in _CLAUSES.split(doc[:_LONG]) if part and _ORDERED.search(part) and not _denies(part)
-    ]
+    kept = [part for part in _CLAUSES.split(doc[:_LONG]) if part and _ORDERED.search(part) and not _denies(part)]
     return not kept or any(_is_of(check, clause) for clause in free)
 
 

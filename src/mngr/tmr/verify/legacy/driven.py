@@ -20,9 +20,7 @@ _RUNS = {
     "context": re.compile(r"enter_\w*context|push"),
 }  # fmt: skip
 _ADDS = frozenset(("append", "add", "extend", "insert"))
-_CALLERS = frozenset(
-    "anyio.run trio.run asyncio.to_thread anyio.to_thread.run_sync trio.to_thread.run_sync".split()
-)
+_CALLERS = frozenset("anyio.run trio.run asyncio.to_thread anyio.to_thread.run_sync trio.to_thread.run_sync".split())
 
 
 def kind(function: Function, known: Mapping[str, Function], depth: int = 0) -> str:
@@ -134,8 +132,7 @@ class _Driven:
                 if any(isinstance(t, ast.Name) and t.id in self.names for t in targets):
                     self._mark(made)
             case (
-                ast.For(target=ast.Name(id=name), iter=over)
-                | ast.comprehension(target=ast.Name(id=name), iter=over)
+                ast.For(target=ast.Name(id=name), iter=over) | ast.comprehension(target=ast.Name(id=name), iter=over)
             ) if name in self.names:
                 self._mark(over)
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr), args=args):
@@ -151,9 +148,7 @@ def _seeds(node: ast.AST, kind: str, groups: set[str]) -> list[ast.AST]:
         given = [*node.args, *(k.value for k in node.keywords)]
         last = values.text(node.func).rsplit(".", 1)[-1]
         grouped = (
-            last == "create_task"
-            and isinstance(node.func, ast.Attribute)
-            and values.text(node.func.value) in groups
+            last == "create_task" and isinstance(node.func, ast.Attribute) and values.text(node.func.value) in groups
         )
         if _keeps_quiet(node):
             return []

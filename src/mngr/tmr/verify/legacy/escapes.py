@@ -56,9 +56,7 @@ def of_call(name: str, node: ast.Call) -> Found | None:
         return "ends-early", shown, None
     if found_filter := warned.of_call(name, node):
         return found_filter
-    if last in _SKIPS and (
-        name.startswith(("pytest.", "_pytest.", "unittest.", "self.")) or last == "skipTest"
-    ):
+    if last in _SKIPS and (name.startswith(("pytest.", "_pytest.", "unittest.", "self.")) or last == "skipTest"):
         return of_decorator(node, name)
     if last == "assume":
         return "assume", shown, None
@@ -105,9 +103,7 @@ def _stand_in(name: str, last: str, node: ast.Call, shown: str) -> Found | None:
         return "mock", shown, None
     if name in {"unittest.skip", "unittest.skipIf", "unittest.skipUnless"}:
         return "skip", shown, None
-    if last in {"write_text", "write_bytes", "write"} and any(
-        _isprogram(item) for item in values.literals(node)
-    ):
+    if last in {"write_text", "write_bytes", "write"} and any(_isprogram(item) for item in values.literals(node)):
         return "writes-program", shown, None
     if last == "allow_path":
         return "program-path", shown, None
@@ -140,17 +136,9 @@ def of_decorator(node: ast.expr, name: str) -> Found | None:
     """What a mark or another decorator does."""
     last = name.rsplit(".", 1)[-1]
     arguments = node.args if isinstance(node, ast.Call) else []
-    keywords = (
-        [k for k in node.keywords if k.arg not in {"reason", "msg"}] if isinstance(node, ast.Call) else []
-    )
-    plain = ", ".join(
-        [*(values.text(a) for a in arguments), *(f"{k.arg}={values.text(k.value)}" for k in keywords)]
-    )
-    if (
-        last in {"skip", "xfail", "skipTest"}
-        and len(arguments) == 1
-        and isinstance(arguments[0], ast.Constant)
-    ):
+    keywords = [k for k in node.keywords if k.arg not in {"reason", "msg"}] if isinstance(node, ast.Call) else []
+    plain = ", ".join([*(values.text(a) for a in arguments), *(f"{k.arg}={values.text(k.value)}" for k in keywords)])
+    if last in {"skip", "xfail", "skipTest"} and len(arguments) == 1 and isinstance(arguments[0], ast.Constant):
         plain = ", ".join(f"{k.arg}={values.text(k.value)}" for k in keywords)
     if last == "timeout":
         given = [*arguments, *(k.value for k in keywords if k.arg in {"timeout", "seconds"})]
@@ -240,9 +228,7 @@ def says(command: str, text: str) -> bool:
     """Whether a line of shell prints these words by itself."""
     parts = [part.strip() for part in re.split(r"&&|\|\||[;|\n]", command)]
     plain = [row.strip() for row in text.splitlines() if row.strip()]
-    return any(
-        program(part) in {"echo", "printf", "cat"} and any(row in part for row in plain) for part in parts
-    )
+    return any(program(part) in {"echo", "printf", "cat"} and any(row in part for row in plain) for part in parts)
 
 
 def program(part: str) -> str:
@@ -274,8 +260,7 @@ def hides(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
         for part in ast.walk(node)
     )
     hides = any(
-        isinstance(part, ast.Try)
-        and any(not any(isinstance(s, ast.Raise) for s in ast.walk(h)) for h in part.handlers)
+        isinstance(part, ast.Try) and any(not any(isinstance(s, ast.Raise) for s in ast.walk(h)) for h in part.handlers)
         for part in ast.walk(node)
     )
     quiet = any(
@@ -286,7 +271,6 @@ def hides(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     )
     loops = any(isinstance(part, ast.For | ast.While) for part in ast.walk(node))
     returns_it = any(
-        isinstance(p, ast.Return) and isinstance(p.value, ast.Name) and p.value.id in names
-        for p in ast.walk(node)
+        isinstance(p, ast.Return) and isinstance(p.value, ast.Name) and p.value.id in names for p in ast.walk(node)
     )
     return hides or quiet or loops or not (called or returns_it)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from mngr.base.model import Record
+from mngr.base.model import Struct
 from mngr.tmr.verify.legacy import patterns, values
 from mngr.tmr.verify.legacy.checks import RANK, Check
 from mngr.tmr.verify.legacy.patterns import Pattern
@@ -19,7 +19,7 @@ _FAILING = re.compile(
 )
 
 
-class Verdict(Record):
+class Verdict(Struct):
     """How a new check stands to an old one, and why."""
 
     grade: int
@@ -106,17 +106,11 @@ def _negative(old: Check, new: Check, inputs: str) -> Verdict:
             return Verdict(grade=STRONGER)
         if a in b:
             return _less("less must be absent")
-        return (
-            Verdict(grade=UPDATED)
-            if b.strip() and b.strip() in inputs
-            else _less("something else must be absent")
-        )
+        return Verdict(grade=UPDATED) if b.strip() and b.strip() in inputs else _less("something else must be absent")
     if old.kind == "ne" and new.kind == "ne":
         return Verdict(grade=UPDATED) if new.expected is not None else Verdict(grade=OTHER)
     same_kind = old.kind == new.kind
-    return (
-        Verdict(grade=UPDATED) if same_kind and UNKNOWN in (a, b) else _less("something else must be absent")
-    )
+    return Verdict(grade=UPDATED) if same_kind and UNKNOWN in (a, b) else _less("something else must be absent")
 
 
 def _near(old: Check, new: Check) -> Verdict:
@@ -144,9 +138,7 @@ def _bound(old: Check, new: Check) -> Verdict:
         return _less("the bound is larger than anything", "bound-raised")
     if not isinstance(a, int | float) or not isinstance(b, int | float):
         return Verdict(
-            grade=SAME
-            if values.text(old.expected or new.node) == values.text(new.expected or new.node)
-            else UPDATED
+            grade=SAME if values.text(old.expected or new.node) == values.text(new.expected or new.node) else UPDATED
         )
     looser = b > a if old.kind == "lt" else b < a
     if looser or (a == b and old.option == "strict" and new.option != "strict"):
@@ -162,9 +154,7 @@ def _called(old: Check, new: Check) -> Verdict:
         return _less("another check that says less") if fewer else Verdict(grade=OTHER)
     if values.text(old.expected or old.node) == values.text(new.expected or new.node):
         return Verdict(grade=SAME)
-    if values.weight(str(values.literals(new.expected))) * 2 < values.weight(
-        str(values.literals(old.expected))
-    ):
+    if values.weight(str(values.literals(new.expected))) * 2 < values.weight(str(values.literals(old.expected))):
         return _less("less is expected")
     return Verdict(grade=UPDATED)
 
@@ -187,9 +177,7 @@ def _others(old: Check, new: Check) -> Verdict:
 def _types(old: Check, new: Check) -> Verdict:
     def kinds(check: Check) -> set[str]:
         found = check.expected
-        return {
-            values.text(e) for e in (found.elts if isinstance(found, ast.Tuple) else [found]) if e is not None
-        }
+        return {values.text(e) for e in (found.elts if isinstance(found, ast.Tuple) else [found]) if e is not None}
 
     if "object" in kinds(new) or kinds(new) > kinds(old):
         return _less("more types are allowed")

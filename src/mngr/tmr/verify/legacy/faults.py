@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from mngr.base.model import Record
+from mngr.base.model import Struct
 
 COMPARED = {
     "<": "<=",
@@ -41,7 +41,7 @@ _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _HINTS = ("annotation", "returns", "type_params", "type_comment")
 
 
-class Fault(Record):
+class Fault(Struct):
     """An edit from `start` to `end` of a text."""
 
     line: int
@@ -97,9 +97,7 @@ class _Finder:
     def _add(self, kind: str, start: int, end: int, new: str) -> None:
         line = bisect_right(self._starts, start)
         old, function = self._text[start:end], ".".join(self._function)
-        self._found.append(
-            Fault(line=line, kind=kind, start=start, end=end, old=old, new=new, function=function)
-        )
+        self._found.append(Fault(line=line, kind=kind, start=start, end=end, old=old, new=new, function=function))
 
     def _replace(self, kind: str, node: ast.expr | ast.stmt, new: str) -> None:
         self._add(kind, *self._span(node), new)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from mngr.base.model import Record
+from mngr.base.model import Struct
 from mngr.tmr.finding import Finding
 from mngr.tmr.verify.legacy import (
     answers,
@@ -33,7 +33,7 @@ from mngr.tmr.verify.legacy.walk import Walk, module_walk
 from mngr.tmr.verify.legacy.writing import dumped
 
 
-class Contract(Record):
+class Contract(Struct):
     """What tests promise: for each by name, its docstring and the blocks it cites."""
 
     docs: dict[str, str] = {}
@@ -45,7 +45,7 @@ class Contract(Record):
         return "\n".join(found)
 
 
-class Unit(Record):
+class Unit(Struct):
     """What one test, or one function that tests use, came to."""
 
     name: str
@@ -75,11 +75,7 @@ def weakened(
         after = Module(new) if new is not None else None
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", 0) or 0
-        return [
-            _finding(
-                "does-not-parse", "refuse", path, line, "the new file is no Python, so nothing of it is run"
-            )
-        ]
+        return [_finding("does-not-parse", "refuse", path, line, "the new file is no Python, so nothing of it is run")]
     except RecursionError:
         return [_finding("too-long", "refuse", path, 0, "there is more in this file than can be compared")]
     try:
@@ -143,9 +139,7 @@ class _Guard:
         for name in old.functions.keys() & new.functions.keys() - old.tests.keys():
             if dumped(old.functions[name]) != dumped(new.functions[name]):
                 old.left = new.left = WORK // 10
-                self._compare(
-                    self._function(old, old.functions[name]), self._function(new, new.functions[name]), []
-                )
+                self._compare(self._function(old, old.functions[name]), self._function(new, new.functions[name]), [])
 
     # Reading.
 
@@ -153,17 +147,11 @@ class _Guard:
         """All but those that are as they were; what was edited comes first, while there is time for it."""
         edited = reach.first_changed(self.old, self.new, has_tests)
         names = [name for name in (module.tests if has_tests else module.functions) if name not in same]
-        made = {
-            name: self._unit(module, name, has_tests) for name in sorted(names, key=lambda n: n not in edited)
-        }
+        made = {name: self._unit(module, name, has_tests) for name in sorted(names, key=lambda n: n not in edited)}
         return {name: made[name] for name in names}
 
     def _unit(self, module: Module, name: str, has_tests: bool) -> Unit:
-        return (
-            self._test(module, module.tests[name])
-            if has_tests
-            else self._function(module, module.functions[name])
-        )
+        return self._test(module, module.tests[name]) if has_tests else self._function(module, module.functions[name])
 
     def _test(self, module: Module, test: Test) -> Unit:
         walk, cut = Walk(module), False
@@ -219,9 +207,7 @@ class _Guard:
 
     def _scene(self, old: Unit) -> Scene:
         parts = [values.text(action) for action in old.actions]
-        parts += [
-            values.text(part) for c in old.checks for part in ast.walk(c.node) if isinstance(part, ast.Call)
-        ]
+        parts += [values.text(part) for c in old.checks for part in ast.walk(c.node) if isinstance(part, ast.Call)]
         asked = {callee(check.node) for check in old.checks} - {""}
         return Scene(doc=old.doc, inputs="\n".join(parts), module=self.new, callees=frozenset(asked))
 
@@ -242,9 +228,7 @@ class _Guard:
             code = loss.new.code if loss.new else ""
             self.say(loss.rule, level, line, f"{old.name}: {loss.what}", loss.old.code, code)
         for before, after, what in found.updates:
-            self.say(
-                "expectation-changed", "note", after.line, f"{old.name}: {what}", before.code, after.code
-            )
+            self.say("expectation-changed", "note", after.line, f"{old.name}: {what}", before.code, after.code)
         is_hook = new.name.startswith("pytest_")  # see outcomes.py
         around = silent(added(old.escapes, new.escapes, scene.callees), new.checks)
         for extra in around if not is_hook else []:
@@ -313,9 +297,7 @@ class _Guard:
                     "",
                     extra.shown,
                 )
-            self.say(
-                "test-renamed", "note", others[0].line, f"what {old.name} checks is checked by other tests"
-            )
+            self.say("test-renamed", "note", others[0].line, f"what {old.name} checks is checked by other tests")
             return
         short = old.name.rsplit("::", 1)[-1]
         why = "is gone"
@@ -370,9 +352,7 @@ def _namesake(name: str, before: dict[str, Unit], after: dict[str, Unit]) -> Uni
     if name in after:
         return after[name]
     short = name.rsplit("::", 1)[-1]
-    found = [
-        unit for other, unit in after.items() if other not in before and other.rsplit("::", 1)[-1] == short
-    ]
+    found = [unit for other, unit in after.items() if other not in before and other.rsplit("::", 1)[-1] == short]
     return found[0] if len(found) == 1 else None
 
 

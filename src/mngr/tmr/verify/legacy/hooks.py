@@ -13,13 +13,9 @@ from mngr.tmr.verify.legacy.writing import dumped
 
 Found = tuple[str, str, int, str, str]  # rule, level, line, what, shown
 
-_REFUSED = frozenset(
-    ("mock", "program-replaced", "skip", "xfail", "ends-early", "dynamic-code", "writes-program")
-)
+_REFUSED = frozenset(("mock", "program-replaced", "skip", "xfail", "ends-early", "dynamic-code", "writes-program"))
 _LISTS = frozenset(("collect_ignore", "collect_ignore_glob", "pytest_plugins", "__test__"))
-_KNOWN = frozenset(
-    "e2e capsys capfd tmp_path caplog monkeypatch runner cli client program mngr cli_runner".split()
-)
+_KNOWN = frozenset("e2e capsys capfd tmp_path caplog monkeypatch runner cli client program mngr cli_runner".split())
 
 
 def changed(old: Module | None, new: Module) -> Iterator[Found]:
@@ -41,9 +37,7 @@ def changed(old: Module | None, new: Module) -> Iterator[Found]:
             )
     for name in old.imports if old else ():
         own = new.functions.get(name) or new.classes.get(name) or new.constants.get(name)
-        if own is not None and (
-            isinstance(own, ast.Lambda) or not new.traces(ast.Name(id=name, ctx=ast.Load()))
-        ):
+        if own is not None and (isinstance(own, ast.Lambda) or not new.traces(ast.Name(id=name, ctx=ast.Load()))):
             yield (
                 "program-replaced",
                 "refuse",
@@ -104,10 +98,7 @@ def _fixture(module: Module, name: str, node: Function) -> Iterator[Found]:
 def _stands_in(node: ast.Try) -> str:
     """The name that is imported, or else made here."""
     imported = {
-        alias.asname or alias.name
-        for s in node.body
-        if isinstance(s, ast.Import | ast.ImportFrom)
-        for alias in s.names
+        alias.asname or alias.name for s in node.body if isinstance(s, ast.Import | ast.ImportFrom) for alias in s.names
     }
     for handler in node.handlers:
         for statement in handler.body:

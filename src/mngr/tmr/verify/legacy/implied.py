@@ -123,9 +123,7 @@ def _by_record(old: Check, new: Check) -> bool:
 
 def _by_recorder(old: Check, new: Check) -> bool:
     """What a mock was called with is what a list of the test's own has, to which the program added it."""
-    if old.kind != "call" or not old.option.startswith(
-        ("assert_called", "assert_any_call", "assert_has_calls")
-    ):
+    if old.kind != "call" or not old.option.startswith(("assert_called", "assert_any_call", "assert_has_calls")):
         return False
     whole = new.kind == "eq" and not new.views and not new.empty and new.subject.startswith("gathered(")
     said = values.words(*values.literals(old.expected))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 
-from mngr.base.model import Record
+from mngr.base.model import Struct
 from mngr.tmr.verify.legacy import disclaimed, remainder, values
 from mngr.tmr.verify.legacy.checks import NEGATIVE, Check
 from mngr.tmr.verify.legacy.contracts import promised
@@ -17,7 +17,7 @@ from mngr.tmr.verify.legacy.strength import OTHER, STRONGER, UPDATED, WEAKER, ju
 _PAIRS = 4_000  # of checks that are compared
 
 
-class Loss(Record):
+class Loss(Struct):
     """An old check that no new one makes good."""
 
     old: Check
@@ -27,7 +27,7 @@ class Loss(Record):
     justified: bool = False
 
 
-class Match(Record):
+class Match(Struct):
     """What became of the checks of one test."""
 
     losses: tuple[Loss, ...] = ()
@@ -44,9 +44,7 @@ class Matcher:
         self.pool = pool
         self.scene = scene.replace(recorded=tuple(check.subject for check in own if _is_record(check)))
         self.used: set[int] = set()
-        self.serves: set[int] = (
-            set()
-        )  # new checks that make good for old ones, and so are no others brought up to date
+        self.serves: set[int] = set()  # new checks that make good for old ones, and so are no others brought up to date
         self.updates: list[tuple[Check, Check, str]] = []
         self.safe = {check.subject for check in own if _shows(check)}
 
@@ -134,9 +132,7 @@ class Matcher:
             parts = [new for new in parts if self._reached(old, new) and not new.empty]
             parts = [new for new in parts if judge(old, new, self.scene).rule == "loosened"]
             said = {
-                w
-                for new in parts
-                for w in values.words(*values.literals(new.node), *values.literals(new.expected))
+                w for new in parts for w in values.words(*values.literals(new.node), *values.literals(new.expected))
             }
             if parts and values.words(*values.literals(old.expected)) <= said:
                 self.left.remove(old)
@@ -146,19 +142,11 @@ class Matcher:
         """A list whose order is not promised, and of which what is in it and how many there are is compared now."""
         for old in list(self.left):
             rows = old.value
-            if (
-                old.kind != "eq"
-                or not isinstance(rows, list | tuple)
-                or not disclaimed.order(self.scene.doc, old)
-            ):
+            if old.kind != "eq" or not isinstance(rows, list | tuple) or not disclaimed.order(self.scene.doc, old):
                 continue
-            same = [
-                c for c in self.own if c.subject == old.subject and c.kind == "eq" and self._reached(old, c)
-            ]
+            same = [c for c in self.own if c.subject == old.subject and c.kind == "eq" and self._reached(old, c)]
             sized = any(c.views == ("len", *old.views) and c.value == len(rows) for c in same)
-            whole = [
-                c for c in same if c.views == ("set", *old.views) and isinstance(c.value, set | frozenset)
-            ]
+            whole = [c for c in same if c.views == ("set", *old.views) and isinstance(c.value, set | frozenset)]
             if sized and whole and all(item in whole[0].value for item in rows):  # type: ignore[operator]
                 self.left.remove(old)
                 self.updates.append((old, whole[0], "it is compared without its order"))
@@ -177,9 +165,7 @@ class Matcher:
         worded = verdict.rule in {"", "loosened", "pattern-widened"} and not (nearest and nearest.conditions)
         if worded and disclaimed.wording(self.scene.doc, self.scene.inputs, old, nearest):
             what = "the contract says that the wording is not promised"
-            return Loss(
-                old=old, new=nearest, rule=verdict.rule or "assert-removed", what=what, justified=True
-            )
+            return Loss(old=old, new=nearest, rule=verdict.rule or "assert-removed", what=what, justified=True)
         if grade <= WEAKER:
             what = verdict.what or "it is said less often"
             return Loss(old=old, new=nearest, rule=verdict.rule or "assert-removed", what=what)
@@ -224,10 +210,7 @@ def _shows(check: Check) -> bool:
 
 
 def _says_more(check: Check) -> bool:
-    return (
-        not (isinstance(check.node, ast.Attribute) and check.node.attr == "exit_code")
-        and check.kind != "true"
-    )
+    return not (isinstance(check.node, ast.Attribute) and check.node.attr == "exit_code") and check.kind != "true"
 
 
 def _shape(condition: str) -> str:

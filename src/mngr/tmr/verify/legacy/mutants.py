@@ -6,13 +6,13 @@ import ast
 import zlib
 from collections.abc import Iterable, Mapping
 
-from mngr.base.model import Record
+from mngr.base.model import Struct
 from mngr.tmr.verify.legacy.faults import Fault, faults
 
 _ELSEWHERE = 3.0  # how much less a fault outside of any function is wanted: every test runs those lines
 
 
-class Mutant(Record):
+class Mutant(Struct):
     """One edit: `old` becomes `new`, from `start` to `end` in the text of a file."""
 
     path: str
@@ -40,9 +40,7 @@ def candidates(path: str, text: str, lines: Iterable[int]) -> list[Mutant]:
     return [_mutant(path, text, fault) for fault in faults(text, set(lines))]
 
 
-def choose(
-    sources: Mapping[str, str], lines: Mapping[str, Iterable[int]], n: int = 20, seed: int = 0
-) -> list[Mutant]:
+def choose(sources: Mapping[str, str], lines: Mapping[str, Iterable[int]], n: int = 20, seed: int = 0) -> list[Mutant]:
     """At most n mutants, spread over files, functions, lines and kinds; always the same for the same seed."""
     pool = [
         (_places(path, fault), _rank(seed, path, fault), path, fault)

@@ -37,9 +37,7 @@ _DROPS = frozenset(("remove", "pop", "clear"))
 _WORDS = re.compile(
     r"addopts|\boption\.|ignore|deselect|continue_on_collection_errors|args\[|args\.|unregister|set_blocked"
 )
-_REFUSED = frozenset(
-    "mock program-replaced skip xfail ends-early dynamic-code writes-program not-collected".split()
-)
+_REFUSED = frozenset("mock program-replaced skip xfail ends-early dynamic-code writes-program not-collected".split())
 
 
 def changed(old: Module | None, new: Module) -> Iterator[Found]:
@@ -51,9 +49,7 @@ def changed(old: Module | None, new: Module) -> Iterator[Found]:
             if _closure(old, before[key][1]) == _closure(new, node):
                 continue
             then = _acts(old, *before[key])
-        worse = [
-            act for act in _acts(new, name, node) if not any(act[1] == w[1] and act[0] >= w[0] for w in then)
-        ]
+        worse = [act for act in _acts(new, name, node) if not any(act[1] == w[1] and act[0] >= w[0] for w in then)]
         what = f"the hook {name} can change which tests are run and how they end"
         yield "hook", "refuse" if worse else "note", node.lineno, what, worse[0][1][:200] if worse else ""
     for name in new.imports:
@@ -113,9 +109,7 @@ class _Acts:
         self.name = name
         self.wraps = False
         tables = (module.functions, module.constants, module.classes)
-        self.held: dict[str, list[ast.AST]] = {
-            name: [made] for table in tables for name, made in table.items()
-        }
+        self.held: dict[str, list[ast.AST]] = {name: [made] for table in tables for name, made in table.items()}
 
     def of(self, node: Function, under: frozenset[str], depth: int) -> Iterator[Act]:
         if depth == 0:
@@ -137,9 +131,7 @@ class _Acts:
         match node:
             case ast.If(test=test, body=then, orelse=orelse):
                 yield from self._expression(test, under, depth)
-                parts = (
-                    test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
-                )
+                parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
                 yield from self._block(then, under | {self._plain(part) for part in parts}, depth)
                 negative = self._plain(ast.UnaryOp(op=ast.Not(), operand=test))
                 yield from self._block(orelse, under | {negative}, depth)
@@ -210,9 +202,7 @@ class _Acts:
         """An expression as text, with what names of the file hold."""
         names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
         held = {name: self.held[name] for name in names if name in self.held}
-        once = {
-            name: made[0] for name, made in held.items() if len(made) == 1 and isinstance(made[0], ast.expr)
-        }
+        once = {name: made[0] for name, made in held.items() if len(made) == 1 and isinstance(made[0], ast.expr)}
         if once and depth < 4:
             return self._plain(Fill(once).visit(values.copied(node)), depth + 1)
         told = [re.sub(r"reason=('[^']*'|\"[^\"]*\")", "", values.text(node))]

@@ -6,13 +6,13 @@ import re
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
-from mngr.base.model import Record
-from mngr.e2e import lines
+from mngr.base.model import Struct
+from mngr.e2e import line_matching
 
 _TRIES = 20_000_000
 _PROBES = ("zqj", "7", "# \n", "Word text")
 _CLOCK = r"(?<![\d:])[0-2]\d:[0-5]\d(?![\d:])"
-_KINDS = [lines.PATTERNS[name] for name in ("TIME", "DATE", "UUID", "DURATION")]
+_KINDS = [line_matching.PATTERNS[name] for name in ("TIME", "DATE", "UUID", "DURATION")]
 _VARIES = re.compile("|".join(f"(?:{kind})" for kind in (*_KINDS, _CLOCK)))
 _NESTED = re.compile(r"[+*}]\??[^()]*\)[+*{]")
 _HASH = re.compile(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b|(?<![\w.])/(?:[\w.-]+/)+[\w.-]*")
@@ -20,7 +20,7 @@ _ID = re.compile(r"(?<![\w.])\d{4,}(?![\w.])|\b(?=[0-9a-z]*[a-z])[0-9a-f]*\d[0-9
 _PART = re.compile(r"\\(\[|<|\.\.\.|\\|\()|<[a-z_][a-z0-9_]*>|\[[A-Z][A-Z0-9_]*\]|\.\.\.")
 
 
-class Pattern(Record):
+class Pattern(Struct):
     """What there is to a pattern."""
 
     weight: float  # characters it fixes, those it only narrows counted in part
@@ -113,13 +113,13 @@ def _of_class(given: list[Any]) -> float:
 
 
 def of_lines(text: str) -> Pattern:
-    """An expectation of lines, as mngr.e2e.lines has them."""
-    fixed, wild, broad, rows = "", 0, 0, lines.split(text)
+    """An expectation of lines, as mngr.e2e.line_matching has them."""
+    fixed, wild, broad, rows = "", 0, 0, line_matching.split_expected(text)
     for row in rows:
-        line = lines.parse(row)
-        wild += len(_PART.findall(row)) + (line.least != line.most and line.text != "...")
-        broad += len(re.findall(r"(?<!\\)\.\.\.", row)) + (line.least == 0 and line.text != "...")
-        if line.least:
+        line = line_matching.parse_line(row)
+        wild += len(_PART.findall(row)) + (line.min_count != line.max_count and line.text != "...")
+        broad += len(re.findall(r"(?<!\\)\.\.\.", row)) + (line.min_count == 0 and line.text != "...")
+        if line.min_count:
             fixed += _PART.sub(lambda found: found[1] or "", line.text) + "\n"
     weight = sum(1 for char in fixed if not char.isspace())
     hollow = bool(rows) and not weight

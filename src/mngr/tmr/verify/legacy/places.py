@@ -59,9 +59,7 @@ def _opened(node: ast.expr) -> ast.expr | None:
     match node:
         case ast.Call(func=ast.Name(id="open"), args=[place]) if _is_path(place):
             return place
-        case ast.Call(func=ast.Name(id="open"), args=[place, ast.Constant(value="r" | "rt")]) if _is_path(
-            place
-        ):
+        case ast.Call(func=ast.Name(id="open"), args=[place, ast.Constant(value="r" | "rt")]) if _is_path(place):
             return place
         case ast.Call(func=ast.Attribute(value=place, attr="open"), args=[]) if _is_path(place):
             return place

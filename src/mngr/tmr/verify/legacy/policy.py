@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mngr.base.errors import UsageError
-from mngr.base.model import Record
+from mngr.base.model import Struct
 from mngr.tmr.commits import changed_paths
 from mngr.tmr.finding import LEVELS, Finding
 from mngr.tmr.verify.legacy import promises
@@ -17,7 +17,7 @@ _TESTS = ("FIX_TEST", "IMPROVE_TEST", "ADD_TEST")
 LARGE = 1_000_000  # bytes
 
 
-class Change(Record):
+class Change(Struct):
     """One path of a commit, before and after."""
 
     path: str
@@ -32,7 +32,7 @@ class Change(Record):
     new: str | None = None
 
 
-class Row(Record):
+class Row(Struct):
     """A sort of path, and the kinds of change that may touch it."""
 
     name: str
@@ -44,7 +44,7 @@ class Row(Record):
     what: str = ""
 
 
-class Policy(Record):
+class Policy(Struct):
     """The rows, the first that fits counts; a path that none fits is the implementation."""
 
     rows: tuple[Row, ...]
@@ -88,9 +88,7 @@ def merged(policy: Policy, table: Mapping[str, Any]) -> Policy:
     for name, given in table.items():
         if name == "large":
             if not isinstance(given, int) or isinstance(given, bool) or given < 0:
-                raise UsageError(
-                    "policy.large is not a number of bytes", "give it as a whole number, as 1000000"
-                )
+                raise UsageError("policy.large is not a number of bytes", "give it as a whole number, as 1000000")
             large = given
         elif name == "binary":
             binary = (*binary, *_texts("binary", given))
@@ -122,9 +120,7 @@ def _row(row: Row, given: object) -> Row:
         elif key == "what":
             made = made.replace(what=str(found))
         else:
-            raise UsageError(
-                f"policy.{row.name} has no {key}", "it has paths, allow, note, level, shared and what"
-            )
+            raise UsageError(f"policy.{row.name} has no {key}", "it has paths, allow, note, level, shared and what")
     return made
 
 
@@ -139,18 +135,16 @@ def _texts(name: str, given: object) -> tuple[str, ...]:
 def sort_of(path: str, policy: Policy = DEFAULT) -> Row:
     """The row that a path falls under."""
     for row in policy.rows:
-        if any(changed_paths.fits(path, pattern) for pattern in row.paths):
+        if any(changed_paths.is_match(path, pattern) for pattern in row.paths):
             return row
     return policy.rows[-1]
 
 
-def offences(
-    changes: Iterable[Change], kind: str, policy: Policy = DEFAULT, *, shared: bool = False
-) -> list[Finding]:
+def offences(changes: Iterable[Change], kind: str, policy: Policy = DEFAULT, *, shared: bool = False) -> list[Finding]:
     """What a change of a kind does that such a change may not, or that a person should look at."""
     found: list[Finding] = []
     for change in changes:
-        found += changed_paths.names(change.path)
+        found += changed_paths.check_name(change.path)
         found += _touched(change, kind, policy, shared)
         found += _carried(change, kind, policy)
         if sort_of(change.path, policy).name == "test":
@@ -169,18 +163,14 @@ def _touched(change: Change, kind: str, policy: Policy, shared: bool) -> list[Fi
         if row.name == "implementation" and kind == "FIX_DOC" and promises.only_words(change.old, change.new):
             level = "note"
         if level != "allow":
-            what = (
-                f"{path} is {_SORTS.get(row.name, row.name)}: {row.what or 'the project does not allow it'}"
-            )
+            what = f"{path} is {_SORTS.get(row.name, row.name)}: {row.what or 'the project does not allow it'}"
             line = promises.first_line(change.old, change.new)
             found.append(Finding(rule=f"policy-{row.name}", level=level, path=path, line=line, what=what))
     if change.status == "D" or (change.status == "R" and change.old_path):
         gone = change.old_path or change.path
         row = sort_of(gone, policy)
         if row.name == "test" and re.search(r"\.py$", gone) and change.status == "D":
-            found.append(
-                Finding(rule="policy-deleted", level="refuse", path=gone, what="a file of tests is deleted")
-            )
+            found.append(Finding(rule="policy-deleted", level="refuse", path=gone, what="a file of tests is deleted"))
         elif change.status == "D" and kind in row.allow:
             found.append(Finding(rule="policy-deleted", level="note", path=gone, what="a file is deleted"))
     return found
@@ -198,11 +188,11 @@ def _carried(change: Change, kind: str, policy: Policy) -> list[Finding]:
     if change.status == "D":
         return []
     found = [
-        *changed_paths.modes(
+        *changed_paths.check_mode(
             change.path, change.old_mode, change.new_mode, change.new, change.status, kind == "FIX_IMPL"
         )
     ]
-    if change.binary and not any(changed_paths.fits(change.path, pattern) for pattern in policy.binary):
+    if change.binary and not any(changed_paths.is_match(change.path, pattern) for pattern in policy.binary):
         found.append(
             Finding(
                 rule="policy-binary",
@@ -215,5 +205,5 @@ def _carried(change: Change, kind: str, policy: Policy) -> list[Finding]:
         what = f"it has {change.size} bytes, more than {policy.large}"
         found.append(Finding(rule="policy-large", level="refuse", path=change.path, what=what))
     if change.status in {"A", "R"}:
-        found += changed_paths.shadows(change.path)
+        found += changed_paths.check_shadowing(change.path)
     return found

@@ -32,9 +32,7 @@ def with_answers(
             yield line, f"it sends the program to {name or 'a file'}, where it has put the answer itself"
 
 
-def scripts(
-    old: Side, new: Side, before: Sequence[Written], after: Sequence[Written]
-) -> Iterator[tuple[int, str]]:
+def scripts(old: Side, new: Side, before: Sequence[Written], after: Sequence[Written]) -> Iterator[tuple[int, str]]:
     """Programs that the new test has written, and that it runs where the old one ran another."""
     known = {values.text(place) for place, _, _ in before}
     programs = values.words(*old.commands)
@@ -83,7 +81,5 @@ def _handed(side: Side) -> Iterator[str]:
             continue
         for part in (*call.args, *(k.value for k in call.keywords if k.arg not in {"env", "cwd"})):
             yield from (
-                item.value
-                for item in ast.walk(part)
-                if isinstance(item, ast.Constant) and isinstance(item.value, str)
+                item.value for item in ast.walk(part) if isinstance(item, ast.Constant) and isinstance(item.value, str)
             )

@@ -12,9 +12,7 @@ from mngr.tmr.verify.legacy.values import UNKNOWN
 
 _MOST = 60  # times a loop is walked through
 _STEPS = 3_000
-_COMPARES = frozenset(
-    ("__eq__", "__ne__", "__contains__", "__lt__", "__gt__", "__le__", "__ge__", "__bool__")
-)
+_COMPARES = frozenset(("__eq__", "__ne__", "__contains__", "__lt__", "__gt__", "__le__", "__ge__", "__bool__"))
 
 
 _HOLDERS = frozenset("SimpleNamespace Mock MagicMock AsyncMock CompletedProcess Namespace dict".split())
@@ -27,9 +25,7 @@ class TooLong(Exception):
 class Escape:
     """A way around a check, or one that makes it easier to pass."""
 
-    def __init__(
-        self, rule: str, what: str, line: int, amount: float | None = None, looped: bool = False
-    ) -> None:
+    def __init__(self, rule: str, what: str, line: int, amount: float | None = None, looped: bool = False) -> None:
         self.rule = rule
         self.what = what
         self.line = line
@@ -44,9 +40,7 @@ class Resolver:
         self.module = module
         self.env: dict[str, ast.expr] = {}
         self.nested: dict[str, Function] = {}
-        self.closures: dict[
-            str, dict[str, ast.expr]
-        ] = {}  # what names stood for where a function was defined
+        self.closures: dict[str, dict[str, ast.expr]] = {}  # what names stood for where a function was defined
         self.owner: ast.ClassDef | None = None
         self.conditions: list[str] = []
         self.returns: list[list[tuple[tuple[str, ...], ast.expr]]] = []
@@ -56,9 +50,7 @@ class Resolver:
         self.escapes: list[Escape] = []
         self.actions: list[ast.Call] = []
         self.asked: list[frozenset[str]] = []  # of each call, what of the world outside is in it
-        self.written: list[
-            tuple[ast.expr, ast.expr | None, int]
-        ] = []  # files: where, with what, in which line
+        self.written: list[tuple[ast.expr, ast.expr | None, int]] = []  # files: where, with what, in which line
         self.depth = 0
         self.loops = 0
         self.limited = 0  # contexts around that fail when the time is over
@@ -68,8 +60,7 @@ class Resolver:
         odd = frozenset(
             name
             for name, owner in module.classes.items()
-            if _COMPARES & set(module.methods(owner))
-            and not _is_plain_eq(module.methods(owner).get("__eq__"))
+            if _COMPARES & set(module.methods(owner)) and not _is_plain_eq(module.methods(owner).get("__eq__"))
         )
         self.reader = Reader(module.traces, odd, frozenset(module.functions))
 
@@ -87,9 +78,7 @@ class Resolver:
         """Something is checked here."""
         conditions = tuple(dict.fromkeys([*self.conditions, *check.conditions]))
         code = self.module.lines[self.line - 1].strip() if 0 < self.line <= len(self.module.lines) else ""
-        self.checks.append(
-            check.replace(conditions=conditions, line=self.line, moment=self.moment, code=code)
-        )
+        self.checks.append(check.replace(conditions=conditions, line=self.line, moment=self.moment, code=code))
 
     def escape(self, rule: str, what: str, amount: float | None = None) -> None:
         """Something here goes around a check."""
@@ -154,9 +143,7 @@ class Resolver:
             self.env[base.id] = ast.List(elts=[], ctx=ast.Load())
 
     def _place(self, node: ast.expr) -> ast.expr:
-        if isinstance(node, ast.Attribute) and not (
-            isinstance(node.value, ast.Name) and node.value.id == "self"
-        ):
+        if isinstance(node, ast.Attribute) and not (isinstance(node.value, ast.Name) and node.value.id == "self"):
             return ast.Attribute(value=self.resolve(node.value), attr=node.attr, ctx=ast.Load())
         return node
 
@@ -188,19 +175,13 @@ class Resolver:
         match node:
             case ast.Call(func=ast.Name(id="enumerate"), args=[inner]):
                 items = self.elements(inner)
-                made = [
-                    ast.Tuple(elts=[ast.Constant(i), item], ctx=ast.Load())
-                    for i, item in enumerate(items or [])
-                ]
+                made = [ast.Tuple(elts=[ast.Constant(i), item], ctx=ast.Load()) for i, item in enumerate(items or [])]
                 return None if items is None else [*made]
             case ast.Call(func=ast.Name(id="zip"), args=args):
                 columns = [self.elements(arg) for arg in args]
                 if any(column is None for column in columns):
                     return None
-                return [
-                    ast.Tuple(elts=list(r), ctx=ast.Load())
-                    for r in zip(*(c or [] for c in columns), strict=False)
-                ]
+                return [ast.Tuple(elts=list(r), ctx=ast.Load()) for r in zip(*(c or [] for c in columns), strict=False)]
             case ast.Call(func=ast.Attribute(value=ast.Dict(keys=keys, values=given), attr="items")):
                 return [ast.Tuple(elts=[k, v], ctx=ast.Load()) for k, v in zip(keys, given, strict=True) if k]
             case ast.Call(func=ast.Attribute(value=ast.Dict(values=given), attr="values")):
@@ -244,9 +225,7 @@ class Resolver:
                 filled = ast.JoinedStr(values=[self._rebuilt(part) for part in parts])
                 if values.known(filled):
                     return values.constant(values.value(filled))
-                given = [
-                    part.value if isinstance(part, ast.FormattedValue) else part for part in filled.values
-                ]
+                given = [part.value if isinstance(part, ast.FormattedValue) else part for part in filled.values]
                 return call("text", *given)  # unlike an f-string it can always be written down
         made = self._rebuilt(node)
         if isinstance(made, ast.Subscript):
@@ -309,11 +288,7 @@ class Resolver:
             return self.env[key]
         if isinstance(base, ast.Call) and (held := self.held(base, node.attr)) is not None:
             return held
-        if (
-            isinstance(base, ast.Name)
-            and base.id in self.module.imports.values()
-            and not base.id.startswith("self")
-        ):
+        if isinstance(base, ast.Name) and base.id in self.module.imports.values() and not base.id.startswith("self"):
             return ast.Name(id=f"{base.id}.{node.attr}", ctx=ast.Load())
         if isinstance(base, ast.Name) and base.id.split(".")[0] in {"pytest", "unittest", "os", "sys", "re"}:
             return ast.Name(id=f"{base.id}.{node.attr}", ctx=ast.Load())

@@ -10,9 +10,7 @@ from mngr.tmr.verify.legacy.returns import call
 from mngr.tmr.verify.legacy.views import peel
 from mngr.tmr.verify.legacy.watching import Watching
 
-QUIET = frozenset(
-    ("timeout", "check", "comment", "capture_output", "text", "universal_newlines", "timeout_seconds")
-)
+QUIET = frozenset(("timeout", "check", "comment", "capture_output", "text", "universal_newlines", "timeout_seconds"))
 _UNITTEST = {
     "assertEqual": "==", "assertEquals": "==", "assertIs": "==", "assertListEqual": "==", "assertDictEqual": "==",
     "assertSetEqual": "==", "assertTupleEqual": "==", "assertMultiLineEqual": "==", "assertSequenceEqual": "==",
@@ -127,9 +125,7 @@ class Said(Watching):
             if last in {"assertTrue", "assertFalse"}:
                 found = self.reader.read(args[0], last == "assertTrue")
             else:
-                found = self._compared(
-                    args[0], ast.Is() if last == "assertIsNone" else ast.IsNot(), ast.Constant(None)
-                )
+                found = self._compared(args[0], ast.Is() if last == "assertIsNone" else ast.IsNot(), ast.Constant(None))
             for check in found:
                 self.check(check)
         elif last in {"assertRegex", "assertNotRegex"} and len(args) >= 2:
@@ -138,11 +134,7 @@ class Said(Watching):
         elif last == "assertAlmostEqual" and len(args) >= 2:
             places = next((values.value(k.value) for k in made.keywords if k.arg == "places"), 7)
             delta = next((values.value(k.value) for k in made.keywords if k.arg == "delta"), None)
-            slack = (
-                delta
-                if isinstance(delta, int | float)
-                else 10.0 ** -(places if isinstance(places, int) else 0)
-            )
+            slack = delta if isinstance(delta, int | float) else 10.0 ** -(places if isinstance(places, int) else 0)
             for check in self._compared(args[0], ast.Eq(), args[1]):
                 self.check(check.replace(kind="near", option=f"0.0 {slack}"))
         elif last == "assertIsInstance" and len(args) >= 2:
@@ -168,14 +160,8 @@ class Said(Watching):
     def _checking(self, name: str, last: str, made: ast.Call) -> ast.expr | None:
         checked = any(k.arg == "check" and values.value(k.value) is True for k in made.keywords)
         if checked or name in {"subprocess.check_call", "subprocess.check_output"}:
-            func = (
-                ast.Name(id="subprocess.run", ctx=ast.Load())
-                if name.startswith("subprocess.check")
-                else made.func
-            )
-            plain = ast.Call(
-                func=func, args=made.args, keywords=[k for k in made.keywords if k.arg not in QUIET]
-            )
+            func = ast.Name(id="subprocess.run", ctx=ast.Load()) if name.startswith("subprocess.check") else made.func
+            plain = ast.Call(func=func, args=made.args, keywords=[k for k in made.keywords if k.arg not in QUIET])
             code = ast.Attribute(value=plain, attr="exit_code", ctx=ast.Load())
             for check in self._compared(code, ast.Eq(), ast.Constant(value=0)):
                 self.check(check)
@@ -187,18 +173,8 @@ class Said(Watching):
         elif last.startswith("assert") or (
             last.startswith(("expect_", "verify", "ensure", "should")) and self.module.traces(made)
         ):
-            subject = (
-                made.func.value
-                if isinstance(made.func, ast.Attribute)
-                else made.args[0]
-                if made.args
-                else made
-            )
-            if (
-                isinstance(subject, ast.Name)
-                and made.args
-                and subject.id in {"self", *self.module.imports.values()}
-            ):
+            subject = made.func.value if isinstance(made.func, ast.Attribute) else made.args[0] if made.args else made
+            if isinstance(subject, ast.Name) and made.args and subject.id in {"self", *self.module.imports.values()}:
                 subject = made.args[0]
             rest = ast.Tuple(elts=[*made.args, *(k.value for k in made.keywords)], ctx=ast.Load())
             self.check(Check(kind="call", node=subject, expected=rest, option=last))
@@ -220,9 +196,7 @@ class Said(Watching):
         found = [kind.replace(node=subject, empty=hollow, expected=None)]
         if kind.expected is not None:
             told = ast.Attribute(value=call("raised", subject), attr="value", ctx=ast.Load())
-            found.append(
-                Check(kind="search", node=told, expected=kind.expected, option="re search", empty=hollow)
-            )
+            found.append(Check(kind="search", node=told, expected=kind.expected, option="re search", empty=hollow))
         return found
 
     def raising(self, made: ast.expr) -> Check | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 
-from mngr.base.model import Record
+from mngr.base.model import Struct
 from mngr.tmr.verify.legacy import values
 from mngr.tmr.verify.legacy.source import Module
 from mngr.tmr.verify.legacy.writing import kept
@@ -13,7 +13,7 @@ from mngr.tmr.verify.legacy.writing import kept
 _HANDED = ("os.environ", "os.path.", "os.fspath", "shutil.which", "sys.")  # what a program is asked with
 
 
-class Scene(Record):
+class Scene(Struct):
     """What two checks are compared by, beside themselves."""
 
     doc: str = ""  # what the test promises

@@ -131,9 +131,7 @@ class Setting(Calls):
             for part in ast.walk(keyword.value) if keyword.arg == "marks" else []:
                 name = values.text(part) if isinstance(part, ast.Name | ast.Attribute) else ""
                 if name.rsplit(".", 1)[-1] in {"skip", "skipif", "xfail", "flaky"}:
-                    self.escape(
-                        "skip" if "skip" in name else name.rsplit(".", 1)[-1], f"a row: {values.text(row)}"
-                    )
+                    self.escape("skip" if "skip" in name else name.rsplit(".", 1)[-1], f"a row: {values.text(row)}")
         return row.args[0] if len(row.args) == 1 else ast.Tuple(elts=row.args, ctx=ast.Load())
 
 

@@ -36,9 +36,7 @@ _PLAIN_FIXTURES = frozenset(("monkeypatch", "mocker", "request"))
 class Test:
     """One function that pytest runs."""
 
-    def __init__(
-        self, name: str, node: Function, owner: ast.ClassDef | None, conditions: tuple[str, ...]
-    ) -> None:
+    def __init__(self, name: str, node: Function, owner: ast.ClassDef | None, conditions: tuple[str, ...]) -> None:
         self.name = name
         self.node = node
         self.owner = owner
@@ -242,12 +240,8 @@ class Module:
         if name not in self._tracing:
             self._tracing[name] = False  # for those that call themselves
             node = self.functions.get(name) or self.classes[name]
-            bound = {
-                arg.arg for part in ast.walk(node) if isinstance(part, ast.arguments) for arg in _all(part)
-            }
-            bound |= {
-                n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-            }
+            bound = {arg.arg for part in ast.walk(node) if isinstance(part, ast.arguments) for arg in _all(part)}
+            bound |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
             self._tracing[name] = any(
                 isinstance(part, ast.Name)
                 and part.id not in bound
@@ -272,11 +266,7 @@ def _all(arguments: ast.arguments) -> list[ast.arg]:
 
 def _inside(node: ast.AST) -> Iterator[ast.AST]:
     """Its parts, but what only names the thing asked: `result.args` is what the test gave, not what it got."""
-    if (
-        isinstance(node, ast.Attribute)
-        and node.attr in _ASKED
-        and not values.text(node.value).startswith("raised(")
-    ):
+    if isinstance(node, ast.Attribute) and node.attr in _ASKED and not values.text(node.value).startswith("raised("):
         return
     match node:
         case ast.Attribute(value=ast.Name(id=name), attr=attr) if name in sys.stdlib_module_names:
@@ -292,18 +282,10 @@ def _live(body: list[ast.stmt], conditions: tuple[str, ...]) -> Iterator[tuple[a
             case ast.If(test=test, body=then, orelse=orelse):
                 found = values.value(test)
                 if found is values.UNKNOWN or found:
-                    inner = (
-                        conditions
-                        if found is not values.UNKNOWN
-                        else (*conditions, f"if {values.text(test)}")
-                    )
+                    inner = conditions if found is not values.UNKNOWN else (*conditions, f"if {values.text(test)}")
                     yield from _live(then, inner)
                 if found is values.UNKNOWN or not found:
-                    inner = (
-                        conditions
-                        if found is not values.UNKNOWN
-                        else (*conditions, f"if not {values.text(test)}")
-                    )
+                    inner = conditions if found is not values.UNKNOWN else (*conditions, f"if not {values.text(test)}")
                     yield from _live(orelse, inner)
             case ast.Try(body=then, handlers=handlers, orelse=orelse, finalbody=final):
                 yield from _live([*then, *orelse, *final], conditions)

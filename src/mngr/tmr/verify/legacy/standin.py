@@ -67,9 +67,7 @@ def _by_expression(old: Check, new: Check, scene: Scene) -> str:
             continue
         elif isinstance(part, ast.IfExp):
             own = scene.module and not all(map(scene.module.traces, (part.body, part.orelse)))
-            if own and any(
-                part is one for one in open_parts(new.node)
-            ):  # and not in what the program is given
+            if own and any(part is one for one in open_parts(new.node)):  # and not in what the program is given
                 return "what it looks at may be something that the test says itself"
         elif _query_says(part, new):
             return "the query has in it what it should find"
@@ -133,12 +131,7 @@ def _answers(node: ast.expr, check: Check, module: Module) -> bool:
         return False
     found = [values.value(module.constants.get(e.id, e) if isinstance(e, ast.Name) else e) for e in made]
     wanted = check.value
-    return (
-        wanted is not values.UNKNOWN
-        and not isinstance(wanted, bool)
-        and wanted is not None
-        and wanted in found
-    )
+    return wanted is not values.UNKNOWN and not isinstance(wanted, bool) and wanted is not None and wanted in found
 
 
 def _is_surroundings(node: ast.expr, module: Module | None) -> bool:

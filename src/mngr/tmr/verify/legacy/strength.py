@@ -15,9 +15,7 @@ from mngr.tmr.verify.legacy.views import REDACT
 from mngr.tmr.verify.legacy.writing import kept
 
 SAME, STRONGER, UPDATED, WEAKER, OTHER = range(5)
-_STREAMS = frozenset(
-    ("stdout", "stderr", "output", "out", "err", "text", "stdout_text", "stderr_text", "transcript")
-)
+_STREAMS = frozenset(("stdout", "stderr", "output", "out", "err", "text", "stdout_text", "stderr_text", "transcript"))
 LOOSE = frozenset("lower strip replace sorted set frozenset len round int float abs min max sum slice split join filter bool type keys translate expandtabs".split())  # fmt: skip
 _LOOSE_IN = frozenset("lower replace slice len bool type filter hash".split())
 _LOOSE_NOT = frozenset("strip slice replace split filter len bool set".split())
@@ -57,9 +55,7 @@ def judge(old: Check, new: Check, scene: Scene) -> Verdict:
     if relation == "whole":
         return _whole(old, new, found)
     if relation == "moved":
-        plain = old.kind == new.kind and values.text(old.expected or _NONE) == values.text(
-            new.expected or _NONE
-        )
+        plain = old.kind == new.kind and values.text(old.expected or _NONE) == values.text(new.expected or _NONE)
         plain = plain or _asked_better(old, new)
         return Verdict(grade=UPDATED, what="it looks at something else") if plain else Verdict(grade=OTHER)
     if relation in {"updated", "stream"} and found.grade < UPDATED:
@@ -75,9 +71,7 @@ def _asked_better(old: Check, new: Check) -> bool:
     roots = {callee(node).split(".")[0] for node in (old.node, new.node)}
     if new.kind != "eq" or new.views or old.kind not in {"in", "search", "starts"} or len(roots) != 1:
         return False
-    asked = [
-        {item for item in values.literals(node) if isinstance(item, str)} for node in (old.node, new.node)
-    ]
+    asked = [{item for item in values.literals(node) if isinstance(item, str)} for node in (old.node, new.node)]
     said = [values.words(*values.literals(check.expected)) for check in (old, new)]
     return bool(asked[0]) and asked[0] <= asked[1] and bool(said[0]) and said[0] <= said[1]
 
@@ -96,9 +90,7 @@ def related(old: Check, new: Check) -> str:
         case ast.Attribute(value=one, attr=first), ast.Attribute(value=two, attr=second):
             if values.text(one) == values.text(two):
                 return "stream" if {first, second} <= _STREAMS else "none"
-        case ast.Call(func=ast.Attribute(value=one, attr=first)), ast.Call(
-            func=ast.Attribute(value=two, attr=second)
-        ):
+        case ast.Call(func=ast.Attribute(value=one, attr=first)), ast.Call(func=ast.Attribute(value=two, attr=second)):
             if values.text(one) == values.text(two) and {first, second} <= {"read_text", "read_bytes"}:
                 return "same"
     if has(new.node, a):
@@ -188,11 +180,7 @@ def _part(old: Check, new: Check, found: Verdict) -> Verdict:
     said = values.words(*values.literals(old.expected))
     path = values.words(*values.literals(new.node)) | values.words(*values.literals(new.expected))
     if old.kind == "eq":
-        if (
-            new.kind == "eq"
-            and said <= values.words(*values.literals(new.expected))
-            and not _selects(new.node, old)
-        ):
+        if new.kind == "eq" and said <= values.words(*values.literals(new.expected)) and not _selects(new.node, old):
             return Verdict(grade=UPDATED, what="it is read before it is compared, and all of it is")
         return Verdict(grade=WEAKER, rule="loosened", what="it looks at a part of what was compared whole")
     if RANK[new.kind] >= RANK[old.kind] and said <= path:
@@ -215,11 +203,7 @@ def _whole(old: Check, new: Check, found: Verdict) -> Verdict:
     keys = {str(item) for item in values.literals(old.node) if not isinstance(item, int)}
     keys -= {str(item) for item in values.literals(new.node)}
     given = values.words(*values.literals(new.expected))
-    if (
-        RANK[new.kind] >= RANK[old.kind]
-        and said | values.words(*keys) <= given
-        and new.kind in {"eq", "full"}
-    ):
+    if RANK[new.kind] >= RANK[old.kind] and said | values.words(*keys) <= given and new.kind in {"eq", "full"}:
         return Verdict(grade=STRONGER)
     stream = isinstance(old.node, ast.Attribute) and old.node.attr in _STREAMS
     if stream and found.grade <= UPDATED:
@@ -233,11 +217,7 @@ def _compare(old: Check, new: Check, scene: Scene) -> Verdict:
     if new.kind in {"lt", "gt"} or old.kind in {"lt", "gt"}:
         loose = frozenset({"slice", "filter", "round"})
     rows = new.value
-    if (
-        old.views[:1] == ("len",)
-        and old.kind == new.kind == "eq"
-        and isinstance(rows, list | tuple | dict | set)
-    ):
+    if old.views[:1] == ("len",) and old.kind == new.kind == "eq" and isinstance(rows, list | tuple | dict | set):
         return Verdict(grade=STRONGER if len(rows) == old.value and not new.views else UPDATED)
     fresh = [view for view in new.views if view not in old.views]
     added = [view for view in fresh if view in loose]
@@ -248,9 +228,7 @@ def _compare(old: Check, new: Check, scene: Scene) -> Verdict:
     if added == ["sorted"] and disclaimed.order(scene.doc, old) and not _fewer(old.value, rows):
         added = []
     if added and old.kind != "true":
-        return Verdict(
-            grade=WEAKER, rule="loosened", what=f"it looks at the thing only through {', '.join(added)}"
-        )
+        return Verdict(grade=WEAKER, rule="loosened", what=f"it looks at the thing only through {', '.join(added)}")
     if (old.kind in NEGATIVE) != (new.kind in NEGATIVE):
         return _turned(old, new)
     return expectations(old, new, scene.doc, scene.inputs, _computes(old, new, scene))
@@ -272,11 +250,7 @@ def _turned(old: Check, new: Check) -> Verdict:
     if old.kind == "notin" and new.kind == "empty":
         return Verdict(grade=STRONGER)
     if old.kind == "notin" and new.kind == "eq" and isinstance(a, str) and isinstance(b, str):
-        return (
-            Verdict(grade=STRONGER)
-            if a not in b
-            else Verdict(grade=WEAKER, rule="inverted", what="the opposite")
-        )
+        return Verdict(grade=STRONGER) if a not in b else Verdict(grade=WEAKER, rule="inverted", what="the opposite")
     if new.kind in {"in", "search"} and a == b:
         return Verdict(grade=WEAKER, rule="inverted", what="it says the opposite")
     return Verdict(grade=OTHER)
@@ -324,9 +298,7 @@ def _either(old: Check, new: Check, scene: Scene) -> Verdict:
 def _raises(old: Check, new: Check, scene: Scene) -> Verdict:
     before, after = old.option.split(), new.option.split()
     if _is_broader(before, after):
-        return Verdict(
-            grade=WEAKER, rule="exception-broadened", what=f"{' or '.join(after)} is broader than it was"
-        )
+        return Verdict(grade=WEAKER, rule="exception-broadened", what=f"{' or '.join(after)} is broader than it was")
     if old.expected is not None and new.expected is None:
         return Verdict(grade=WEAKER, rule="exception-broadened", what="the message is not looked at any more")
     if old.expected is not None and new.expected is not None:

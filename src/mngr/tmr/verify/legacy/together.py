@@ -29,9 +29,7 @@ class Together:
     def __init__(self, module: Module, node: Function) -> None:
         known: dict[str, ast.AST] = {**module.functions, **module.classes}
         names = reach.used([node], module) & known.keys()
-        self.parts = [
-            part for one in (node, *(known[name] for name in sorted(names))) for part in ast.walk(one)
-        ]
+        self.parts = [part for one in (node, *(known[name] for name in sorted(names))) for part in ast.walk(one)]
         self.calls = [part for part in self.parts if isinstance(part, ast.Call)]
         self.told = f"{node.name.replace('_', ' ')}\n{ast.get_docstring(node) or ''}"
         self.locked = any(map(self._is_locked, self.parts))

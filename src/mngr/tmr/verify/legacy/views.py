@@ -12,9 +12,7 @@ _VIEWS = frozenset(
     "lower upper casefold swapcase title capitalize strip lstrip rstrip replace split rsplit splitlines partition "
     "rpartition removeprefix removesuffix translate expandtabs keys".split()
 )
-_OVER = frozenset(
-    "sorted set frozenset len round int float abs min max sum bool type id hash Counter".split()
-)
+_OVER = frozenset("sorted set frozenset len round int float abs min max sum bool type id hash Counter".split())
 _SAME = frozenset("str list tuple repr dict iter bytes".split())
 _CASE = {"upper": "lower", "casefold": "lower", "swapcase": "lower", "title": "lower", "capitalize": "lower"}
 UNKEPT = "_mngr_unkept"  # on the call of a process whose streams go where those of the test go
@@ -90,9 +88,7 @@ def leaks(node: ast.expr, expected: ast.expr) -> bool:
     if wanted is UNKNOWN or wanted is None or isinstance(wanted, bool) or wanted == "":
         return False
     if isinstance(node, ast.Call) and isinstance(wanted, str) and values.text(node.func) == "subprocess.run":
-        return any(
-            wanted.strip() in str(item) for item in values.literals(node)
-        )  # it shows what it was given
+        return any(wanted.strip() in str(item) for item in values.literals(node))  # it shows what it was given
     for found in _mixed(node):
         if type(found) is type(wanted) and found == wanted:
             return True
@@ -110,9 +106,7 @@ def _mixed(node: ast.AST) -> list[object]:
             return [found for part in (base, *rest) for found in _mixed(part)] if _asks(base) else []
         case ast.Call(func=ast.Name(id="getattr"), args=[base, _, *rest]):
             return [found for part in (base, *rest) for found in _mixed(part)]
-        case ast.Call(
-            func=ast.Name(id="next" | "max" | "min" | "dict" | "list" | "str"), args=args, keywords=keywords
-        ):
+        case ast.Call(func=ast.Name(id="next" | "max" | "min" | "dict" | "list" | "str"), args=args, keywords=keywords):
             return [found for part in (*args, *(k.value for k in keywords)) for found in _mixed(part)]
         case ast.Call(func=ast.Attribute(value=base)):
             return _mixed(base) if _asks(base) else []

@@ -141,9 +141,7 @@ class Walk(Setting):
                 self._defined(node)
             case ast.Match(subject=subject, cases=cases):
                 for case in cases:
-                    with self.under(
-                        f"case {values.text(case.pattern)} of {values.text(self.resolve(subject))}"
-                    ):
+                    with self.under(f"case {values.text(case.pattern)} of {values.text(self.resolve(subject))}"):
                         self.block(case.body)
             case ast.Import() | ast.ImportFrom():
                 for alias in node.names:
@@ -178,9 +176,7 @@ class Walk(Setting):
             case ast.BoolOp(op=op, values=[first, *rest]):
                 test = first if isinstance(op, ast.And) else ast.UnaryOp(op=ast.Not(), operand=first)
                 inner = rest[0] if len(rest) == 1 else ast.BoolOp(op=op, values=rest)
-                return self.statement(
-                    _at(ast.If(test=test, body=[_at(ast.Expr(inner), found)], orelse=[]), found)
-                )
+                return self.statement(_at(ast.If(test=test, body=[_at(ast.Expr(inner), found)], orelse=[]), found))
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 ways = [_at(ast.Expr(body), found)], [_at(ast.Expr(orelse), found)]
                 return self.statement(_at(ast.If(test=test, body=ways[0], orelse=ways[1]), found))
@@ -188,9 +184,7 @@ class Walk(Setting):
                 inside: list[ast.stmt] = [_at(ast.Expr(elt), found)]
                 for test in one.ifs:
                     inside = [_at(ast.If(test=test, body=inside, orelse=[]), found)]
-                return self.statement(
-                    _at(ast.For(target=one.target, iter=one.iter, body=inside, orelse=[]), found)
-                )
+                return self.statement(_at(ast.For(target=one.target, iter=one.iter, body=inside, orelse=[]), found))
             case ast.GeneratorExp():
                 return NEXT  # nobody goes through it
             case ast.Yield(value=value):

@@ -107,9 +107,7 @@ class Watching(Resolver):
         """A loop that tries something until it is as wished."""
         inside = [part for part in ast.walk(node) if part is not node]
         tests = [part for part in inside if isinstance(part, ast.If | ast.Try)]
-        leaves = any(
-            isinstance(end, ast.Break | ast.Return | ast.Continue) for part in tests for end in ast.walk(part)
-        )
+        leaves = any(isinstance(end, ast.Break | ast.Return | ast.Continue) for part in tests for end in ast.walk(part))
         if leaves:
             runs = sorted({values.text(p.func) for p in inside if isinstance(p, ast.Call)})
             self.escape("retry", "loop " + " ".join(runs))

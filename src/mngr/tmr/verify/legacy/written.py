@@ -13,9 +13,7 @@ _COPIES = frozenset(
     "shutil.copy shutil.copyfile shutil.copy2 shutil.move os.replace os.rename os.link os.symlink".split()
 )
 _DUMPS = frozenset("json.dump pickle.dump yaml.dump yaml.safe_dump toml.dump tomli_w.dump".split())
-_READERS = re.compile(
-    r"(?:^|[;&|]\s*)(?:cat|head|tail|grep|wc|sort|diff|cmp|test|ls|stat|file|md5sum|sha256sum)\s"
-)
+_READERS = re.compile(r"(?:^|[;&|]\s*)(?:cat|head|tail|grep|wc|sort|diff|cmp|test|ls|stat|file|md5sum|sha256sum)\s")
 _INSERT = re.compile(r"\b(?:insert\s+(?:or\s+\w+\s+)?into|replace\s+into|update)\s+[\"'`]?(\w+)", re.I)
 _SELECT = re.compile(r"\bselect\b.*?\bfrom\s+[\"'`]?(\w+)", re.I | re.S)
 _INTO = re.compile(r">\s*['\"]?$|\btee\s+(?:-a\s+)?['\"]?$")
@@ -66,9 +64,7 @@ def _of_method(base: ast.expr, attr: str, args: list[ast.expr]) -> Iterator[tupl
         yield base, args[0]
     elif attr in {"write", "writelines", "writerow", "writerows"} and args:
         inner = (
-            base.args[0]
-            if isinstance(base, ast.Call) and "writer" in values.text(base.func) and base.args
-            else base
+            base.args[0] if isinstance(base, ast.Call) and "writer" in values.text(base.func) and base.args else base
         )
         yield from ((place, args[0]) for place in _opened(inner))
         if attr == "write" and len(args) == 2:  # a method of a session: where, and what
@@ -136,17 +132,13 @@ def reads(check: Check, place: ast.expr) -> bool:
         return any(base(values.value(key)) == name for key in check.expected.keys if key is not None)
     mine = steps(place)
     parts = list(open_parts(check.node))
-    inner = {
-        id(p) for part in parts if isinstance(part, ast.BinOp | ast.Call) for p in ast.iter_child_nodes(part)
-    }
+    inner = {id(p) for part in parts if isinstance(part, ast.BinOp | ast.Call) for p in ast.iter_child_nodes(part)}
     for part in parts:
         whole = id(part) not in inner or not isinstance(part, ast.Constant | ast.BinOp)
         if whole and _one_path(mine, steps(part)):
             return True
         command = escapes.command_of(part) or ""
-        if _READERS.search(command[:2000]) and re.search(
-            rf"(?<![\w.-]){re.escape(name)}(?![\w-])", command[:2000]
-        ):
+        if _READERS.search(command[:2000]) and re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", command[:2000]):
             return True
     return False
 
@@ -173,9 +165,7 @@ def is_asking(node: ast.Call) -> bool:
     """Whether a call hands its arguments to something that is not plain reading."""
     name = values.text(node.func) if isinstance(node.func, ast.Name | ast.Attribute) else ""
     last = name.rsplit(".", 1)[-1]
-    plain = re.fullmatch(
-        r"open|Path|PurePath|loads?|safe_load|reader|DictReader|join|connect|stat|isfile|exists", last
-    )
+    plain = re.fullmatch(r"open|Path|PurePath|loads?|safe_load|reader|DictReader|join|connect|stat|isfile|exists", last)
     inner = last in {
         "each",
         "listof",
@@ -200,9 +190,7 @@ def satisfied(check: Check, place: ast.expr, content: ast.expr | None, exact: bo
     wanted: list[object] = values.literals(check.expected)
     if check.option == "tree" and isinstance(check.expected, ast.Dict):
         pairs = zip(check.expected.keys, check.expected.values, strict=True)
-        wanted = [
-            i for k, v in pairs if k and base(values.value(k)) == file_name(place) for i in values.literals(v)
-        ]
+        wanted = [i for k, v in pairs if k and base(values.value(k)) == file_name(place) for i in values.literals(v)]
     if exact:
         found = values.value(content)
         return check.kind == "eq" and isinstance(found, str) and found == check.value
@@ -238,9 +226,7 @@ def _same(one: ast.expr, two: ast.expr) -> bool:
     return values.text(one) == values.text(two) or _one_path(steps(one), steps(two))
 
 
-def rows(
-    before: list[ast.Call], after: list[ast.Call], checks: list[Check]
-) -> Iterator[tuple[int, str, str]]:
+def rows(before: list[ast.Call], after: list[ast.Call], checks: list[Check]) -> Iterator[tuple[int, str, str]]:
     """Rows that the test puts into a table itself, and then finds there."""
     known = _inserted(before)
     for table, said in _inserted(after).items():

@@ -91,9 +91,7 @@ def take(args: argparse.Namespace) -> None:
     thing = store.get(things, args.item)
     less = amounts.parse(args.amount)
     if less > thing["amount"]:
-        raise store.PantryError(
-            f"there is only {amounts.show(thing['amount'], thing['unit'])} of {args.item}"
-        )
+        raise store.PantryError(f"there is only {amounts.show(thing['amount'], thing['unit'])} of {args.item}")
     thing["amount"] -= less
     store.save(things)
     print(f"{args.item}: {amounts.show(thing['amount'], thing['unit'])} left")

@@ -1,0 +1,73 @@
+"""Compares a directory with what it should hold."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_MAX_DIFF_LINES = 20  # lines of a difference that are shown
+
+
+def compare_tree(actual: Path, expected: Path | dict[str, str | bytes | None]) -> list[str]:
+    """What differs, a line each; nothing when all is as it should be."""
+    if not actual.is_dir():
+        return [f"{actual} is no directory"]
+    if isinstance(expected, Path):
+        if not expected.is_dir():
+            return [f"{expected} is no directory"]
+        return _compare_directories(actual, expected)
+    return [row for name, content in expected.items() for row in _compare_entry(actual, name, content)]
+
+
+def _compare_entry(root: Path, name: str, content: str | bytes | None) -> list[str]:
+    path = root / name
+    if content is None:
+        return [f"{name} is there"] if os.path.lexists(path) else []
+    if name.endswith("/"):
+        return [] if path.is_dir() else [f"{name} is missing"]
+    if not path.is_file():
+        return [f"{name} is missing" if not os.path.lexists(path) else f"{name} is not a file"]
+    return _diff_contents(name, path.read_bytes(), content.encode() if isinstance(content, str) else content)
+
+
+def _compare_directories(actual: Path, expected: Path) -> list[str]:
+    mine, theirs = _list_entries(actual), _list_entries(expected)
+    rows = [f"{name} is missing" for name in theirs if name not in mine]
+    rows += [f"{name} is there, and should not be" for name in mine if name not in theirs]
+    for name in sorted(set(mine) & set(theirs)):
+        if mine[name] != theirs[name]:
+            rows.append(f"{name} is {mine[name]}, expected {theirs[name]}")
+        elif mine[name].startswith("a file"):
+            rows += _diff_contents(name, (actual / name).read_bytes(), (expected / name).read_bytes())
+    return rows
+
+
+def _list_entries(root: Path) -> dict[str, str]:
+    """Path to what it is, of everything below; a link is what it says, not what it leads to."""
+    found: dict[str, str] = {}
+    for top, directories, files in os.walk(root):
+        for name in sorted(directories + files):
+            path = Path(top, name)
+            key = str(path.relative_to(root))
+            if path.is_symlink():
+                found[key] = f"a link to {os.readlink(path)}"
+            elif path.is_dir():
+                found[key] = "a directory"
+            elif path.is_file():
+                found[key] = "a file that can be run" if os.access(path, os.X_OK) else "a file"
+            else:
+                found[key] = "something else"
+    return found
+
+
+def _diff_contents(name: str, actual: bytes, expected: bytes) -> list[str]:
+    if actual == expected:
+        return []
+    try:
+        texts = expected.decode().splitlines(), actual.decode().splitlines()
+    except UnicodeDecodeError:
+        return [f"{name} has other bytes ({len(actual)}, expected {len(expected)})"]
+    import difflib
+
+    rows = list(difflib.unified_diff(*texts, f"{name} as expected", f"{name} as it is", lineterm="", n=2))
+    return rows[:_MAX_DIFF_LINES] + (["…"] if len(rows) > _MAX_DIFF_LINES else [])

@@ -1,0 +1,94 @@
+"""Tests as text: a plain one for each block that was seen, marked as observed and not reviewed."""
+
+from __future__ import annotations
+
+import keyword
+import re
+
+from mngr.kinds.mechanic.program.block_runs import JobBlock, ObservedBlock, build_script
+
+IMPORTS = "from mngr.e2e import E2eSession, expect\n"
+FILE_HEADER = '''"""What the blocks of {script} were seen to do. Nobody has reviewed this yet: who has, takes the mark away."""
+
+from __future__ import annotations
+
+import pytest
+
+{imports}'''
+
+
+def write_test_module(script_name: str, seen: list[ObservedBlock], taken: set[str]) -> str:
+    """A test file; names that are `taken` are not used again."""
+    setups: dict[str, str] = {}
+    for one in seen:
+        if one.setup and one.setup not in setups:
+            setups[one.setup] = f"BEFORE_{len(setups) + 1}"
+    parts = [FILE_HEADER.format(script=script_name.replace('"', "'"), imports=IMPORTS)]
+    for setup, name in setups.items():
+        parts.append(
+            f"\n# what comes before in the script\n{name} = {_format_exact_literal(build_script(setup, ''))}\n"
+        )
+    used = set(taken)
+    for one in seen:
+        parts.append(_write_test(one, setups.get(one.setup), used))
+    return "".join(parts)
+
+
+def has_citation(text: str, block: JobBlock) -> bool:
+    """Whether a file has a test of ours for a block."""
+    return f"e2e.write_tutorial_block({_format_block_literal(block.text, '    ')})" in text
+
+
+def _write_test(seen: ObservedBlock, setup: str | None, used: set[str]) -> str:
+    name = _choose_test_name(seen.block.slug, used)
+    said = seen.block.slug.replace("-", " ")
+    command = f"{setup} + {_format_exact_literal(seen.block.text)}" if setup else _format_exact_literal(seen.block.text)
+    rows = [
+        f"\n\n@pytest.mark.observed\ndef {name}(e2e: E2eSession) -> None:",
+        f"    e2e.write_tutorial_block({_format_block_literal(seen.block.text, '    ')})",
+        f"    result = e2e.run({command}, comment={said!r})",
+        "    expect(result).to_succeed()",
+    ]
+    for stream, lines in (("stdout", seen.out), ("stderr", seen.err)):
+        if lines is not None:
+            rows.append(
+                f"    expect(result.{stream}).to_match_lines({_format_block_literal(chr(10).join(lines), '    ')})"
+            )
+    return "\n".join(rows) + "\n"
+
+
+def _choose_test_name(slug: str, used: set[str]) -> str:
+    plain = re.sub(r"[^a-z0-9]+", "_", slug.lower()).strip("_") or "block"
+    name, number = f"test_{plain}", 1
+    while name in used or keyword.iskeyword(name):
+        number += 1
+        name = f"test_{plain}_{number}"
+    used.add(name)
+    return name
+
+
+def _format_exact_literal(text: str) -> str:
+    """A literal of exactly this text."""
+    if "\n" not in text or not _is_plain(text) or text.endswith('"'):
+        return repr(text)
+    return f'{_add_raw_prefix(text)}"""{text}"""'
+
+
+def _format_block_literal(text: str, indent: str) -> str:
+    """A literal of this text on lines of its own, for whom indentation does not matter."""
+    if not _is_plain(text):
+        return repr(text)
+    body = "\n".join(f"{indent}{row}" if row.strip() else "" for row in text.split("\n"))
+    return f'{_add_raw_prefix(text)}"""\n{body}\n{indent}"""'
+
+
+def _is_plain(text: str) -> bool:
+    return (
+        '"""' not in text
+        and not any(ord(char) < 32 and char not in "\n\t" for char in text)
+        and not text.endswith("\\")
+    )
+
+
+def _add_raw_prefix(text: str) -> str:
+    return "r" if "\\" in text else ""

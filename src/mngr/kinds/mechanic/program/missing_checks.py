@@ -1,0 +1,290 @@
+"""Adds the checks that a passing test lacks: exit codes, and what its last command printed or changed."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from mngr.e2e import line_matching
+from mngr.kinds.mechanic.program import source_edits, tutorial_citations
+from mngr.kinds.mechanic.program.fixes import EXIT_CHECKS, TRACEBACK_HEADER, format_evidence
+from mngr.kinds.mechanic.program.line_patterns import build_pattern, is_specific
+from mngr.kinds.mechanic.program.observed_runs import ObservedCase, ObservedCheck, ObservedCommand
+from mngr.kinds.mechanic.program.workspace_files import Escalation, WorkspaceFiles
+
+_MOST_FILES, _MOST_LINES = 3, 40  # of what a command changed that are worth a check
+_RESULT_PLACEHOLDER = "\0"  # in a check: the result that it is about
+
+
+def fill_empty_test(desk: WorkspaceFiles) -> str | None:
+    """Have a test that cites a block and does nothing run the block; what was done."""
+    module = desk.parse_test_file()
+    function = module.find_test(desk.test)
+    cited = source_edits.list_citations(function) if function else []
+    names = [arg.arg for arg in function.args.args] if function else []
+    if function is None or len(cited) != 1 or "e2e" not in names or not all(map(_is_noop, function.body)):
+        return None
+    place = next(one for one in function.body if any(child is cited[0].node for child in ast.walk(one)))
+    indent, end = module.find_indent(place), module.get_span(place)[1]
+    text = source_edits.format_literal(
+        tutorial_citations.dedent_block(cited[0].text), f'"""\n{indent}x\n{indent}"""', indent
+    )
+    desk.write(desk.path, module.apply_splices([(end, end, f"\n{indent}result = e2e.run({text})")]))
+    return "it ran nothing; it runs the block it cites"
+
+
+def _is_noop(node: ast.stmt) -> bool:
+    """Whether a statement of a test is only words: a docstring, a citation, an assertion that always holds."""
+    if isinstance(node, ast.Expr):
+        return (
+            isinstance(node.value, ast.Constant)
+            or source_edits.get_called_name(node.value) == source_edits.CITE_FUNCTION
+        )
+    return isinstance(node, ast.Pass) or (isinstance(node, ast.Assert) and _is_always_true(node.test))
+
+
+def add_missing_checks(desk: WorkspaceFiles, trials: list[list[ObservedCase]]) -> list[str | Escalation]:
+    """Add what is missing, as it was seen every time; what was done, and what needs thought."""
+    module = desk.parse_test_file()
+    function = module.find_test(desk.test)
+    cases = [case for trial in trials for case in trial]
+    if function is None or not cases or any(case.outcome != "pass" for case in cases):
+        return []
+    found = _TestObservations(desk, module, function, cases)
+    calls = [call for call in source_edits.list_calls(function, "run") if found.list_runs(call)]
+    done: list[str | Escalation] = []
+    codes = [call for call in calls if not found.has_exit_code_check(call)]
+    last = max(calls, key=lambda call: max(at for at, _ in found.list_runs(call))) if calls else None
+    pins = found.build_expectations(last) if last is not None and not found.has_effect_check(last) else []
+    for call in calls:
+        said = found.add_checks(call, with_code=call in codes, pins=pins if call is last else [])
+        done += [said] if said else []
+    if found.splices:
+        desk.write(desk.path, module.apply_splices([*found.splices, *_build_import(module)]))
+    return done
+
+
+class _TestObservations:
+    """What was seen of one test, by the calls in its source."""
+
+    def __init__(
+        self,
+        desk: WorkspaceFiles,
+        module: source_edits.PythonSource,
+        function: ast.FunctionDef,
+        cases: list[ObservedCase],
+    ) -> None:
+        self.desk = desk
+        self.module = module
+        self.function = function
+        self.cases = cases
+        self.splices: list[source_edits.Splice] = []
+
+    def list_runs(self, call: ast.Call) -> list[tuple[int, ObservedCommand]]:
+        """What became of a call, each time, with its number among the commands of its test."""
+        return [
+            (number, run) for case in self.cases for number, run in enumerate(case.runs) if self._is_run_of(run, call)
+        ]
+
+    def list_checks(self, call: ast.Call) -> list[ObservedCheck]:
+        """What is said of a call."""
+        return [
+            check
+            for case in self.cases
+            for check in case.checks
+            if check.run is not None and self._is_run_of(case.runs[check.run], call)
+        ]
+
+    def _is_run_of(self, run: ObservedCommand, call: ast.Call) -> bool:
+        return self.desk.is_test_file(run.path) and call.lineno <= run.line <= (call.end_lineno or run.line)
+
+    def has_exit_code_check(self, call: ast.Call) -> bool:
+        if any(check.method in EXIT_CHECKS for check in self.list_checks(call)):
+            return True
+        return any(isinstance(node, ast.Attribute) and node.attr == "exit_code" for node in ast.walk(self.function))
+
+    def has_effect_check(self, call: ast.Call) -> bool:
+        """Whether anything but success is said of what it did; what a test says in its own way counts."""
+        if any(not is_empty_check(check) for check in self.list_checks(call)):
+            return True
+        for case in self.cases:
+            if any(check.run is None and check.line > call.lineno for check in case.checks):
+                return True
+        return any(
+            node.lineno >= call.lineno and _is_real_check(node) for node in source_edits.iter_statements(self.function)
+        )
+
+    def build_expectations(self, call: ast.Call) -> list[str]:
+        """Expectations of what was printed and changed every time, about `_IT`."""
+        runs = [run for _, run in self.list_runs(call)]
+        if len(runs) != len(self.cases) or any(run.code for run in runs):
+            return []
+        indent = self.module.find_indent(self._find_statement(call) or self.function)
+        found = []
+        rows = build_pattern([run.out for run in runs], [run.names for run in runs])
+        if is_specific(rows) and len(rows) <= _MOST_LINES:
+            found.append(f"expect({_RESULT_PLACEHOLDER}.stdout).to_match_lines({_format_lines(rows, indent)})")
+        return found + self._build_effect_checks(call, runs, indent)
+
+    def _build_effect_checks(self, call: ast.Call, runs: list[ObservedCommand], indent: str) -> list[str]:
+        """What is there afterwards and was not before; nothing when that is much, or no text, or not the same files."""
+        first = runs[0]
+        same = all(sorted(run.changed) == sorted(first.changed) and run.gone == first.gone for run in runs)
+        if not same or len(first.changed) + len(first.gone) > _MOST_FILES:
+            return []
+        place = self.module.get_source(call.func.value) + ".cwd" if isinstance(call.func, ast.Attribute) else ""
+        found = []
+        for name in sorted(first.changed):
+            texts = [run.changed[name] for run in runs]
+            rows = build_pattern([text or "" for text in texts], [{}] * len(runs))
+            if None not in texts and is_specific(rows) and len(rows) <= _MOST_LINES:
+                found.append(
+                    f"expect({place} / {source_edits.quote_string(name)}).to_match_lines({_format_lines(rows, indent)})"
+                )
+        if first.gone:
+            gone = ", ".join(f"{source_edits.quote_string(name)}: None" for name in first.gone)
+            found.append(f"expect({place}).to_match_tree({{{gone}}})")
+        return found
+
+    def add_checks(self, call: ast.Call, *, with_code: bool, pins: list[str]) -> str | Escalation | None:
+        """Write the checks behind a command; what was done."""
+        runs = [run for _, run in self.list_runs(call)]
+        codes = sorted({run.code for run in runs})
+        statement = self._find_statement(call)
+        where = [(self.desk.path, call.lineno)]
+        crash = next((run for run in runs if TRACEBACK_HEADER in run.err), None)
+        if crash is not None and not any(check.stream in ("stderr", "output") for check in self.list_checks(call)):
+            title = f"`{crash.command}` prints a traceback, and the test does not mind"
+            return Escalation("UNCAUGHT_BUG", title, format_evidence(crash), where)
+        if not with_code and not pins:
+            return None
+        if with_code and (len(codes) != 1 or (codes != [0] and not self._is_failure_expected(call))):
+            title = f"`{runs[0].command}` ends with {' or '.join(map(str, codes))}, and the test does not mind"
+            return Escalation("AMBIGUOUS", title, format_evidence(runs[0], "Whether that is meant is not said."), where)
+        if statement is None:
+            return None
+        ends = "to_succeed()" if codes == [0] else f"to_have_exit_code({codes[0]})"
+        self._insert_checks(call, statement, [*([f"expect({_RESULT_PLACEHOLDER}).{ends}"] if with_code else []), *pins])
+        what = ["its exit code"] * with_code + [_join_names(pins)] * bool(pins)
+        return f"`{runs[0].command.strip().rpartition(chr(10))[2][:60]}`: {' and '.join(what)} checked, as seen in {len(runs)} runs"
+
+    def _is_failure_expected(self, call: ast.Call) -> bool:
+        """Whether the test speaks of what a command said that failed."""
+        return any(not is_empty_check(check) for check in self.list_checks(call))
+
+    def _find_statement(self, call: ast.Call) -> ast.stmt | None:
+        """The plain statement on a line of its own that a call is in."""
+        for node in source_edits.iter_statements(self.function):
+            plain = isinstance(node, (ast.Expr, ast.Assign, ast.AnnAssign, ast.Assert, ast.Return))
+            if plain and any(child is call for child in ast.walk(node)):
+                return node if not self.module.find_indent(node).strip() else None
+        return None
+
+    def _insert_checks(self, call: ast.Call, statement: ast.stmt, checks: list[str]) -> None:
+        indent, source = self.module.find_indent(statement), self.module.get_source(call)
+        start, end = self.module.get_span(statement)
+        value = getattr(statement, "value", None)
+        targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
+        if value is call and len(targets) == 1 and isinstance(targets[0], ast.Name):
+            self.splices.append((end, end, self._format_checks(checks, targets[0].id, indent)))
+        elif (
+            isinstance(statement, ast.Expr) and value is call and len(checks) == 1 and _RESULT_PLACEHOLDER in checks[0]
+        ):
+            self.splices.append((start, end, checks[0].replace(_RESULT_PLACEHOLDER, source)))
+        elif isinstance(statement, ast.Expr) and value is call:
+            name = self._choose_name()
+            self.splices.append((start, end, f"{name} = {source}{self._format_checks(checks, name, indent)}"))
+        else:
+            name = self._choose_name()
+            self.splices.append(
+                (start, start, f"{name} = {source}{self._format_checks(checks, name, indent)}\n{indent}")
+            )
+            self.splices.append((*self.module.get_span(call), name))
+
+    @staticmethod
+    def _format_checks(checks: list[str], name: str, indent: str) -> str:
+        return "".join(f"\n{indent}{check.replace(_RESULT_PLACEHOLDER, name)}" for check in checks)
+
+    def _choose_name(self) -> str:
+        """A name that the test does not use."""
+        used = {node.id for node in ast.walk(self.function) if isinstance(node, ast.Name)}
+        used |= {text.split(" = ")[0] for _, _, text in self.splices}
+        number, name = 1, "result"
+        while name in used:
+            number += 1
+            name = f"result_{number}"
+        return name
+
+
+def _join_names(pins: list[str]) -> str:
+    said = ["what it prints"] * any(".stdout" in pin for pin in pins)
+    return " and ".join([*said, *["what it changes"] * any(".cwd" in pin for pin in pins)])
+
+
+def _format_lines(rows: list[str], indent: str) -> str:
+    """Expected lines as a literal."""
+    if len(rows) == 1:
+        return source_edits.quote_string(rows[0])
+    return source_edits.format_literal("\n".join(rows), f'"""\n{indent}x\n{indent}"""', indent)
+
+
+def is_empty_check(check: ObservedCheck) -> bool:
+    """Whether it says no more than success: that, or what fits every text."""
+    if check.method in EXIT_CHECKS:
+        return check.method == "to_succeed" or check.args == [0]
+    if check.method == "to_contain":
+        return not any(check.args)
+    if check.method == "to_match":
+        return re.search(str(check.args[0]), "") is not None if check.args else False
+    if check.method == "to_match_lines":
+        return bool(check.args) and not is_specific(line_matching.split_expected(str(check.args[0])))
+    return False
+
+
+def _is_real_check(node: ast.stmt) -> bool:
+    """Whether a statement is a check of the test's own that can fail."""
+    if isinstance(node, ast.Assert):
+        return not _is_always_true(node.test)
+    names = [child.attr for child in ast.walk(node) if isinstance(child, ast.Attribute)]
+    if isinstance(node, (ast.With, ast.AsyncWith)) and "raises" in names:
+        return True
+    own = [
+        child.func.id for child in ast.walk(node) if isinstance(child, ast.Call) and isinstance(child.func, ast.Name)
+    ]
+    return any(name.startswith(("assert", "check", "verify")) for name in own)
+
+
+def _is_always_true(test: ast.expr) -> bool:
+    if isinstance(test, ast.Constant):
+        return bool(test.value)
+    if isinstance(test, ast.Name):
+        return True  # a result is always something
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+        return any(_is_always_true(value) for value in test.values)
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        other = test.comparators[0]
+        if isinstance(test.ops[0], ast.IsNot) and isinstance(other, ast.Constant) and other.value is None:
+            return True
+        return isinstance(test.ops[0], ast.Eq) and ast.dump(test.left) == ast.dump(other)
+    return False
+
+
+def _build_import(module: source_edits.PythonSource) -> list[source_edits.Splice]:
+    """`expect`, where the file does not have it."""
+    names = {
+        alias.asname or alias.name
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    if "expect" in names:
+        return []
+    for node in module.tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module == "mngr.e2e":
+            at = module.get_span(node.names[-1])[1] if hasattr(node.names[-1], "lineno") else module.get_span(node)[1]
+            return [(at, at, ", expect")]
+    heads = [node for node in module.tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    if heads:
+        at = module.get_span(heads[-1])[1]
+        return [(at, at, "\nfrom mngr.e2e import expect")]
+    return [(0, 0, "from mngr.e2e import expect\n")]

@@ -1,0 +1,183 @@
+"""The `docker` or `podman` program: how it is called, and what its complaints mean."""
+
+from __future__ import annotations
+
+import os
+
+from mngr.base import shell
+from mngr.base.errors import HostStopped, MngrError, TimedOut, Unreachable
+from mngr.host import scripts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from mngr.base.shell import ProcessResult
+
+CALL_TIMEOUT = 30.0  # seconds for what an engine does at once
+_UNREACHABLE_MESSAGES = (
+    "cannot connect to ",
+    "error during connect",
+    "unable to connect to ",
+    "unable to resolve docker endpoint",
+    "failed to resolve active destination",
+)
+_STOPPED_MESSAGES = ("is not running", "is paused", "container state improper")
+_GONE_MESSAGES = ("no such container", "no container with name or id")
+_NO_IMAGE_MESSAGES = ("no such image", "image not known")
+
+
+# End whoever has this variable.
+_KILL_SCRIPT = """
+for one in /proc/[0-9]*; do
+    if tr '\\0' '\\n' 2>/dev/null <"$one/environ" | grep -qxF -e "$1"; then kill -HUP "${one#/proc/}"; fi
+done
+"""
+
+
+class DockerCli:
+    """One engine, called by its own command-line program; every call has a time limit."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = list(words)
+
+    def run(self, *words: str, stdin: bytes = b"", timeout: float = CALL_TIMEOUT) -> ProcessResult:
+        """Run the program; raises Unreachable when the engine is not there."""
+        try:
+            result = shell.run([*self.words, *words], stdin=stdin, timeout=timeout)
+        except TimedOut:
+            raise Unreachable(
+                f"{self.words[0]} did not answer within {timeout:g}s", f"try: {shell.join(self.words)} info"
+            ) from None
+        if result.code and (away := self.find_unreachable_error(result.err.decode("utf-8", "replace"))):
+            raise away
+        return result
+
+    def run_checked(self, what: str, *words: str, stdin: bytes = b"", timeout: float = CALL_TIMEOUT) -> str:
+        """What it prints; MngrError says what could not be done, and why."""
+        result = self.run(*words, stdin=stdin, timeout=timeout)
+        if result.code:
+            raise MngrError(f"{what}: {parse_error(result.err)}", get_hint(parse_error(result.err)))
+        return result.text
+
+    def find_unreachable_error(self, said: str) -> Unreachable | None:
+        """The error for an engine that is not there; None when it is."""
+        lower = said.lower()
+        if "response from daemon" in lower:
+            return None
+        if "permission denied while trying to connect" in lower:
+            return Unreachable(f"{self.words[0]} may not be used by you", "join the group docker, or use podman")
+        line = next(
+            (line for line in said.splitlines() if any(word in line.lower() for word in _UNREACHABLE_MESSAGES)),
+            None,
+        )
+        if line is None:
+            return None
+        why = line.rpartition("stderr=")[2] if "stderr=" in line else line
+        hint = f"start it, or choose another in [providers]; try: {shell.join(self.words)} info"
+        return Unreachable(why.strip(), hint)
+
+
+class DockerWire:
+    """One container: a command is an `exec` as its user."""
+
+    def __init__(self, engine: DockerCli, provider: str, host: str, container: str, user: str, home: str) -> None:
+        self._engine = engine
+        self._provider = provider
+        self._host = host
+        self._container = container
+        variables = ("-e", f"HOME={home}", "-e", f"USER={'root' if user == '0:0' else 'agent'}")
+        self._as = ["-u", user, *variables]
+
+    def build_argv(self, program: str, *, terminal: bool = False, only: Sequence[str] | None = None) -> list[str]:
+        clean = [] if only is None else ["env", "-i", *only]
+        words = [*clean, "sh", "-c", scripts.escape_non_ascii(program)]
+        return self._build_attach(words) if terminal else self._build_exec(["-i"], words)
+
+    def _build_exec(self, shape: list[str], words: list[str]) -> list[str]:
+        return [*self._engine.words, "exec", *shape, *self._as, self._container, *words]
+
+    def _build_attach(self, words: list[str]) -> list[str]:
+        """With a terminal. When that goes, engines leave running what had it, so it is ended by what only it has."""
+        mark = f"MNGR_TERMINAL={os.urandom(8).hex()}"
+        # Keys that detach would be held back from the agent, and there is no way to have none.
+        shape = ["-i", "-t", "--detach-keys", "ctrl-\\,ctrl-@,ctrl-\\,ctrl-@", "-e", mark]
+        shape += ["-e", f"TERM={os.environ.get('TERM', 'xterm')}"]
+        end = self._build_exec([], ["sh", "-c", _KILL_SCRIPT, "end", mark])
+        line = f"trap : HUP TERM; {shell.join(self._build_exec(shape, words))}; code=$?"
+        return [
+            "sh",
+            "-c",
+            f"{line}; [ $code -eq 0 ] || {shell.join(end)} >/dev/null 2>&1 </dev/null; exit $code",
+        ]
+
+    def make_lost_error(self, said: str) -> Unreachable:
+        lower = said.lower()
+        if any(word in lower for word in _GONE_MESSAGES):
+            return Unreachable(
+                f"the container {self._host} is gone",
+                f"made anew from its volume: mngr start @{self._host}.{self._provider}",
+            )
+        if any(word in lower for word in _STOPPED_MESSAGES):
+            return HostStopped(self._provider, self._host)
+        if away := self._engine.find_unreachable_error(said):
+            return away
+        why = parse_error(said.encode()) if said else "the connection ended"
+        return Unreachable(f"{self._host}: {why}", "it may or may not have been done; see: mngr list")
+
+    def close(self) -> None:
+        pass
+
+
+def choose_cli(options: dict[str, Any]) -> DockerCli:
+    """The engine that the settings of a provider name."""
+    program = str(options.get("program") or "docker")
+    words = [program]
+    is_podman = program.rpartition("/")[2].startswith("podman")
+    if options.get("context"):
+        words += ["--connection" if is_podman else "--context", str(options["context"])]
+    if options.get("host"):
+        words += ["--url" if is_podman else "--host", str(options["host"])]
+    return DockerCli(words)
+
+
+def is_container_gone(result: ProcessResult) -> bool:
+    """Whether it failed because there is no such container."""
+    return _has_message(result, _GONE_MESSAGES)
+
+
+def is_container_stopped(result: ProcessResult) -> bool:
+    """Whether it failed because the container does not run."""
+    return _has_message(result, _STOPPED_MESSAGES)
+
+
+def is_image_missing(result: ProcessResult) -> bool:
+    """Whether it failed because the image is not here."""
+    return _has_message(result, _NO_IMAGE_MESSAGES)
+
+
+def _has_message(result: ProcessResult, words: tuple[str, ...]) -> bool:
+    said = result.err.decode("utf-8", "replace").lower()
+    return result.code != 0 and any(word in said for word in words)
+
+
+def parse_error(err: bytes) -> str:
+    """What an engine says is wrong, without its preface."""
+    lines = [line.strip() for line in err.decode("utf-8", "replace").splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith(("Run '", "See '", "WARNING:", "time="))]
+    said = lines[-1] if lines else "it does not say why"
+    for preface in ("docker: ", "Error response from daemon: ", "Error: "):
+        said = said.removeprefix(preface)
+    return said
+
+
+def get_hint(said: str) -> str:
+    """The next step after a complaint."""
+    if "docker-init" in said or "catatonit" in said:
+        return "the engine needs its init program: apt-get install tini (docker) or catatonit (podman)"
+    if "network" in said.lower():
+        return "see the networks there are: docker network ls; choose with the setting `network`"
+    if "no space left" in said.lower():
+        return "make room, for example: docker system df"
+    return "check the settings of the provider: mngr config list"

@@ -1,0 +1,111 @@
+"""Where the checks make their agents, and the client they do it with."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mngr.testkit.contract.program import MngrProgram, clean_up, new_env, new_repo
+
+SLEEP_COMMAND = ("--", "sleep", "1000")
+
+
+def _cut_not_implemented() -> None:
+    raise NotImplementedError("a place that LossContract runs against has cut and mend")
+
+
+@dataclass(frozen=True)
+class ProviderUnderTest:
+    """A host of the provider under test, and what mngr needs to reach it."""
+
+    provider: str
+    host: str | None = None  # None: every check begins with a new host, NAME@.PROVIDER
+    env: Mapping[str, str] = field(default_factory=dict)  # for mngr; a setting is MNGR__PROVIDERS__NAME__KEY
+    is_local: bool = False  # paths of this machine are paths of the host
+    cut_connections: Callable[[], None] = (
+        _cut_not_implemented  # lose every connection to the host, and let no new one through
+    )
+    restore_connections: Callable[[], None] = _cut_not_implemented  # let them through again
+
+
+@dataclass
+class Client(MngrProgram):
+    """mngr on one machine, with agents at the place."""
+
+    place: ProviderUnderTest = field(default_factory=lambda: ProviderUnderTest("local", "local", is_local=True))
+    host: str | None = None
+
+    def build_address(self, name: str) -> str:
+        """The address of a new agent."""
+        return f"{name}@{self.host or ''}.{self.place.provider}"
+
+    def build_host_source(self, path: str) -> str:
+        """What `--from` calls a directory of the host."""
+        return path if self.place.is_local else f"@{self.host}.{self.place.provider}:{path}"
+
+    def create(self, name: str, *words: str, **more: Any) -> dict[str, Any]:
+        """Make an agent at the place; what `create` says of it."""
+        (agent,) = self.run_json("create", self.build_address(name), *words, **more)["agents"]
+        self.host = str(agent["host"])
+        return dict(agent)
+
+    def run_script(self, name: str, script: str, *args: str, data: bytes | None = None) -> str:
+        """What a script prints that runs in the agent's work dir; it must succeed."""
+        done = self.run_bytes("exec", name, "--", "sh", "-ec", script, "sh", *args, data=data)
+        if done.returncode:
+            pytest.fail(f"exec {name}: {script}\nexit {done.returncode}\n{done.stderr.decode()}")
+        return done.stdout.decode("utf-8", "surrogateescape")
+
+    def commit(self, name: str, path: str, text: str = "more\n") -> str:
+        """Have the agent commit a file; the commit."""
+        script = (
+            'printf %s "$2" >"$1"; git add -A; '
+            'git -c user.name=Agent -c user.email=agent@example.invalid commit -q -m "change $1"; git rev-parse HEAD'
+        )
+        return self.run_script(name, script, path, text).strip()
+
+    def get_only_row(self, *words: str, **more: Any) -> dict[str, Any]:
+        """The one result of a command."""
+        (found,) = self.run_json(*words, **more)["results"]
+        return dict(found)
+
+
+class ContractChecks:
+    """What all checks start from. A provider's test class brings `place`."""
+
+    @pytest.fixture
+    def place(self) -> ProviderUnderTest:
+        """To be overridden; what follows its `yield` cleans up on the host, when `tmp_path` is gone already."""
+        raise NotImplementedError("a provider's test class has a fixture `place`")
+
+    @pytest.fixture
+    def client(self, tmp_path: Path, place: ProviderUnderTest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+        """mngr with a home and a repository of its own."""
+        yield new_client(tmp_path, place, monkeypatch)
+        clean_up(tmp_path)
+
+    @pytest.fixture
+    def other(self, tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
+        """A second user on a machine of his own: another home, another repository, the same host."""
+        root = tmp_path / "other"
+        root.mkdir()
+        return replace(new_client(root, client.place, monkeypatch), host=client.host)
+
+
+def new_client(root: Path, place: ProviderUnderTest, monkeypatch: pytest.MonkeyPatch) -> Client:
+    """A client whose files are below a directory."""
+    env = {**new_env(root), **place.env}
+    repo = new_repo(root, env, monkeypatch)
+    return Client(repo, Path(env["MNGR_HOME"]), env, place=place, host=place.host)
+
+
+def run_concurrently(*calls: tuple[MngrProgram, tuple[str, ...]]) -> list[subprocess.CompletedProcess[bytes]]:
+    """Run commands at the same time; how each ended, in order."""
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(lambda call: call[0].run_bytes(*call[1]), calls))

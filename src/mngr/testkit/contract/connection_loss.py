@@ -1,0 +1,263 @@
+"""The connection to the host is lost in the middle of something: nothing twice, nothing lost, and the truth afterwards."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mngr.testkit.contract.client import SLEEP_COMMAND, Client, ContractChecks
+from mngr.testkit.contract.lifecycle import INSPECT_SCRIPT, WORK_SCRIPT
+from mngr.testkit.contract.program import (
+    BIN_DIR,
+    IS_FULL_SCALE,
+    BackgroundProgram,
+    ProgramResult,
+    commit_file,
+    list_refs,
+    run_git,
+)
+from mngr.testkit.contract.terminal import PtyTerminal
+
+# When to cut, as a part of what the same takes undisturbed. In full: 50 times, in five operations.
+AT_MOMENTS = pytest.mark.parametrize("moment", [n / 100 for n in range(5, 100, 10)] if IS_FULL_SCALE else [0.5])
+LARGE_OUTPUT_COMMAND = "head -c 3000000 /dev/urandom"
+
+
+class LossContract(ContractChecks):
+    """For places with `cut` and `mend`."""
+
+    @pytest.fixture(autouse=True)
+    def restore_connection(self, client: Client) -> Iterator[None]:
+        """The place as it was, also after a check that failed, while its files are still there."""
+        yield
+        client.place.restore_connections()
+
+    def test_list_shows_agents_of_an_unreachable_host(self, client: Client) -> None:
+        client.create("foo", "--label", "team=red", *SLEEP_COMMAND)
+        client("create", "here", *SLEEP_COMMAND)
+        before = client.get_agent("foo")
+        client.create("unseen", *SLEEP_COMMAND)  # no list has shown it yet
+        client.place.cut_connections()
+        shown = client.run_json("list")
+        assert [(row["host"], row["provider"]) for row in shown["errors"]] == [(client.host, client.place.provider)]
+        states = {agent["name"]: agent["state"] for agent in shown["agents"]}
+        assert states == {"foo": "UNKNOWN", "unseen": "UNKNOWN", "here": "RUNNING"}
+        after = next(agent for agent in shown["agents"] if agent["name"] == "foo")
+        same = ("id", "host", "provider", "branch", "work_dir", "labels", "project", "kind")
+        assert {key: after[key] for key in same} == {key: before[key] for key in same}
+        (row,) = [r for r in client.run_json("list", "--hosts")["hosts"] if r["host"] == client.host]
+        assert row["state"] == "UNKNOWN" and row["error"]
+        for words in (
+            ("exec", "foo", "--", "true"), ("message", "foo", "-m", "x"), ("capture", "foo"), ("pull", "foo"), ("push", "foo"),
+            ("pull", "foo:README.md", "got"), ("push", "README.md", "foo:x"), ("diff", "foo"), ("events", "foo"),
+            ("stop", "foo"), ("start", "foo"), ("destroy", "--force", "foo"), ("clone", "foo", "bar"),
+            ("snapshot", "create", "foo", "kept"), ("label", "foo", "a=b"), ("rename", "foo", "bar"), ("limit", "foo", "--idle", "1h"),
+            ("create", client.build_address("new"), *SLEEP_COMMAND),
+        ):  # fmt: skip
+            ran = client(*words, code=6)
+            assert ran.err.startswith("Error: ") and "there is no agent" not in ran.err
+        assert client("exec", "here", "--", "echo", "fine").out == "fine\n"
+        assert not (client.repo / "got").exists()
+        client.place.restore_connections()
+        assert client.get_agent("foo") == {**before, "activity_at": client.get_agent("foo")["activity_at"]}
+        assert sorted(agent["name"] for agent in client.list_agents()) == ["foo", "here", "unseen"]
+        assert client.run_json("list")["errors"] == client.run_json("gc", "--dry-run")["results"] == []
+
+    @AT_MOMENTS
+    def test_create_survives_connection_loss(self, client: Client, moment: float) -> None:
+        took = measure_seconds(client, "create", client.build_address("first"), *SLEEP_COMMAND)
+        client.host = client.get_agent("first")["host"]
+        ended = run_and_cut(
+            client, moment * took, "--format", "json", "create", client.build_address("foo"), *SLEEP_COMMAND
+        )
+        assert ended.code in (0, 6)
+        check_listed_unreachable(client, "first")
+        client.place.restore_connections()
+        client("gc")
+        found = [agent for agent in client.list_agents() if agent["name"] == "foo"]
+        assert len(found) <= 1
+        if ended.code == 0:
+            assert [agent["id"] for agent in found] == [ended.parse_json()["agents"][0]["id"]]
+        if not found:
+            found = [client.create("foo", *SLEEP_COMMAND)]
+        assert found[0]["state"] == "RUNNING"
+        assert client.run_script("foo", 'printf %s "$MNGR_AGENT_ID"; git status --porcelain') == found[0]["id"]
+        assert sorted(agent["name"] for agent in client.list_agents()) == ["first", "foo"]
+        assert client.run_json("gc", "--dry-run")["results"] == []
+        assert set(list_refs(client.repo)) <= {
+            "refs/heads/main",
+            "refs/heads/mngr/first",
+            "refs/heads/mngr/foo",
+        }
+
+    @AT_MOMENTS
+    def test_pull_survives_connection_loss(self, client: Client, moment: float) -> None:
+        client.create("foo", "--transfer", "mirror", *SLEEP_COMMAND)
+        client.run_script("foo", f'{LARGE_OUTPUT_COMMAND} >big.bin; cp big.bin "$MNGR_OUTPUT_DIR"')
+        old = client.commit("foo", "one.txt")
+        took = measure_seconds(client, "pull", "foo")
+        client.run_script("foo", f'{LARGE_OUTPUT_COMMAND} >big.bin; cp big.bin "$MNGR_OUTPUT_DIR"')
+        new = client.commit("foo", "two.txt")
+        ended = run_and_cut(client, moment * took, "pull", "foo")
+        assert ended.code in (0, 6)
+        check_listed_unreachable(client, "foo")
+        assert list_refs(client.repo)["refs/heads/mngr/foo"] in ([new] if ended.code == 0 else [old, new])
+        assert set(list_refs(client.repo)) == {"refs/heads/main", "refs/heads/mngr/foo"}
+        run_git(client.repo, "fsck", "--strict")
+        client.place.restore_connections()
+        client("pull", "foo")
+        assert list_refs(client.repo)["refs/heads/mngr/foo"] == new
+        output = run_git(client.repo, "hash-object", ".mngr/outputs/foo/big.bin")
+        assert output == client.run_script("foo", "git hash-object big.bin").strip()
+        assert [path for path in client.repo.rglob("*.lock") if path.name != "mngr.base.lock"] == []
+
+    @AT_MOMENTS
+    def test_push_survives_connection_loss(self, client: Client, moment: float) -> None:
+        client.create("foo", "--transfer", "mirror", *SLEEP_COMMAND)
+        write_large_file(client.repo)
+        old = commit_file(client.repo, "one.txt")
+        took = measure_seconds(client, "push", "foo")
+        write_large_file(client.repo)
+        new = commit_file(client.repo, "two.txt")
+        ended = run_and_cut(client, moment * took, "push", "foo")
+        assert ended.code in (0, 6)
+        check_listed_unreachable(client, "foo")
+        client.place.restore_connections()
+        look = "git rev-parse mngr/foo; git status --porcelain; git for-each-ref --format='%(refname)' refs/heads"
+        at, *rest = client.run_script("foo", look).split()
+        assert at in ([new] if ended.code == 0 else [old, new])
+        assert rest == ["refs/heads/main", "refs/heads/mngr/foo"]
+        client("push", "foo")
+        look = "git rev-parse HEAD; git status --porcelain; git for-each-ref --format='%(refname)' refs/mngr; git fsck --strict 2>&1"
+        assert client.run_script("foo", look).split() == [new]
+
+    @AT_MOMENTS
+    def test_file_copy_survives_connection_loss(self, client: Client, moment: float, tmp_path: Path) -> None:
+        client.create("foo", *SLEEP_COMMAND)
+        write_large_file(tmp_path)
+        took = measure_seconds(client, "push", str(tmp_path / "big.bin"), "foo:first.bin")
+        old = run_git(tmp_path, "hash-object", "big.bin")
+        ended = run_and_cut(client, moment * took, "push", str(tmp_path / "big.bin"), "foo:second.bin")
+        assert ended.code in (0, 6)
+        client.place.restore_connections()
+        there = client.run_script("foo", "test ! -e second.bin || git hash-object second.bin").strip()
+        assert there in ([old] if ended.code == 0 else ["", old])
+        took = measure_seconds(client, "pull", "foo:first.bin", str(tmp_path / "back.bin"))
+        client.run_script("foo", f"{LARGE_OUTPUT_COMMAND} >first.bin")
+        ended = run_and_cut(client, moment * took, "pull", "foo:first.bin", str(tmp_path / "back.bin"))
+        assert ended.code in (0, 6)
+        client.place.restore_connections()
+        new = client.run_script("foo", "git hash-object first.bin").strip()
+        assert run_git(tmp_path, "hash-object", "back.bin") in ([new] if ended.code == 0 else [old, new])
+        assert list(tmp_path.glob(".mngr-*")) == []
+
+    @AT_MOMENTS
+    def test_message_arrives_at_most_once(self, client: Client, moment: float) -> None:
+        client.create("foo", "player")
+        took = measure_seconds(client, "message", "foo", "-m", "before")
+        ended = run_and_cut(client, moment * took, "message", "foo", "-m", "one\ntwo")
+        assert ended.code in (0, 5, 6)
+        check_listed_unreachable(client, "foo")
+        client.place.restore_connections()
+        client("message", "foo", "-m", "after", "--wait")
+        said = [row["text"] for row in client.run_json("transcript", "foo")["transcript"] if row["role"] == "user"]
+        sent = ["before", "one\ntwo", "after"]
+        assert said in ([sent] if ended.code == 0 else [sent, ["before", "after"]])
+
+    def test_exec_reports_connection_loss(self, client: Client) -> None:
+        client.create("foo", *SLEEP_COMMAND)
+        script = "echo ran >>log; echo begun; sleep 2; echo on >>log"
+        with BackgroundProgram(client, "exec", "foo", "--", "sh", "-c", script) as process:
+            assert process.read_line() == "begun"
+            client.place.cut_connections()
+            ended = process.wait_for_end()
+        assert ended.code == 255 and ended.err.startswith("Error: ")
+        client("exec", "foo", "--", "sh", "-c", script, code=6)
+        client.place.restore_connections()
+        assert client.run_script("foo", "cat log").split()[:1] == ["ran"]
+        assert client.run_script("foo", "grep -c ran log").strip() == "1"
+
+    @AT_MOMENTS
+    def test_destroy_survives_connection_loss(self, client: Client, moment: float) -> None:
+        client.create("other", *SLEEP_COMMAND)
+        client.create("foo", "player", "-m", "hello")
+        client("wait", "foo")
+        client.run_script("other", WORK_SCRIPT)
+        client.run_script("foo", WORK_SCRIPT)
+        before, agent = client.run_script("foo", INSPECT_SCRIPT), client.get_agent("foo")
+        took = measure_seconds(client, "destroy", "--force", "other")
+        ended = run_and_cut(client, moment * took, "destroy", "--force", "foo")
+        assert ended.code in (0, 6)
+        client.place.restore_connections()
+        here = [a["id"] for a in client.list_agents()]
+        graves = [grave["id"] for grave in client.run_json("undestroy", "--list")["graves"] if grave["name"] == "foo"]
+        assert agent["id"] in here + graves and here in ([], [agent["id"]])
+        if here:
+            client("destroy", "--force", "foo")
+        assert client.list_agents() == []
+        client("undestroy", "foo")
+        assert client.run_script("foo", INSPECT_SCRIPT) == before
+        client("start", "foo")
+        assert [row["text"] for row in client.run_json("transcript", "foo")["transcript"]] == [
+            "hello",
+            "ok: hello",
+        ]
+        assert [a["id"] for a in client.list_agents()] == [agent["id"]]
+        assert client.run_json("gc", "--dry-run")["results"] == []
+
+    def test_following_commands_end_with_a_reason(self, client: Client) -> None:
+        client.create("foo", *SLEEP_COMMAND)
+        argv = [str(BIN_DIR / "mngr"), "connect", "foo"]
+        with (
+            BackgroundProgram(client, "events", "foo", "--follow", "--format", "{type}") as events,
+            BackgroundProgram(client, "wait", "foo", "--state", "DONE") as wait,
+            PtyTerminal(argv, client.repo, client.env) as terminal,
+        ):
+            assert events.read_line() == "created"
+            terminal.wait_for_text("detach:")
+            client.place.cut_connections()
+            assert (events.wait_for_end().code, wait.wait_for_end().code) == (6, 6)
+            assert terminal.wait_for_exit() != 0
+        client.place.restore_connections()
+        assert client.get_agent("foo")["state"] == "RUNNING"
+
+
+def measure_seconds(client: Client, *words: str) -> float:
+    """How many seconds a command takes."""
+    began = time.monotonic()
+    client(*words)
+    return time.monotonic() - began
+
+
+def run_and_cut(client: Client, seconds: float, *words: str) -> ProgramResult:
+    """Start a command, cut the connection so many seconds later, and wait until the command ends."""
+    client("list")  # so that it is known what is there
+    with BackgroundProgram(client, *words) as process:
+        try:
+            process.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            pass
+        client.place.cut_connections()
+        ended = process.wait_for_end()
+    assert "Traceback" not in ended.err and (ended.code == 0 or "error" in ended.err.lower()), ended
+    return ended
+
+
+def check_listed_unreachable(client: Client, *names: str) -> None:
+    """`list` says what it knew, and that it does not know more."""
+    shown: dict[str, Any] = client.run_json("list")
+    assert [row["host"] for row in shown["errors"]] == [client.host]
+    states = {agent["name"]: agent["state"] for agent in shown["agents"]}
+    assert {name: states.get(name) for name in names} == dict.fromkeys(names, "UNKNOWN")
+
+
+def write_large_file(where: Path) -> None:
+    """A file that takes a while to send."""
+    (where / "big.bin").write_bytes(
+        subprocess.run(LARGE_OUTPUT_COMMAND.split(), capture_output=True, check=True).stdout
+    )

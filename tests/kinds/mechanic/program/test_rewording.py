@@ -1,0 +1,118 @@
+"""What may be said in other words, and what may not: a test is never made to fit another value or the contrary."""
+
+from __future__ import annotations
+
+import pytest
+
+from mngr.e2e import line_matching
+from mngr.kinds.mechanic.program.rewording import (
+    FixedWords,
+    RewordingDoubt,
+    find_renamed_option,
+    find_rewording,
+    rename_option,
+    reword_lines,
+)
+
+SAID = "added rice to the pantry was wrote this file ITEM a bag milk kept at noon heading red".split()
+HELD = FixedWords.collect(
+    ["shop add rice --to top"],
+    ["# put something in\nshop add rice --to top", "It is kept in a box."],
+    SAID.__contains__,
+)
+
+
+@pytest.mark.parametrize(
+    ("expected", "shown", "found"),
+    [
+        ("added rice to the larder", "ok\nadded rice to the pantry\n", "added rice to the pantry"),
+        ("Added rice.", "Added: rice\n", "Added: rice"),
+        ("rice added", "rice was added\n", "rice was added"),
+        ("wrote the file", "now: wrote this file (3 kB)\n", "wrote this file"),
+        (" the larder", "to the pantry\n", None),
+    ],
+)
+def test_one_close_match(expected: str, shown: str, found: str | None) -> None:
+    made = find_rewording(expected, shown, HELD)
+    assert isinstance(made, RewordingDoubt) if found is None else made == found
+
+
+@pytest.mark.parametrize(
+    ("expected", "shown", "why"),
+    [
+        ("2 things added", "3 things added\n", "'2' is a value"),
+        ("added rice to the shop", "added rice to the shop2\n", "'shop2' is a value"),
+        ("rice was added", "rice was not added\n", "'not' may turn"),
+        ("all things added", "some things added\n", "may turn"),
+        ("the next is rice", "the next is milk\n", "'rice' stands in a command"),
+        ("the next is milk", "the next is rice\n", "'rice' is what a command was given"),
+        ("rice is in a box now", "rice is in a bag now\n", "'box' stands in"),
+        ("rice is on the shelf", "rice was on the shelf\nrice is on a shelf\n", "several lines"),
+        ("added rice to the larder", "gone\n", "nothing that is printed"),
+        ("added rice to the larder", "", "nothing that is printed"),
+        ("the light is red now", "the light is on now\n", "can still say 'red'"),
+        ("the light is green now", "the light is blue now\n", "where 'blue' comes from"),
+        ("wrote it to a.txt", "wrote it to b.txt\n", "'a.txt' is a value"),
+        ("wrote it > here", "wrote it < here\n", "a sign in it"),
+        ("one\ntwo", "one\ntwe\n", "several lines"),
+        ("added rice to the larder", "added rice to\n", "nothing that is printed"),  # not with fewer words
+    ],
+)
+def test_what_needs_thought(expected: str, shown: str, why: str) -> None:
+    made = find_rewording(expected, shown, HELD)
+    assert isinstance(made, RewordingDoubt) and why in made.reason, made
+
+
+def again(expected: str, shown: str) -> list[str] | RewordingDoubt:
+    rows = line_matching.split_expected(expected)
+    return reword_lines(
+        rows,
+        shown,
+        HELD,
+        line_matching.match_lines(rows, line_matching.split_output(shown), {}, line_matching.PATTERNS),
+    )
+
+
+def test_lines() -> None:
+    assert again("NAME  SHELF\n...\nrice  [NUMBER]", "ITEM  SHELF\njam  1\nrice  3\n") == [
+        "ITEM  SHELF", "...", "rice  [NUMBER]",
+    ]  # fmt: skip
+    assert again("the heading\nx", "the heading...\nx\n") == [r"the heading\...", "x"]
+
+
+@pytest.mark.parametrize(
+    ("expected", "shown", "why"),
+    [
+        ("a\nb", "b\na\n", "in another order"),
+        ("one row\ntwo rows", "one row\n", "lines are missing"),
+        ("one row", "one row\nand more\n", "more lines than before"),
+        ("at [TIME] sharp", "at noon sharp\n", "stands for more than one text"),
+        ("rice  3", "rice  4\n", "is a value"),
+    ],
+)
+def test_lines_that_need_thought(expected: str, shown: str, why: str) -> None:
+    made = again(expected, shown)
+    assert isinstance(made, RewordingDoubt) and why in made.reason, made
+
+
+@pytest.mark.parametrize(
+    ("command", "said", "pair"),
+    [
+        ("x ls --order a", "x ls: there is no option --order; did you mean --sort?", ("--order", "--sort")),
+        ("x ls --order a", "Error: No such option: --order Did you mean --sort?", ("--order", "--sort")),
+        ("x --order", "error: unexpected argument '--order' found\n\n  tip: a similar argument exists: '--sort'", ("--order", "--sort")),
+        ("x --order=a", "warning: --order is deprecated, use --sort instead", ("--order", "--sort")),
+        ("x --order", "No such option: --order\nTry 'x --help' for help.", None),
+        ("x --order", "usage: x [--sort] [--order-by]\nx: error: unrecognized arguments: --order", None),
+        ("x --order", "unknown option --order (did you mean --sort or --by?)", None),
+        ("x --order", "use --sort together with --order", None),
+        ("x --all", "cannot open file", None),
+    ],
+)  # fmt: skip
+def test_an_option_that_the_program_suggests(command: str, said: str, pair: tuple[str, str] | None) -> None:
+    assert find_renamed_option(command, said) == pair
+
+
+def test_only_that_option_is_renamed() -> None:
+    text = "x --order a --order-by b --order=c --no--order"
+    assert rename_option(text, "--order", "--sort") == "x --sort a --order-by b --sort=c --no--order"

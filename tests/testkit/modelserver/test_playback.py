@@ -1,0 +1,178 @@
+"""Which step answers which request."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from mngr.base.errors import UsageError
+from mngr.testkit.modelserver import ModelServer
+from tests.testkit.modelserver.client import APIS, ask, get, hear, post, request
+
+
+def said(server: ModelServer, text: str = "hi", **more: object) -> str:
+    return hear("anthropic", ask(server, text, **more), stream=False).text  # type: ignore[arg-type]
+
+
+def test_every_session_plays_the_script_from_its_first_step() -> None:
+    with ModelServer([{"text": "one"}, {"text": "two"}]) as server:
+        assert [said(server, session=name) for name in ("a", "a", "b", "a", "b")] == [
+            "one",
+            "two",
+            "one",
+            "ok",
+            "two",
+        ]
+        assert (server.count_requests("a"), server.count_requests("b"), server.count_requests("c")) == (
+            [1, 1],
+            [1, 1],
+            [0, 0],
+        )
+
+
+def test_a_session_can_have_steps_of_its_own() -> None:
+    script = {"sessions": {"a": [{"text": "mine"}]}, "steps": [{"text": "anybody's"}]}
+    with ModelServer(json.dumps(script)) as server:
+        assert (said(server, session="a"), said(server, session="b")) == ("mine", "anybody's")
+        server.set_script("a", [{"text": "new"}])
+        assert said(server, session="a") == "new"
+        server.reset("a")
+        assert said(server, session="a") == "mine"
+        with pytest.raises(UsageError, match="step 1"):
+            server.set_script("a", [{"test": "new"}])
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_script_in_the_prompt_goes_by_the_answers_since(api: str) -> None:
+    prompt = 'please <fake>[{"text": "one"},\n  {"text": "two"}]</fake> now'
+    with ModelServer([{"text": "not this"}]) as server:
+        for _ in range(2):  # asked again, it says the same
+            for turns, text in (
+                ([], "one"),
+                ([("assistant", "one"), ("user", "and?")], "two"),
+                ([("assistant", "one"), ("user", "and?"), ("assistant", "two"), ("user", "and?")], "ok"),
+            ):
+                assert hear(api, ask(server, prompt, api=api, turns=turns), stream=False).text == text
+        later = [("assistant", "one"), ("user", '<fake>[{"text": "another"}]</fake>')]
+        assert hear(api, ask(server, prompt, api=api, turns=later), stream=False).text == "another"
+        assert server.count_requests("foo") == [0]
+
+
+def test_parts_of_one_answer_count_once() -> None:
+    path, body = request(
+        "responses", [("user", '<fake>[{"text": "one"}, {"text": "two"}]</fake>')], {"exec": {}}, False
+    )
+    body["input"] += [
+        {"type": "reasoning", "summary": []},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "one"}]},
+        {"type": "function_call", "name": "exec", "arguments": "{}"},
+        {"type": "function_call_output", "output": "<fake>[]</fake>"},
+    ]
+    with ModelServer() as server:
+        assert hear("responses", post(server, path, body), stream=False).text == "two"
+
+
+def test_a_prompt_can_name_a_script() -> None:
+    with ModelServer({"named": {"greet": [{"text": "good morning"}]}}) as server:
+        assert said(server, "do fake-script:greet please") == "good morning"
+        server.set_named_script("greet", [{"text": "good evening"}])
+        assert said(server, "do fake-script:greet please") == "good evening"
+        answer = ask(server, "do fake-script:nothing")
+        assert answer.status == 400 and "no script named 'nothing'" in answer.json()["error"]["message"]
+
+
+def test_a_quoted_script_in_the_prompt_is_read_too() -> None:
+    with ModelServer() as server:
+        assert said(server, r'"<fake>[{\"text\": \"quoted\"}]</fake>"') == "quoted"
+
+
+@pytest.mark.parametrize("script", ["[", '[{"txt": "a"}]', '{"text": "a"}', '[{"fail": {}}]', "[" * 5000])
+@pytest.mark.parametrize("api", APIS)
+def test_a_bad_script_in_the_prompt_is_told(api: str, script: str) -> None:
+    with ModelServer() as server:
+        answer = ask(server, f"<fake>{script}</fake>", api=api)
+        assert answer.status == 400
+        assert "the script in the prompt: " in answer.json()["error"]["message"]
+        assert [row["status"] for row in server.list_requests()] == [400]
+
+
+def test_a_program_asks_for_itself_and_no_step_is_used_up() -> None:
+    with ModelServer([{"text": "the step"}]) as server:
+        assert said(server, tools={}, system="Write a title for this conversation") == "ok"
+        assert said(server, "Generate a concise title: <fake>[]</fake>", tools={}) == "ok"
+        assert said(server, max_tokens=1) == "ok"
+        assert said(server, tools={}) == "ok"
+        schema = {
+            "properties": {
+                "isNew": {"type": "boolean"},
+                "title": {"type": ["string", "null"]},
+                "n": {"type": "integer"},
+            }
+        }
+        text = said(server, tools={}, output_config={"format": {"type": "json_schema", "schema": schema}})
+        assert json.loads(text) == {"isNew": False, "title": "ok", "n": 1}
+        assert {row["source"] for row in server.list_requests()} == {"aside"}
+        assert said(server) == "the step"
+
+
+def test_a_program_without_tools_uses_steps_when_told_so() -> None:
+    with ModelServer({"steps": [{"text": "one"}], "match": "all"}) as server:
+        assert said(server, tools={}) == "one"
+        server.set_script("foo", [{"text": "two"}])
+        assert said(server, tools={}) == "ok"
+        server.set_script("foo", [{"text": "three"}], match="all")
+        assert said(server, tools={}) == "three"
+    with ModelServer() as server:
+        assert said(server, '<fake>[{"text": "inline"}]</fake>', tools={}) == "inline"
+
+
+def test_twenty_at_once_each_get_their_own_in_order() -> None:
+    steps = [{"text": f"step {n}"} for n in range(10)]
+    heard: dict[str, list[str]] = {}
+    with ModelServer(steps) as server:
+
+        def client(name: str) -> None:
+            heard[name] = [said(server, session=name) for _ in steps]
+
+        threads = [threading.Thread(target=client, args=(f"agent-{n}",)) for n in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert heard == {f"agent-{n}": [step["text"] for step in steps] for n in range(20)}
+        assert len(server.list_requests()) == 200
+        assert sorted(row["n"] for row in server.list_requests()) == list(range(200))
+
+
+def test_requests_of_one_session_at_once_use_each_step_once() -> None:
+    steps = [{"text": f"step {n}", "delay": 0.01} for n in range(20)]
+    heard: list[str] = []
+    with ModelServer(steps) as server:
+        threads = [threading.Thread(target=lambda: heard.append(said(server))) for _ in steps]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(heard) == sorted(f"step {n}" for n in range(20))
+
+
+def test_control_over_http(tmp_path: Path) -> None:
+    with ModelServer() as server:
+        assert post(server, "/_script", {"session": "foo", "steps": [{"text": "one"}, {"text": "two"}]}).status == 200
+        assert post(server, "/_named", {"name": "n", "steps": [{"text": "three"}]}).status == 200
+        assert (said(server), said(server, "fake-script:n")) == ("one", "three")
+        assert get(server, "/_asked?session=foo").json() == {"asked": [1, 0]}
+        rows = get(server, "/_log?session=foo&since=1").json()["requests"]
+        assert [(row["n"], row["source"]) for row in rows] == [(1, "named")]
+        assert get(server, "/_health").json() == {"ok": True, "requests": 2, "trouble": None}
+        wrong = post(server, "/_script", {"session": "foo", "steps": [{"text": "one"}, {"txt": "two"}]})
+        assert wrong.status == 400 and "step 2: there is no 'txt'" in wrong.json()["error"]["message"]
+        assert post(server, "/_script", {"session": 3, "steps": []}).status == 400
+        assert said(server) == "two"
+        assert post(server, "/_reset", {"session": "foo"}).status == 200
+        assert (said(server), get(server, "/_asked?session=foo").json()) == ("ok", {"asked": []})
+        assert post(server, "/_reset", {}).status == 200
+        assert server.list_requests() == []

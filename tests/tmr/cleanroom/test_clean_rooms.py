@@ -1,0 +1,352 @@
+"""Rooms and what runs in them: clean each time, nothing left behind, every end of a test told apart."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mngr import Fleet
+from mngr.base.errors import MngrError
+from mngr.tmr.cleanroom.clean_rooms import CleanRoomPool
+from mngr.tmr.cleanroom.sandbox import CleanRoomSandbox
+from mngr.tmr.cleanroom.test_run import TestRun, run_test
+from mngr.tmr.prepare import code_under_test
+from mngr.tmr.prepare.code_under_test import map_locations
+from mngr.tmr.prepare.collect import collect_tests
+from tests.conftest import BIN_DIR, wait_for
+from tests.support.hosts.sshd import Farm
+from tests.tmr.world import BARE, PYTEST, World, new_world
+
+FILES = {
+    "tally/__init__.py": """
+        def add(a, b):
+            return a + b
+
+
+        def load(table, name):
+            return table[name]
+        """,
+    "tests/test_tally.py": '''
+        import os
+        import subprocess
+        import sys
+        import time
+
+        import pytest
+        from pytest import mark
+
+        from tally import add, load
+
+
+        def test_adds():
+            """Adds two numbers.
+
+            Tutorial block:
+                tally add 1 2
+            """
+            assert add(1, 2) == 3
+
+
+        @pytest.mark.parametrize("n", [1, "a b", "it's"])
+        @pytest.mark.slow_one
+        def test_times(n):
+            assert add(n, n) == n * 2
+
+
+        class TestTable:
+            def test_load(self):
+                print("looking")
+                load({}, "x")
+
+
+        @pytest.fixture
+        def broken():
+            raise RuntimeError("no database")
+
+
+        def test_fixture(broken):
+            pass
+
+
+        @mark.skipif(True, reason="not here")
+        def test_skipped():
+            pass
+
+
+        @mark.xfail(reason="known")
+        def test_expected():
+            assert False
+
+
+        def test_hangs():
+            time.sleep(600)
+
+
+        def test_dies():
+            os._exit(0)
+
+
+        def test_leaves():
+            line = "import os, time; os.setsid(); open('pid.log', 'w').write(str(os.getpid())); time.sleep(600)"
+            subprocess.Popen([sys.executable, "-c", line])
+            while not os.path.exists("pid.log") or not open("pid.log").read():
+                time.sleep(0.01)
+            os.rename("pid.log", os.path.expanduser("~/pid"))
+
+
+        def test_is_clean():
+            assert sorted(os.listdir(".")) == [".git", ".gitignore", "README.md", *FILES]
+            assert "MNGR_PROBE" not in "".join(os.environ) and "PYTHONPATH" not in os.environ
+            open("dirt", "w").close()
+            open("dirt.log", "w").close()
+            open("README.md", "w").close()
+
+
+        FILES = ["notes.txt", "pytest.ini", "src", "tally", "tests"]
+        ''',
+    "pytest.ini": "[pytest]\nmarkers = slow_one\naddopts = -p no:cacheprovider\n",
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with new_world(tmp_path_factory.mktemp("rooms"), FILES) as made:
+        yield made
+
+
+def test_collected_is_what_pytest_has(world: World) -> None:
+    found = world.collected
+    assert found.errors == []
+    assert [test.name for test in found.tests][:3] == ["test_adds", "test_times", "test_load"]
+    adds, times, load = found.tests[:3]
+    assert (adds.id, adds.path, adds.line) == ("tests/test_tally.py::test_adds", "tests/test_tally.py", 13)
+    assert adds.doc.startswith("Adds two numbers.\n\nTutorial block:\n    tally add 1 2")
+    assert times.ids == [f"{times.id}[{n}]" for n in ("1", "a b", "it's")] and "slow_one" in times.markers
+    assert load.id == "tests/test_tally.py::TestTable::test_load"
+    assert code_under_test.describe_foreign_code(found.resolved) == []
+
+
+def test_a_pass_tells_command_ids_and_where_the_code_came_from(world: World) -> None:
+    run = world.run("test_times")
+    assert (run.outcome, run.why, run.failures, run.missing) == ("pass", "", [], [])
+    assert set(run.ids.values()) == {"pass"} and len(run.ids) == 3
+    assert shlex.split(run.command) == [*PYTEST, run.test]
+    assert run.imported_from == {"tally": "tally/__init__.py"} and run.wrong_code == []
+    assert run.cpu > 0 and run.seconds > 0
+    assert TestRun.from_dict(run.to_dict()) == run
+
+
+def test_a_failure_is_data(world: World) -> None:
+    run = world.run("test_load")
+    assert (run.outcome, run.why) == ("fail", "KeyError: 'x'")
+    (failure,) = run.failures
+    assert (failure.when, failure.exception, failure.message) == ("call", "KeyError", "'x'")
+    frames = [(frame.path, frame.function) for frame in failure.frames if frame.project]
+    assert frames == [("tests/test_tally.py", "test_load"), ("tally/__init__.py", "load")]
+    assert failure.sections == {"Captured stdout call": "looking\n"} and "KeyError" in failure.text
+    assert TestRun.from_dict(run.to_dict()) == run
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome", "why"),
+    [
+        ("test_fixture", "error", "RuntimeError: no database"),
+        ("test_skipped", "skip", "Skipped: not here"),
+        ("test_expected", "skip", "xfail: known"),
+        ("test_dies", "crash", "pytest itself ended in the middle: exit code 0"),
+    ],
+)
+def test_every_other_end_has_its_name(world: World, name: str, outcome: str, why: str) -> None:
+    run = world.run(name)
+    assert (run.outcome, run.why) == (outcome, why)
+
+
+def test_what_hangs_is_interrupted_and_says_where(world: World) -> None:
+    for timeout in (1.5, 5, 20):  # on a busy machine pytest itself may need longer to get there
+        run = world.run("test_hangs", timeout=timeout)
+        assert (run.outcome, run.why) == ("timeout", f"it did not end within {timeout:g} s")
+        if run.failures and run.failures[0].frames:
+            break
+    assert [frame.function for frame in run.failures[0].frames][-1] == "test_hangs"
+
+
+def test_nothing_outlives_a_test(world: World) -> None:
+    run = world.run("test_leaves")
+    assert (run.outcome, run.left) == ("pass", 1)
+    pid = (world.root / "user/pid").read_text()
+    wait_for(lambda: not os.path.exists(f"/proc/{pid}"))
+
+
+def test_an_orphan_that_has_ended_is_gone(world: World) -> None:
+    line = "pid=$(sleep 0.1 >/dev/null & echo $!); while kill -0 $pid 2>/dev/null; do sleep 0.02; done"
+    assert not world.room.run(["sh", "-c", line], timeout=5.0).timed_out
+
+
+def test_what_runs_ends_with_who_wanted_to_know(world: World) -> None:
+    """The orchestrator may be killed at any moment, and nobody else knows of the command."""
+    room = world.room
+    line = "import sys; from mngr import Fleet; from mngr.tmr.cleanroom.clean_rooms import CleanRoom; CleanRoom(Fleet(sys.argv[1]), *sys.argv[2:]).run("
+    line += "['sh', '-c', 'echo $$ >~/asked; exec sleep 600'])"
+    words = [
+        str(BIN_DIR / "python"),
+        "-c",
+        line,
+        str(world.root / "home"),
+        room.name,
+        room.work_dir,
+        room.commit,
+        room.repo,
+    ]
+    asked = world.root / "user/asked"
+    with subprocess.Popen(words) as process:
+        pid = wait_for(lambda: asked.exists() and asked.read_text().strip())
+        process.kill()
+    wait_for(lambda: not os.path.exists(f"/proc/{pid}"))
+
+
+def test_every_run_begins_clean(world: World) -> None:
+    for _ in range(2):
+        run = world.run("test_is_clean")
+        assert run.outcome == "pass", run.failures
+
+
+def test_a_test_that_is_not_there_is_an_error_in_pytests_words(world: World) -> None:
+    gone = world.test("test_adds").replace(id="tests/test_tally.py::test_gone", ids=[])
+    run = run_test(world.room, PYTEST, gone)
+    assert run.outcome == "error" and "test_gone" in run.why
+    assert run.failures[0].when == "collect"
+
+
+def test_what_cannot_be_collected_is_shown(world: World) -> None:
+    bad = world.write(
+        {"tests/test_bad.py": "from tally import nothing\n", "tests/test_worse.py": "def f(:\n"},
+    )
+    with CleanRoomPool(world.fleet, "bad", str(world.repo), env=BARE).acquire(bad) as room:
+        found = collect_tests(room, PYTEST)
+    assert len(found.errors) == 2 == len(found.failures)
+    assert "cannot import name 'nothing'" in found.errors[0] and "SyntaxError" in found.errors[1]
+    assert found.failures[0].exception == "ImportError" and found.failures[0].when == "collect"
+    none = collect_tests(world.room, PYTEST, ["tests/nowhere.py"])
+    assert none.tests == [] and "nowhere.py" in none.errors[0]
+    option = collect_tests(world.room, PYTEST, args=["--no-such-option"])
+    assert "--no-such-option" in option.errors[0]
+
+
+def test_files_and_commands(world: World, tmp_path: Path) -> None:
+    data = bytes(range(256)) * 1000
+    world.room.write("out/data.bin", data)
+    assert world.room.read("out/data.bin") == data
+    ran = world.room.run(["sh", "-c", "ls out; echo no >&2; exit 3"], clean=False, env={"X": "y"})
+    assert (ran.code, ran.out, ran.err) == (3, "data.bin\n", "no\n")
+    assert world.room.pull("out", str(tmp_path / "came")) == str(tmp_path / "came")
+    assert (tmp_path / "came/data.bin").read_bytes() == data
+    assert world.room.run(["printenv", "X"], env={"X": "y z"}).out == "y z\n"
+    assert world.room.run(["no-such-program"]).code == 127
+    assert world.room.run(["sh", "-c", "kill -9 $$"]).code == -9
+    with pytest.raises(MngrError, match="No such file"):
+        world.room.read("out/data.bin")
+
+
+def test_a_flood_of_output_is_cut(world: World) -> None:
+    ran = world.room.run(["sh", "-c", "yes | head -c 50000000; echo end"])
+    assert ran.code == 0 and ran.out.endswith("y\nend\n") and len(ran.out) == 1 << 16
+
+
+def test_code_from_elsewhere_is_found_out(world: World) -> None:
+    """The trap: an environment that has the user's checkout, or an installed copy, in front of the workspace."""
+    line = 'PYTHONPATH="$0:$PYTHONPATH" PYTHONSAFEPATH=1 exec "$@"'
+    run = run_test(world.room, ["sh", "-c", line, str(world.repo), *PYTEST], world.test("test_adds"), resolve=True)
+    assert run.outcome == "pass"
+    assert run.wrong_code[0] == f"tally came from {world.repo}/tally/__init__.py"
+    (problem,) = code_under_test.describe_foreign_code(run.resolved)
+    assert problem.startswith(f"`import tally` takes {world.repo}/tally/__init__.py, outside the workspace")
+    copy = {"packages": {"tally": ".venv/lib/python3/site-packages/tally/__init__.py"}}
+    assert "installed copy" in code_under_test.describe_foreign_code(copy)[0]
+
+
+def test_programs_must_be_the_workspaces_too(world: World) -> None:
+    script = {"path": "/usr/bin/tally", "module": "tally", "code": "/home/me/tally/tally/__init__.py"}
+    (problem,) = code_under_test.describe_foreign_code({"scripts": {"tally": script}})
+    assert "the program tally is /usr/bin/tally and runs /home/me/tally" in problem
+    fine = {"path": "/usr/bin/tally", "module": "tally", "code": "tally/__init__.py"}
+    assert code_under_test.describe_foreign_code({"scripts": {"tally": fine}}, "tally") == []
+    assert code_under_test.list_foreign_code(world.room, PYTEST) == []
+    assert code_under_test.list_foreign_code(world.room, PYTEST, program="no-such-tally") == []
+    (outside,) = code_under_test.list_foreign_code(world.room, PYTEST, program="ls")
+    assert "outside the workspace" in outside
+    (unable,) = code_under_test.list_foreign_code(world.room, ["no-such-pytest"])
+    assert "no-such-pytest" in unable
+
+
+def test_rooms_come_and_go_without_a_trace(world: World) -> None:
+    run = "other-run"
+    rooms = CleanRoomPool(world.fleet, run, str(world.repo), env=BARE, at_once=1)
+    name = f"tmr-{run}-room-1"
+    world.fleet.create(name, command=["true"], transfer="mirror", labels={"role": "room"})  # of a killed one
+    with rooms.acquire(world.base) as room:
+        assert (room.name, room.commit) == (name, world.base)
+        assert len(room.tree) == 40 and room.tree != room.commit
+    names = [agent.name for agent in world.fleet.list().agents]
+    assert names == [world.room.name] and world.graves() == []
+    assert os.listdir(world.root / "home/work") == [world.room.name]
+
+
+def test_leftovers_of_a_killed_run_are_swept_and_nothing_else(world: World) -> None:
+    left = world.fleet.create(
+        "tmr-dead-room-1",
+        command=["sleep", "1000"],
+        transfer="mirror",
+        labels={"role": "room", "run": "dead"},
+    )
+    work = world.fleet.create("work", command=["true"], transfer="mirror", labels={"run": "dead"})
+    shared = world.fleet.create("tree", command=["true"], labels={"role": "room", "run": "dead"})
+    try:
+        assert CleanRoomPool(world.fleet, "dead", str(world.repo)).remove_leftovers() == [left.name]
+        refused = world.fleet.discard_clean_rooms([work.name, shared.name, "nobody"])
+        assert [outcome.ok for outcome in refused] == [False] * 3
+        assert refused[0].error == "work is no room: it may hold work"
+        assert sorted(a.name for a in world.fleet.list().agents) == sorted([world.room.name, "tree", "work"])
+    finally:
+        world.fleet.destroy([work.name, shared.name], force=True)
+    assert not os.path.exists(left.work_dir) and sorted(world.graves()) == ["tree", "work"]
+
+
+@pytest.mark.full
+def test_rooms_on_another_host_and_behind_walls(world: World, farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MNGR__PROVIDERS__SSH__CONFIG", str(farm.config))
+    fleet = Fleet(str(world.root / "home"), cwd=str(world.repo))
+    pytest_there = [str(BIN_DIR / "python"), "-m", "pytest"]
+    there = CleanRoomPool(
+        fleet, "there", str(world.repo), env=BARE, on="@h1", walls=CleanRoomSandbox(program=pytest_there[0])
+    )
+    walled = CleanRoomPool(fleet, "walled", str(world.repo), env=BARE, sandbox=True)
+    for rooms, walls in ((there, "on"), (walled, "none: they were not asked for")):
+        with rooms.acquire(world.base) as room:
+            assert room.isolation == walls
+            good = run_test(room, pytest_there, world.test("test_adds"), resolve=True)
+            assert (good.outcome, good.imported_from) == ("pass", {"tally": "tally/__init__.py"}), good
+            assert run_test(room, pytest_there, world.test("test_load")).why == "KeyError: 'x'"
+            late = run_test(room, pytest_there, world.test("test_hangs"), timeout=3)
+            assert late.outcome == "timeout"
+            room.write("data.bin", b"\0\xff")
+            assert room.read("data.bin") == b"\0\xff"
+        assert [agent.name for agent in fleet.list().agents] == [world.room.name]
+
+
+def test_what_a_test_starts_and_does_not_import_is_told_by_where_it_leads() -> None:
+    scripts = {
+        "shop": {"path": "bin/shop", "code": "shop/cli.py"},
+        "tool": {"path": "bin/tool"},
+        "none": {"path": ""},
+    }
+    assert map_locations({"packages": {"core": "core/__init__.py"}, "scripts": scripts}) == {
+        "core": "core/__init__.py",
+        "shop": "shop/cli.py",
+        "tool": "bin/tool",
+    }
+    assert map_locations(None) == map_locations({"scripts": []}) == {}
