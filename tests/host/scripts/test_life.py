@@ -98,6 +98,17 @@ def test_a_start_clears_what_the_last_life_left_whatever_it_is(place: Place) -> 
     assert not any((folder / name).exists() for name in ("exit", "status", "stopped"))
 
 
+def test_start_sends_no_signal_to_a_stranger_that_got_the_process_id_of_the_keeper(place: Place) -> None:
+    stranger = subprocess.Popen(["sleep", "1000"])
+    try:
+        (place.home / "keeper").write_text(f"{stranger.pid} 1\n")
+        place.start(1, "sleep", "1000")
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
 def test_a_link_in_the_place_of_a_record_is_not_followed(place: Place) -> None:
     folder = place.start(1, "sh", "-c", "read -r x")
     kept = place.home / "kept"

@@ -2,6 +2,7 @@
 # WORK, WINDOW and CMD are quoted for tmux, which takes # and a ; at the end for its own.
 # The server starts with a clean environment, so that nothing of ours leaks into an agent.
 #include nap.sh
+#include process_start.sh
 socket=$1 conf=$2 lib=$3 dir=$4 name=$5 work=$6
 shift 6
 id=${dir##*/}
@@ -25,7 +26,7 @@ drop exit proc status unstarted
 [ ! -d "$dir/witness" ] || rm -f "$dir"/witness/*.json 2>/dev/null
 # Where another keeps the server, it is asked to start it: here it would end with this command.
 keeper=${conf%/*}/keeper
-if [ -r "$keeper" ] && read -r pid <"$keeper" && kill -USR1 "$pid" 2>/dev/null; then
+if [ -r "$keeper" ] && read -r pid since <"$keeper" && [ "$(process_start "$pid")" = "$since" ] && kill -USR1 "$pid" 2>/dev/null; then
     until clean -N show-options -s >/dev/null 2>&1 || [ $napped -ge 10000 ]; do nap 10; done
     napped=0
 fi

@@ -1,6 +1,7 @@
 # job.sh: a host, as a batch job that waits. What stands before this says: place (its home), shared (empty for a disk that
 # only the node has), grace (the seconds that agents have to end). tmux's server belongs to this script: what another step of the job starts ends with that step.
 #include nap.sh
+#include process_start.sh
 case $place in
 \~/*) home=$HOME/${place#\~/} ;;
 *) home=$place ;;
@@ -39,7 +40,7 @@ finish() {
 }
 trap finish TERM
 trap : USR1
-echo $$ >keeper.new && mv -f keeper.new keeper
+echo "$$ $(process_start $$)" >keeper.new && mv -f keeper.new keeper
 # Slurm kills what does not end in time, and we need some of that time after the agents have had theirs.
 limit=$(timeout 10 scontrol show config 2>/dev/null | sed -n 's/^KillWait *= *\([0-9]*\).*/\1/p')
 [ "$((${limit:-30} / 2))" -ge "$grace" ] || grace=$((limit / 2))
