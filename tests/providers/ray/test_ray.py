@@ -296,6 +296,7 @@ def test_a_host_that_its_home_has_forgotten_can_be_used_as_before(mngr: MngrProg
 
 
 @pytest.mark.sampled(4)
+@pytest.mark.hosts  # it needs the library of Ray, and no cluster
 def test_a_cluster_that_takes_connections_and_says_nothing_does_not_answer(mngr: MngrProgram) -> None:
     mngr.env["MNGR__PROVIDERS__RAY__PYTHON"] = str(ENGINES / "ray/bin/python")
     with socket.create_server(("127.0.0.1", 0)) as mute:
